@@ -287,3 +287,21 @@ def test_sgd_on_arrays_is_the_rule_to_the_last_bit(monkeypatch, options, dtype):
     monkeypatch.setattr(torch.optim.SGD, "_kernel", None)
     for one, other in zip(by_kernel, stepped(), strict=True):
         assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize("options", [{}, {"momentum": 0.9, "weight_decay": 0.1}], ids=str)
+def test_sgd_on_large_arrays_is_the_rule_to_the_last_bit(monkeypatch, options):
+    """Where BLAS takes part in both, block by block, and the last block is small."""
+
+    def stepped():
+        params = leaves((packing.BLOCK + 50_000,), (packing.BLOCK + 20,))
+        optimizer = torch.optim.SGD(params, lr=0.01, **options)
+        for step in range(3):
+            give(params, step)
+            optimizer.step()
+        return params
+
+    by_kernel = stepped()
+    monkeypatch.setattr(torch.optim.SGD, "_kernel", None)
+    for one, other in zip(by_kernel, stepped(), strict=True):
+        assert torch.equal(one, other)

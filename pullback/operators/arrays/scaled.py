@@ -3,7 +3,8 @@
 Of float32 or float64 arrays of one dtype and Python numbers, as the in-place forms have them. Each
 gives to the last digit what the operator's forward gives; only the last step writes `out`, so what
 fails leaves it as it was. A number becomes an array of no dimensions, with which a product takes
-half as long; looking it up is written out, since a call would take as long as the product.
+half as long; looking it up is written out, since a call would take as long as the product. BLAS
+does large sums, in the operators' forwards too.
 """
 
 from __future__ import annotations
@@ -11,22 +12,38 @@ from __future__ import annotations
 from numpy import add, multiply, subtract, true_divide
 
 from pullback.core.arrays import F64, Array, number_array, numbers32, numbers64
+from pullback.operators.arrays.axpy import LARGE, add_multiple
 
-__all__ = ["add_product", "add_quotient", "add_scaled", "interpolate", "subtract_scaled"]
+__all__ = [
+    "LARGE",
+    *("add_product", "add_quotient", "add_scaled", "interpolate", "large_sum", "subtract_scaled"),
+]
 
 
 def add_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
-    """`input + alpha * other`."""
+    """`input + alpha * other`; `out` is `input`."""
+    if out.size >= LARGE and add_multiple(out, other, alpha):
+        return
     dtype = out.dtype
     scale = (numbers64 if dtype is F64 else numbers32).get(alpha)
     add(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
 
 
 def subtract_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
-    """`input - alpha * other`."""
+    """`input - alpha * other`; `out` is `input`."""
+    if out.size >= LARGE and add_multiple(out, other, -alpha):
+        return
     dtype = out.dtype
     scale = (numbers64 if dtype is F64 else numbers32).get(alpha)
     subtract(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
+
+
+def large_sum(input: Array, other: Array, alpha: float) -> Array | None:
+    """`input + alpha * other` by BLAS, in memory of its own; None where BLAS cannot have it."""
+    if input.size < LARGE or input.shape != other.shape or not input.flags.c_contiguous:
+        return None
+    out = input.copy()
+    return out if add_multiple(out, other, alpha) else None
 
 
 def add_product(out: Array, input: Array, tensor1: Array, tensor2: Array, *, value: float) -> None:

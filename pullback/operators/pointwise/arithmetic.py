@@ -224,6 +224,12 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     if alpha == 1:
         return xp.add(input, other)
     if _is_quick(other.dtype, alpha):
+        if (
+            other.size >= scaled.LARGE
+            and xp is numpy
+            and (made := scaled.large_sum(input, other, alpha)) is not None
+        ):
+            return made
         return xp.add(input, xp.multiply(other, number(alpha, other.dtype)))
     return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
 
@@ -257,6 +263,12 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     if alpha == 1:
         return xp.subtract(input, other)
     if _is_quick(other.dtype, alpha):
+        if (
+            other.size >= scaled.LARGE
+            and xp is numpy
+            and (made := scaled.large_sum(input, other, -alpha)) is not None
+        ):
+            return made
         return xp.subtract(input, xp.multiply(other, number(alpha, other.dtype)))
     return xp.subtract(input, _scaled("sub", other, alpha)).astype(other.dtype, copy=False)
 
