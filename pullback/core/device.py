@@ -170,6 +170,8 @@ class _Choice(NamedTuple):
 # Oldest first; the last one counts. A new thread starts with none, as in torch.
 _choices: ContextVar[tuple[_Choice, ...]] = ContextVar("pullback_default_device", default=())
 
+chosen_devices = _choices.get  # empty where nothing was chosen
+
 CPU = device("cpu")
 META = device("meta")  # shapes without data
 

@@ -9,13 +9,14 @@ from typing import Any, TypedDict, Unpack
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import F32, F64, Array
 from pullback.core.captured import stamped
 from pullback.core.device import (
     CPU,
     META,
     DeviceLike,
     as_device,
+    chosen_devices,
     device,
     get_default_device,
     holder_of,
@@ -27,13 +28,16 @@ from pullback.core.memory.narrow import held
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.size import Size
+from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.version import UNWRITTEN
 from pullback.operators.running.inplace import write_out
 
 __all__ = [
     "Options",
     "Unpack",
     "allocated",
+    "at_once",
     "checked",
     "made",
     "one_shape",
@@ -59,6 +63,34 @@ def undisturbed() -> bool:
     return plain and not running.get() and get_default_device() is CPU
 
 
+def at_once(
+    allocate: Callable[..., Array], sizes: tuple[Any, ...], dtype: NumpyDtype
+) -> Tensor | None:
+    """The new tensor, where nothing about it is unusual; None: the long way makes it, or refuses.
+
+    One function, since the call that makes the memory takes no longer than three of ours.
+    """
+    mode = get_mode()
+    if (mode is not fast.plain and mode is not fast.no_grad) or running.get() or chosen_devices():
+        return None
+    shape = sizes[0] if len(sizes) == 1 and type(sizes[0]) in _SHAPES else sizes
+    for length in shape:
+        if type(length) is not int or length < 0:
+            return None
+    if not sizes or (dtype is not F32 and dtype is not F64):
+        return None
+    try:
+        array = allocate(shape, dtype)
+    except (MemoryError, OverflowError, ValueError):
+        return None
+    tensor = new(Tensor)
+    tensor._array = array
+    tensor._node = None
+    tensor._cell = UNWRITTEN
+    return tensor
+
+
+_SHAPES = frozenset((tuple, Size))
 _NAMES = frozenset(Options.__annotations__)
 
 

@@ -38,11 +38,11 @@ from pullback.operators.create.factory import (
     Options,
     Unpack,
     allocated,
+    at_once,
     checked,
     made,
     one_shape,
     shape_argument,
-    undisturbed,
 )
 from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive, quick
 from pullback.operators.options import as_int
@@ -71,11 +71,13 @@ def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Opti
         tensor([[0., 0., 0.],
                 [0., 0., 0.]])
     """
+    if not options and out is None and size is None:
+        usual = at_once(numpy.zeros, sizes, default.numpy)
+        if usual is not None:
+            return usual
     shape = shape_argument("zeros", sizes, size)
     if options and options.get("layout") in SPARSE:
         return _sparse_zeros("zeros", shape, options)
-    if not options and out is None and undisturbed():
-        return wrap(allocated("zeros", numpy.zeros, shape, default.numpy))
     dtype = checked("zeros", options, default.numpy, out)
     return made("zeros", allocated("zeros", numpy.zeros, shape, dtype), options, out)
 
@@ -99,11 +101,12 @@ def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Optio
         >>> torch.ones(2, dtype=torch.int64)
         tensor([1, 1])
     """
+    if not options and out is None and size is None:
+        usual = at_once(numpy.empty, sizes, default.numpy)
+        if usual is not None:
+            usual._array.fill(1)
+            return usual
     shape = shape_argument("ones", sizes, size)
-    if not options and out is None and undisturbed():
-        array = allocated("ones", numpy.empty, shape, default.numpy)
-        array.fill(1)
-        return wrap(array)
     dtype = checked("ones", options, default.numpy, out)
     array = allocated("ones", numpy.empty, shape, dtype)
     array.fill(1)
@@ -125,6 +128,15 @@ def empty(
         >>> torch.empty(2, 3).shape
         torch.Size([2, 3])
     """
+    if (
+        not (options or wish.fills)
+        and out is None
+        and size is None
+        and memory_format is contiguous_format
+    ):
+        usual = at_once(numpy.empty, sizes, default.numpy)
+        if usual is not None:
+            return usual
     shape = shape_argument("empty", sizes, size)
     if options and options.get("layout") in SPARSE:
         return _sparse_zeros("empty", shape, options)
@@ -147,12 +159,12 @@ def full(size: Any, fill_value: Any, *, out: Any = None, **options: Unpack[Optio
         >>> torch.full((2,), 7), torch.full((2,), 0.5)
         (tensor([7, 7]), tensor([0.5000, 0.5000]))
     """
+    if not options and out is None and type(fill_value) is float and abs(fill_value) < _SAFE:
+        usual = at_once(numpy.empty, (size,), default.numpy) if type(size) is not int else None
+        if usual is not None:
+            usual._array.fill(fill_value)
+            return usual
     shape = one_shape("full", size)
-    if not options and out is None and type(fill_value) is float and undisturbed():
-        array = allocated("full", numpy.empty, shape, default.numpy)
-        if abs(fill_value) < _SAFE:
-            array.fill(fill_value)
-            return wrap(array)
     number = number_argument("full", "fill_value", fill_value)
     dtype = checked("full", options, number_dtype(number), out)
     return made("full", filled("full", shape, number, dtype), options, out)
@@ -256,6 +268,11 @@ def eye(n: int, m: int = _UNSET, *, out: Any = None, **options: Unpack[Options])
         tensor([[1., 0.],
                 [0., 1.]])
     """
+    if m is _UNSET and out is None and not options:
+        usual = at_once(numpy.zeros, (n, n), default.numpy)
+        if usual is not None:
+            usual._array.reshape(-1)[:: n + 1] = 1
+            return usual
     rows = _count("eye", "n", n)
     columns = rows if m is _UNSET else _count("eye", "m", m)
     dtype = checked("eye", options, default.numpy, out)
@@ -319,7 +336,10 @@ def _like(
     """Memory of the input's size, filled with `number` unless that is None."""
     if number is False and input.flags.c_contiguous and memory_format is preserve_format:
         return xp.zeros(input.shape, dtype)  # the system gives zero pages faster than fill writes
-    result = empty_array_like(xp, input, dtype, memory_format)
+    if memory_format is preserve_format and input.flags.c_contiguous:
+        result = xp.empty(input.shape, dtype)
+    else:
+        result = empty_array_like(xp, input, dtype, memory_format)
     if number is not None:
         result.fill(number)
     return result
@@ -339,6 +359,9 @@ def _new(xp: Namespace, input: Array, size: Shape, number: Any, dtype: Any) -> A
 def _made_like(
     op: str, input: Any, number: Any, options: Options, memory_format: memory_format | None
 ) -> Any:
+    if input.__class__ is Tensor and not options and memory_format is preserve_format:
+        dtype = input._array.dtype
+        return _like(input, _fitting(op, number, dtype), dtype, preserve_format)
     dtype = _dtype_like(op, input, options)
     if options and "device" in options and options["device"] is not None:
         input = _on_device(input, options["device"])
@@ -469,6 +492,11 @@ def new_zeros(self: Any, *sizes: Any, size: Any = None, **options: Unpack[Option
     >>> torch.tensor([1]).new_zeros(2)
     tensor([0, 0])
     """
+    if self.__class__ is Tensor and self._node is None and not options and size is None:
+        array = self._array
+        usual = at_once(numpy.zeros, sizes, array.dtype) if type(array) is numpy.ndarray else None
+        if usual is not None:
+            return usual
     shape = shape_argument("new_zeros", sizes, size)
     return _made_new("new_zeros", self, shape, False, options)
 
