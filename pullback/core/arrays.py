@@ -115,6 +115,10 @@ def namespace(array: Array) -> ModuleType:
     return NAMESPACES.get(type(array), numpy)
 
 
+# The classes of NumPy's scalars.
+SCALARS = frozenset(numpy.sctypeDict.values())
+
+
 def as_array(value: Any) -> Array:
     """NumPy gives scalars where torch gives 0-d tensors; here they become arrays again."""
     if isinstance(value, generic):

@@ -83,6 +83,22 @@ class Size(tuple[int, ...]):
 size_of: partial[Size] = partial(tuple.__new__, Size)
 
 
+class _Sizes(dict[tuple[int, ...], Size]):
+    """Shape of an array -> the Size: a look-up takes a third of making one."""
+
+    __slots__ = ()
+
+    def __missing__(self, shape: tuple[int, ...]) -> Size:
+        if len(self) >= _MOST_SIZES:
+            self.clear()
+        made = self[shape] = size_of(shape)
+        return made
+
+
+_MOST_SIZES = 1000
+SIZES = _Sizes()
+
+
 def _not_an_int(elements: tuple[object, ...]) -> TypeError:
     """The error for the first element that is not an int."""
     for position, element in enumerate(elements):

@@ -32,11 +32,12 @@ from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
 from pullback.core.ports import ports
-from pullback.core.size import Size, size_of
+from pullback.core.size import SIZES, Size
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import DEFAULT, View, refresh, retains
 
 new = object.__new__
+running_pass = passes.running.get
 
 
 class Tensor(Methods):
@@ -264,7 +265,7 @@ class Tensor(Methods):
     @property
     def grad(self) -> Tensor | None:
         """The gradient that `backward()` accumulated here, or None."""
-        if passes.running.get() is not None:
+        if running_pass() is not None:
             passes.serve_leaves()
         stored = self._stored_grad
         if stored is not None or self._node is None or self._node.__class__ is Leaf:
@@ -283,7 +284,7 @@ class Tensor(Methods):
     def grad(self, value: Tensor | None) -> None:
         if value is not None:
             self._check_grad(value)
-        if passes.running.get() is not None:
+        if running_pass() is not None:
             passes.serve_leaves()
         # Passes add into it, so its memory must be what it says.
         self._stored_grad = value.clone() if value is not None and value._bits else value
@@ -501,7 +502,12 @@ class Tensor(Methods):
 
         Writes through it escape all checks.
         """
-        alias = self.detach() if overriding.answers(self) else self._alias()
+        if self.__class__ is Tensor and type(self._array) is ndarray:
+            alias = new(Tensor)
+            alias._array = self._array
+            alias._node = None
+        else:
+            alias = self.detach() if overriding.answers(self) else self._alias()
         alias._cell = UNWRITTEN if self._node is None else (0, cut_here(".data"))
         return alias
 
@@ -525,7 +531,7 @@ class Tensor(Methods):
     @property
     def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return size_of(self._array.shape)
+        return SIZES[self._array.shape]
 
     @property
     def dtype(self) -> dtype:

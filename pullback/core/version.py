@@ -64,10 +64,11 @@ def bump(tensor: Any, op: str) -> None:
     elif cell is INFERENCE_CELL:
         return
     cell[0] += 1
-    frame: Any = getframe(1)
-    if internal[frame.f_code.co_filename] == 1:
-        frame = frame.f_back
-    if frame is None or internal[frame.f_code.co_filename]:
+    try:
+        frame: Any = getframe(2)  # the caller of the function that wrote
+    except ValueError:  # which nobody of Python called
+        return
+    if internal[frame.f_code.co_filename]:
         frame = user_frame(frame)
     if frame is not None:
         cell.append((op, frame.f_code, frame.f_lasti))

@@ -15,7 +15,7 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
 from pullback.core.ports import ports
-from pullback.core.size import Size, size_of
+from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
 from pullback.operators.declare import METHODS, method
@@ -49,7 +49,7 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
     """
     shape: tuple[int, ...] = self._array.shape
     if dim is None:
-        return size_of(shape)
+        return SIZES[shape]
     return shape[_dim("size", dim, len(shape))]
 
 
@@ -79,7 +79,7 @@ def numel(input: Tensor) -> int:
     >>> torch.numel(torch.zeros(2, 3))
     6
     """
-    if not isinstance(input, Tensor):
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
         raise errors.not_a_tensor("numel", "input", input)
     count: int = input._array.size
     return count
@@ -94,7 +94,10 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
         >>> torch.ones(2, 3).stride()
         (3, 1)
     """
-    steps = strides_of(self._array)
+    array = self._array
+    steps = _STEPS.get((array.strides, array.itemsize))
+    if steps is None:
+        steps = strides_of(array)
     if dim is None:
         return steps
     return steps[_dim("stride", dim, len(steps))]
@@ -108,19 +111,25 @@ def strides_of(array: Array) -> tuple[int, ...]:
     """
     shape, itemsize = array.shape, array.itemsize
     strides = array.strides
-    if 0 not in strides and array.size:
-        if len(strides) == 2:
-            return strides[0] // itemsize, strides[1] // itemsize
-        return tuple([step // itemsize for step in strides])  # faster than a generator
+    if 0 not in strides:
+        if len(_STEPS) >= _MOST_STEPS:
+            _STEPS.clear()
+        steps = _STEPS[strides, itemsize] = tuple([step // itemsize for step in strides])
+        return steps
     if 0 in shape and not any(strides):
         return contiguous_strides(shape)
-    steps = [step // itemsize for step in array.strides]
+    found = [step // itemsize for step in strides]
     for dim in reversed(range(len(shape) - 1)):
-        if shape[dim] == 1 and not steps[dim]:
-            steps[dim] = steps[dim + 1] * shape[dim + 1]
-    if shape and shape[-1] == 1 and not steps[-1]:
-        steps[-1] = 1
-    return tuple(steps)
+        if shape[dim] == 1 and not found[dim]:
+            found[dim] = found[dim + 1] * shape[dim + 1]
+    if shape and shape[-1] == 1 and not found[-1]:
+        found[-1] = 1
+    return tuple(found)
+
+
+# Strides in bytes without a 0, and the size of an element -> strides in elements.
+_STEPS: dict[tuple[tuple[int, ...], int], tuple[int, ...]] = {}
+_MOST_STEPS = 1000
 
 
 @method
@@ -131,7 +140,10 @@ def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_for
     >>> torch.zeros(2, 3).is_contiguous(), torch.zeros(2, 3).T.is_contiguous()
     (True, False)
     """
-    if memory_format is not contiguous_format and getattr(self, "level", None) is not None:
+    if memory_format is contiguous_format:
+        contiguous: bool = self._array.flags.c_contiguous
+        return contiguous
+    if getattr(self, "level", None) is not None:
         raise RuntimeError(
             f"is_contiguous: inside vmap, {memory_format} has no meaning for one example; ask for "
             "torch.contiguous_format."

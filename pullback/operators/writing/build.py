@@ -43,7 +43,12 @@ from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import node_class
-from pullback.operators.writing.record import recorded_lines, several_lines, viewed_lines
+from pullback.operators.writing.record import (
+    as_array_lines,
+    recorded_lines,
+    several_lines,
+    viewed_lines,
+)
 from pullback.operators.writing.sequence import (
     gives_sequence,
     parts_line,
@@ -230,6 +235,8 @@ def scope_of(op: Op) -> dict[str, Any]:
         "Leaf": Leaf,
         "attach": attach,
         "asarray": arrays.as_array,
+        "array": numpy.array,
+        "SCALARS": arrays.SCALARS,
         "numpy": numpy,
         "forward": op.forward,
         "into": op.into,
@@ -289,7 +296,7 @@ def _straight_line(op: Op, *, below: bool = False) -> list[str]:
     made = ["result = new(Tensor)", "result._array = r"]
     if op.kind == "view":
         return lines + made + viewed_lines(op)
-    lines += ["if type(r) is not ndarray:", "    r = asarray(r)"]
+    lines += as_array_lines("r")
     if array_call(op) is None and len(op.inputs) > 1:  # the first has data; another may have none
         lines += indented(block("if type(r) is not ndarray", [leave]))
     return [*lines, *made, *recorded_lines(op)]

@@ -127,13 +127,18 @@ def several_lines(op: Op) -> list[str]:
     return [*lines, finished]
 
 
+def as_array_lines(result: str) -> list[str]:
+    """A forward's result as an array; scalars, which reductions give, without a call of ours."""
+    made = f"{result} = array({result}) if type({result}) in SCALARS else asarray({result})"
+    return block(f"if type({result}) is not ndarray", [made])
+
+
 def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
     """Tensors of several outputs; those that are `counted` get a counter of their own."""
     lines = [f"{', '.join(f'r{i}' for i in range(len(op.outputs)))} = r"]
     for i, name in enumerate(op.outputs):
         lines += [
-            f"if type(r{i}) is not ndarray:",
-            f"    r{i} = asarray(r{i})",
+            *as_array_lines(f"r{i}"),
             f"result{i} = new(Tensor)",
             f"result{i}._array = r{i}",
             f"result{i}._node = None",
