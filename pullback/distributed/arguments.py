@@ -81,10 +81,10 @@ def check_list(tensors: Any, size: int, like: Any, what: str) -> list[Any]:
     """Arrays of as many tensors as there are ranks, all as large as `like`."""
     arrays = [array_of(tensor, what) for tensor in tensors]
     if len(arrays) != size:
-        raise ValueError(f"{what}: a list of {len(arrays)} tensors for {size} ranks.")
+        raise RuntimeError(f"{what}: a list of {len(arrays)} tensors for {size} ranks.")
     for number, array in enumerate(arrays):
         if array.size != like.size or array.dtype != like.dtype:
-            raise ValueError(
+            raise RuntimeError(
                 f"{what}: the tensor for rank {number} is {describe(array)}, not {describe(like)}."
             )
     return arrays

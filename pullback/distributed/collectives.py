@@ -213,7 +213,7 @@ def all_gather_into_tensor(
     what = "all_gather_into_tensor"
     out, array = array_of(output_tensor, what), array_of(input_tensor, what)
     if out.size != array.size * known.size() or out.dtype != array.dtype:
-        raise ValueError(
+        raise RuntimeError(
             f"{what}: {known.size()} ranks give {describe(array)} each; the output is "
             f"{describe(out)}."
         )
@@ -296,9 +296,9 @@ def scatter(
         group_src = 0
     root, array = member(known, src, group_src, "scatter"), array_of(tensor, "scatter")
     at_root = known.rank() == root
-    given = check_list(scatter_list or (), known.size(), array, "scatter") if at_root else []
-    if scatter_list and not at_root:
-        raise ValueError(f"scatter: scatter_list is for rank {root} alone.")
+    if bool(scatter_list) != at_root:
+        raise ValueError(f"scatter: scatter_list is for rank {root}, and for it alone.")
+    given = check_list(scatter_list, known.size(), array, "scatter") if at_root else []
     call = Call("scatter", f"{describe(array)} from {root}", known.timeout)
 
     def act() -> None:
@@ -363,7 +363,7 @@ def reduce_scatter_tensor(
     out, array, op = array_of(output, what), array_of(input, what), ReduceOp.of(op)
     check_op(op, out.dtype)
     if array.size != out.size * known.size() or out.dtype != array.dtype:
-        raise ValueError(
+        raise RuntimeError(
             f"{what}: an output of {describe(out)} for each of {known.size()} ranks; the input is "
             f"{describe(array)}."
         )

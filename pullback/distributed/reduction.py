@@ -64,11 +64,11 @@ def check_op(op: ReduceOp, dtype: numpy.dtype[Any]) -> None:
     """Refuse an operation that has no meaning for these numbers."""
     kind = dtype.kind
     if op in _BITWISE and kind not in "biu":
-        raise ValueError(f"ReduceOp.{op.name} is for integers and bools, got {dtype.name}.")
+        raise RuntimeError(f"ReduceOp.{op.name} is for integers and bools, got {dtype.name}.")
     if op in _ORDERED and kind == "c":
-        raise ValueError(f"ReduceOp.{op.name} needs numbers in an order, got {dtype.name}.")
+        raise RuntimeError(f"ReduceOp.{op.name} needs numbers in an order, got {dtype.name}.")
     if op is ReduceOp.AVG and kind in "biu":
-        raise ValueError(f"ReduceOp.AVG is for floating and complex numbers, got {dtype.name}.")
+        raise RuntimeError(f"ReduceOp.AVG is for floating and complex numbers, got {dtype.name}.")
 
 
 def working_dtype(dtype: numpy.dtype[Any]) -> numpy.dtype[Any]:

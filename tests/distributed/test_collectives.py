@@ -1,5 +1,7 @@
 """Collectives on threads: values, in-place writes, dtypes, layouts, groups, and calls under way."""
 
+import gc
+import threading
 import time
 
 import numpy
@@ -115,6 +117,91 @@ def test_writes_are_counted_and_nothing_is_recorded():
         assert y.grad_fn.name() == "MulBackward0"
         with pytest.raises(RuntimeError, match="all_reduce"):
             z.sum().backward()
+
+    on(2, one)
+
+
+@pytest.mark.parametrize("later", [False, True])
+def test_every_collective_counts_its_writes_where_it_writes(later):
+    """B-2. Of roots and peers only those that get something have a new version."""
+
+    def one():
+        rank = dist.get_rank()
+        a, b, c, d, e, f = (torch.ones(2) for _ in range(6))
+        rows = {name: [torch.ones(2), torch.ones(2)] for name in ("all_gather", "gather", "to_all")}
+        pair, whole = [torch.ones(2), torch.ones(2)], torch.ones(4)
+        at_0 = rank == 0
+        ways = {
+            "broadcast": ([a], lambda **o: dist.broadcast(a, 0, **o)),
+            "reduce": ([b], lambda **o: dist.reduce(b, 0, **o)),
+            "all_gather": (
+                rows["all_gather"],
+                lambda **o: dist.all_gather(rows["all_gather"], c, **o),
+            ),
+            "gather": (
+                rows["gather"],
+                lambda **o: dist.gather(c, rows["gather"] if at_0 else None, 0, **o),
+            ),
+            "scatter": ([d], lambda **o: dist.scatter(d, pair if at_0 else None, 0, **o)),
+            "reduce_scatter": ([e], lambda **o: dist.reduce_scatter(e, pair, **o)),
+            "to_all": (rows["to_all"], lambda **o: dist.all_to_all(rows["to_all"], pair, **o)),
+            "whole": ([whole], lambda **o: dist.all_gather_into_tensor(whole, c, **o)),
+            "message": (
+                [f],
+                lambda async_op: (
+                    (dist.isend if at_0 else dist.irecv)(f, 1 - rank)
+                    if async_op
+                    else (dist.send if at_0 else dist.recv)(f, 1 - rank)
+                ),
+            ),
+        }
+        grown = {}
+        for name, (written, act) in ways.items():
+            before = [tensor._version for tensor in written]
+            work = act(async_op=later)
+            if later:
+                work.wait()
+            after = [tensor._version for tensor in written]
+            grown[name] = {new - old for old, new in zip(before, after, strict=True)}
+        return grown
+
+    first, second = on(2, one)
+    both = {"all_gather", "scatter", "reduce_scatter", "to_all", "whole"}
+    assert {name for name, by in first.items() if by == {1}} == both | {"reduce", "gather"}
+    assert {name for name, by in second.items() if by == {1}} == both | {"broadcast", "message"}
+    assert all(by in ({0}, {1}) for grown in (first, second) for by in grown.values())
+
+
+def test_what_is_under_way_is_kept_alive():
+    """B-3."""
+
+    def one():
+        gate = dist.all_reduce(torch.ones(1), async_op=True)
+        work = dist.all_reduce(torch.full((1000,), dist.get_rank() + 1.0), async_op=True)
+        gc.collect()
+        gate.wait()
+        work.wait()
+        assert work.is_completed()
+        return work.result()[0].tolist() == [3.0] * 1000
+
+    assert on(2, one, delay=lambda rank, _name, _size: 0.02 * rank) == [True, True]
+
+
+def test_a_call_under_way_is_not_done_before_the_others_come():
+    """B-3."""
+    begun = threading.Event()
+
+    def one():
+        if dist.get_rank() == 1:
+            assert begun.wait(20)
+        work = dist.all_reduce(torch.ones(1), async_op=True)
+        if dist.get_rank() == 0:
+            assert not work.is_completed()
+            assert not work.get_future().done()
+            begun.set()
+        assert work.wait()
+        assert work.is_completed()
+        assert work.get_future().done()
 
     on(2, one)
 
@@ -331,14 +418,20 @@ def test_wrong_arguments_are_refused_before_anything_is_sent():
         x = torch.ones(2)
         with pytest.raises(TypeError, match="takes tensors, got list"):
             dist.all_reduce([x])
-        with pytest.raises(ValueError, match="3 tensors for 2 ranks"):
+        with pytest.raises(RuntimeError, match="3 tensors for 2 ranks"):
             dist.all_gather([x] * 3, x)
-        with pytest.raises(ValueError, match=r"rank 1 is float32\[3\], not float32\[2\]"):
+        with pytest.raises(RuntimeError, match=r"rank 1 is float32\[3\], not float32\[2\]"):
             dist.all_gather([torch.ones(2), torch.ones(3)], x)
-        with pytest.raises(ValueError, match="BOR is for integers"):
+        with pytest.raises(RuntimeError, match="BOR is for integers"):
             dist.all_reduce(x, Op.BOR)
-        with pytest.raises(ValueError, match="AVG is for floating"):
+        with pytest.raises(RuntimeError, match="AVG is for floating"):
             dist.all_reduce(torch.ones(1, dtype=torch.int64), Op.AVG)
+        with pytest.raises(RuntimeError, match=r"2 ranks give float32\[2\] each.*float32\[3\]"):
+            dist.all_gather_into_tensor(torch.ones(3), x)
+        with pytest.raises(RuntimeError, match=r"an output of float32\[2\] for each of 2 ranks"):
+            dist.reduce_scatter_tensor(x, torch.ones(3))
+        with pytest.raises(ValueError, match="scatter_list is for rank 0, and for it alone"):
+            dist.scatter(x, None if dist.get_rank() == 0 else [x, x], src=0)
         with pytest.raises(ValueError, match="'most' is no reduction"):
             dist.all_reduce(x, "most")
         with pytest.raises(RuntimeError, match="cpu"):

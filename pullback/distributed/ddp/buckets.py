@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.autograd.grad_mode import no_grad
 from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
 
@@ -58,8 +59,8 @@ class Bucket:
         self.alone = len(parameters) == 1 and not keeps
         self.flat: Any = None if self.alone else self.zeros()
         self.places = [] if self.alone else self._places()
-        # What `.grad` becomes where it is to be a view of the bucket.
-        self.views = [wrap(place) for place in self.places] if keeps else []
+        # What `.grad` becomes where it is to be a view of the bucket: one that knows it is.
+        self.views = self._views() if keeps else []
 
     def zeros(self) -> Any:
         """Flat memory where the parameters are."""
@@ -71,6 +72,17 @@ class Bucket:
             self.flat[start:end].reshape(parameter._array.shape)
             for parameter, start, end in zip(self.parameters, ends[:-1], ends[1:], strict=True)
         ]
+
+    def _views(self) -> list[Tensor]:
+        with no_grad():
+            pieces = wrap(self.flat).split(self.sizes)
+            views = [
+                piece.view(parameter.shape)
+                for piece, parameter in zip(pieces, self.parameters, strict=True)
+            ]
+        for view, place in zip(views, self.places, strict=True):
+            view._array = place  # `fill` knows by it that nothing need be copied
+        return views
 
     def fill(self, used: set[int], factor: float) -> Any:
         """The flat memory with the gradients of `used` times a factor, zeros for the others."""

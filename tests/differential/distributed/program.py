@@ -59,6 +59,93 @@ def training(rank, size, **options):
     return found
 
 
+def buffers(rank):
+    """Statistics of rank 1: when it takes those of rank 0, and when it does not."""
+    model = torch.nn.BatchNorm1d(1)
+    parallel = DistributedDataParallel(model)
+    x = torch.tensor([[1.0], [2.0 + rank]])
+    means = []
+
+    def forward():
+        parallel(x).sum().backward()
+        means.append(model.running_mean.item())
+
+    forward()
+    with parallel.no_sync():
+        forward()
+    forward()
+    forward()
+    with torch.no_grad():
+        parallel(x)
+    forward()
+    everybody = [None, None]
+    dist.all_gather_object(everybody, means)
+    return everybody[1]
+
+
+def joined(rank):
+    """Rank 1 has fewer batches."""
+    model = torch.nn.Linear(2, 1, bias=False)
+    with torch.no_grad():
+        model.weight.copy_(values(1, 2))
+    parallel = DistributedDataParallel(model)
+    with parallel.join():
+        for step in range(3 - rank):
+            parallel.zero_grad()
+            parallel(values(3, 2, start=step + rank)).square().mean().backward()
+            with torch.no_grad():
+                model.weight -= 0.1 * model.weight.grad
+    return model.weight.tolist()
+
+
+def compressed(rank):
+    from torch.distributed.algorithms.ddp_comm_hooks import default_hooks
+
+    model = torch.nn.Linear(4, 3)
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(values(*parameter.shape))
+    parallel = DistributedDataParallel(model)
+    parallel.register_comm_hook(None, default_hooks.fp16_compress_hook)
+    parallel(values(3, 4, start=rank)).square().mean().backward()
+    return [parameter.grad.tolist() for parameter in model.parameters()]
+
+
+def refused(rank):
+    """The types of errors."""
+    x = torch.ones(2)
+    model = torch.nn.Linear(2, 2)
+    views = DistributedDataParallel(model, gradient_as_bucket_view=True)
+    views(torch.ones(1, 2)).sum().backward()
+    frozen = torch.nn.Linear(2, 2).requires_grad_(False)
+    tries = [
+        lambda: dist.init_process_group("gloo"),
+        lambda: dist.all_reduce([x]),
+        lambda: dist.all_gather([x], x),
+        lambda: dist.send(x, rank),
+        lambda: dist.new_group([0, 0]),
+        lambda: model.weight.grad.detach_(),
+        lambda: DistributedDataParallel(frozen),
+        lambda: views.register_comm_hook(None, 3),
+        lambda: dist.all_gather([x, torch.ones(3)], x),
+        lambda: dist.scatter(x, None, src=rank),
+        lambda: dist.gather(x, [x, x], dst=1 - rank),
+        lambda: dist.reduce_scatter(x, [x]),
+        lambda: dist.all_reduce(x, op=dist.ReduceOp.BOR),
+        lambda: dist.all_gather_into_tensor(torch.ones(3), x),
+        lambda: dist.new_group([7]),
+    ]
+    found = []
+    for act in tries:
+        try:
+            act()
+        except Exception as error:
+            found.append(type(error).__name__)
+        else:
+            found.append("nothing")
+    return found
+
+
 def main():
     dist.init_process_group("gloo")
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -68,6 +155,11 @@ def main():
         "training": training(rank, size),
         "views": training(rank, size, gradient_as_bucket_view=True),
         "unused": training(rank, size, find_unused_parameters=True),
+        "static": training(rank, size, static_graph=True),
+        "buffers": buffers(rank),
+        "joined": joined(rank),
+        "compressed": compressed(rank),
+        "refused": refused(rank),
     }
     if rank == 0:
         print("found", json.dumps(found), flush=True)

@@ -138,6 +138,49 @@ def test_equal_extremes_share_their_gradient():
     assert dist.threads.run(one, 3) == [[1.0, 0.0], [1.0, 0.0], [1.0, 3.0]]
 
 
+def test_products_have_the_exact_gradient_where_factors_are_zero():
+    """B-16: of one zero, its partner's; of two, none."""
+
+    def one():
+        x = torch.tensor([[0.0, 2.0, 0.0], [3.0, 0.0, 0.0]][dist.get_rank()], requires_grad=True)
+        F.all_reduce(x, Op.PRODUCT).sum().backward()
+        return x.grad.tolist()
+
+    assert dist.threads.run(one, 2) == [[6.0, 0.0, 0.0], [0.0, 4.0, 0.0]]
+
+
+def test_groups_of_some_ranks_have_gradients_of_their_own():
+    """B-13: `group=` of every function; roots are numbers of the default group."""
+
+    def one():
+        group, rank = dist.new_group([2, 0]), dist.get_rank()
+        if rank == 1:
+            return None
+        x = torch.tensor([rank + 1.0], requires_grad=True)
+        pair = [x, 2 * x]
+        empty = torch.empty(1)
+        outs = [
+            F.all_reduce(x, group=group),
+            F.broadcast(x, 2, group=group),
+            F.reduce(x, 2, group=group),
+            torch.cat(F.gather(x, 2, group=group)),
+            F.scatter(pair, 2, group=group),
+            torch.cat(list(F.all_gather(x, group=group))),
+            F.reduce_scatter(empty, pair, group=group),
+            torch.cat(list(F.all_to_all([empty, empty], pair, group=group))),
+            F.all_to_all_single(torch.empty(2), torch.cat(pair), group=group),
+        ]
+        grads = [torch.autograd.grad(out.sum(), x, retain_graph=True)[0].item() for out in outs]
+        return [out.tolist() for out in outs], grads
+
+    first, _, last = dist.threads.run(one, 3)
+    # x is 1 and 3; the loss is the sum over both.
+    assert first[0] == [[4], [3], [0], [0, 0], [3], [1, 3], [4], [1, 3], [1, 3]]
+    assert last[0] == [[4], [3], [4], [1, 3], [6], [1, 3], [8], [2, 6], [2, 6]]
+    assert first[1] == [2, 0, 1, 1, 0, 2, 3, 3, 3]
+    assert last[1] == [2, 2, 1, 1, 3, 2, 3, 3, 3]
+
+
 def test_a_rank_that_does_not_use_its_result_takes_part_by_join_unused():
     """B-18."""
 
