@@ -36,6 +36,7 @@ from pullback.operators.reduce.norms import divide_or_zero
 from pullback.operators.reduce.sums import mean, restored, sum, unreduce
 from pullback.operators.shape.reshaping import diagonal, reshape, squeeze, transpose, unsqueeze
 from pullback.operators.tensor.convert import astype
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": "corrcoef cov std std_mean var var_mean",
@@ -338,58 +339,55 @@ def _warn_without_freedom(op: str, input: Tensor, dim: Any, correction: float) -
         )
 
 
-@method
-def var(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    out: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> Any:
-    """The variance: the mean squared deviation, with `correction` (1) taken off the count.
+def _of_spread(op: str, function: Any) -> Any:
+    def spread(
+        input: Any,
+        dim: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+        out: Any = None,
+        axis: Any = None,
+        keepdims: Any = None,
+    ) -> Any:
+        usual = unbiased is None and keepdim is False and correction is None and out is None
+        if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
+            result = function(input, dim)
+            if result._array.size == input._array.size:  # of one element each
+                _warn_without_freedom(op, input, dim, 1)
+            return result
+        return _called(op, function, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
 
-    >>> import pullback as torch
-    >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
-    tensor(1.)
-    """
-    usual = unbiased is None and keepdim is False and correction is None and out is None
-    if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
-        result = _var(input, dim)
-        if result._array.size == input._array.size:  # of one element each
-            _warn_without_freedom("var", input, dim, 1)
-        return result
-    return _called("var", _var, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
+    return spread
 
 
-@method
-def std(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    out: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> Any:
-    """The standard deviation: the square root of `var`; its gradient is 0 where it is 0.
+var = method(
+    named(
+        "var",
+        _of_spread("var", _var),
+        """The variance: the mean squared deviation, with `correction` (1) taken off the count.
 
-    >>> import pullback as torch
-    >>> torch.std(torch.tensor([1.0, 3.0]))
-    tensor(1.4142)
-    """
-    usual = unbiased is None and keepdim is False and correction is None and out is None
-    if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
-        result = _std(input, dim)
-        if result._array.size == input._array.size:  # of one element each
-            _warn_without_freedom("std", input, dim, 1)
-        return result
-    return _called("std", _std, input, dim, unbiased, keepdim, correction, out, axis, keepdims)
+        >>> import pullback as torch
+        >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+        tensor(1.)
+        """,
+    )
+)
+
+
+std = method(
+    named(
+        "std",
+        _of_spread("std", _std),
+        """The standard deviation: the square root of `var`; its gradient is 0 where it is 0.
+
+        >>> import pullback as torch
+        >>> torch.std(torch.tensor([1.0, 3.0]))
+        tensor(1.4142)
+        """,
+    )
+)
 
 
 def var_mean(

@@ -17,6 +17,7 @@ from pullback.operators.arrays.windows import (
 )
 from pullback.operators.nn.conv.operators import convolution, transposed_convolution
 from pullback.operators.shape.reshaping import squeeze, unsqueeze
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": "conv1d conv2d conv3d conv_transpose1d conv_transpose2d conv_transpose3d",
@@ -164,58 +165,57 @@ def _shapes(
     return x.shape, filters.shape, None if added is None else added.shape
 
 
-def conv1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+def _correlating(dims: int) -> Any:
+    op = f"conv{dims}d"
+
+    def conv(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        dilation: Any = 1,
+        groups: int = 1,
+    ) -> Any:
+        return _convolved(op, dims, input, weight, bias, stride, padding, dilation, groups)
+
+    return conv
+
+
+conv1d = named(
+    "conv1d",
+    _correlating(1),
     """Correlate lines (n, channels, length) with filters (outputs, channels / groups, kernel).
 
     >>> import pullback as torch
     >>> torch.nn.functional.conv1d(torch.ones(1, 1, 5), torch.ones(1, 1, 3))
     tensor([[[3., 3., 3.]]])
-    """
-    return _convolved("conv1d", 1, input, weight, bias, stride, padding, dilation, groups)
+    """,
+)
 
 
-def conv2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+conv2d = named(
+    "conv2d",
+    _correlating(2),
     """Correlate images (n, channels, height, width) with (outputs, channels / groups, h, w).
 
     >>> import pullback as torch
     >>> torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(2, 3, 3, 3), padding=1).shape
     torch.Size([1, 2, 8, 8])
-    """
-    return _convolved("conv2d", 2, input, weight, bias, stride, padding, dilation, groups)
+    """,
+)
 
 
-def conv3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    dilation: Any = 1,
-    groups: int = 1,
-) -> Any:
+conv3d = named(
+    "conv3d",
+    _correlating(3),
     """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions.
 
     >>> import pullback as torch
     >>> torch.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)).item()
     8.0
-    """
-    return _convolved("conv3d", 3, input, weight, bias, stride, padding, dilation, groups)
+    """,
+)
 
 
 @lru_cache(256)
@@ -270,62 +270,57 @@ def _spread_out(op: str, dims: int, input: Any, weight: Any, bias: Any, *given: 
     return squeeze(single, 0)
 
 
-def conv_transpose1d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
+def _spreading(dims: int) -> Any:
+    op = f"conv_transpose{dims}d"
+
+    def conv(
+        input: Any,
+        weight: Any,
+        bias: Any = None,
+        stride: Any = 1,
+        padding: Any = 0,
+        output_padding: Any = 0,
+        groups: int = 1,
+        dilation: Any = 1,
+    ) -> Any:
+        options = stride, padding, output_padding, groups, dilation
+        return _spread_out(op, dims, input, weight, bias, *options)
+
+    return conv
+
+
+conv_transpose1d = named(
+    "conv_transpose1d",
+    _spreading(1),
     """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel).
 
     >>> import pullback as torch
     >>> torch.conv_transpose1d(torch.tensor([[[1.0, 2.0]]]), torch.ones(1, 1, 2))
     tensor([[[1., 3., 2.]]])
-    """
-    options = stride, padding, output_padding, groups, dilation
-    return _spread_out("conv_transpose1d", 1, input, weight, bias, *options)
+    """,
+)
 
 
-def conv_transpose2d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
+conv_transpose2d = named(
+    "conv_transpose2d",
+    _spreading(2),
     """The adjoint of `conv2d`: spread images with filters (channels, outputs / groups, h, w).
 
     >>> import pullback as torch
     >>> x, weight = torch.ones(1, 3, 4, 4), torch.ones(3, 2, 2, 2)
     >>> torch.nn.functional.conv_transpose2d(x, weight, stride=2).shape
     torch.Size([1, 2, 8, 8])
-    """
-    options = stride, padding, output_padding, groups, dilation
-    return _spread_out("conv_transpose2d", 2, input, weight, bias, *options)
+    """,
+)
 
 
-def conv_transpose3d(
-    input: Any,
-    weight: Any,
-    bias: Any = None,
-    stride: Any = 1,
-    padding: Any = 0,
-    output_padding: Any = 0,
-    groups: int = 1,
-    dilation: Any = 1,
-) -> Any:
+conv_transpose3d = named(
+    "conv_transpose3d",
+    _spreading(3),
     """The adjoint of `conv3d`.
 
     >>> import pullback as torch
     >>> torch.conv_transpose3d(torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape
     torch.Size([1, 1, 2, 2, 2])
-    """
-    options = stride, padding, output_padding, groups, dilation
-    return _spread_out("conv_transpose3d", 3, input, weight, bias, *options)
+    """,
+)

@@ -35,6 +35,7 @@ from pullback.operators.pointwise.direction import abs, sign
 from pullback.operators.pointwise.extrema import relu
 from pullback.operators.pointwise.powers import pow
 from pullback.operators.reduce.sums import mean
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": "adaptive_avg_pool1d avg_pool1d",
@@ -243,49 +244,48 @@ def avg_pool1d(
     return _avg_pool(1, input, kernel_size, stride, padding, ceil_mode, count_include_pad)
 
 
-def avg_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    out: Any = None,
-) -> Any:
+def _averaging(dims: int) -> Any:
+    def pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        ceil_mode: bool = False,
+        count_include_pad: bool = True,
+        divisor_override: int | None = None,
+        *,
+        out: Any = None,
+    ) -> Any:
+        options = ceil_mode, count_include_pad, divisor_override
+        result = _avg_pool(dims, input, kernel_size, stride, padding, *options)
+        return delivered(_NAMES[dims], result, out)
+
+    return pool
+
+
+avg_pool2d = named(
+    "avg_pool2d",
+    _averaging(2),
     """The mean of each window of images, or their sum over `divisor_override`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
     tensor([[[ 2.5000,  4.5000],
              [10.5000, 12.5000]]])
-    """
-    options = ceil_mode, count_include_pad, divisor_override
-    result = _avg_pool(2, input, kernel_size, stride, padding, *options)
-    return delivered("avg_pool2d", result, out)
+    """,
+)
 
 
-def avg_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    ceil_mode: bool = False,
-    count_include_pad: bool = True,
-    divisor_override: int | None = None,
-    *,
-    out: Any = None,
-) -> Any:
+avg_pool3d = named(
+    "avg_pool3d",
+    _averaging(3),
     """The mean of each window of volumes, or their sum over `divisor_override`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.avg_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
     torch.Size([1, 1, 2, 2, 2])
-    """
-    options = ceil_mode, count_include_pad, divisor_override
-    result = _avg_pool(3, input, kernel_size, stride, padding, *options)
-    return delivered("avg_pool3d", result, out)
+    """,
+)
 
 
 # Adaptive windows ---------------------------------------------------------------------------------

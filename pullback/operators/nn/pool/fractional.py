@@ -19,6 +19,7 @@ from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.pool.places import largest, put_places, spot, table_of, take_places
 from pullback.operators.random.tensors import rand
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "nn.functional": """
@@ -105,33 +106,37 @@ def _fractional(
     return maxima, places
 
 
-def fractional_max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+def _random_windows(dims: int, with_places: bool = False) -> Any:
+    def pool(
+        input: Any,
+        kernel_size: Any,
+        output_size: Any = None,
+        output_ratio: Any = None,
+        return_indices: bool = False,
+        _random_samples: Any = None,
+    ) -> Any:
+        both = _fractional(dims, input, kernel_size, output_size, output_ratio, _random_samples)
+        return both if return_indices or with_places else both[0]
+
+    return pool
+
+
+fractional_max_pool2d = named(
+    "fractional_max_pool2d",
+    _random_windows(2),
     """The largest of windows at random places, `output_size` of them or by `output_ratio`.
 
     >>> import pullback as torch
     >>> x = torch.rand(1, 9, 9)
     >>> torch.nn.functional.fractional_max_pool2d(x, 2, output_ratio=(0.7, 0.7)).shape
     torch.Size([1, 6, 6])
-    """
-    both = _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
-    return both if return_indices else both[0]
+    """,
+)
 
 
-def fractional_max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+fractional_max_pool3d = named(
+    "fractional_max_pool3d",
+    _random_windows(3),
     """As `fractional_max_pool2d`, of volumes.
 
     >>> import pullback as torch
@@ -139,45 +144,34 @@ def fractional_max_pool3d(
     ...     torch.randn(1, 1, 5, 5, 5), 2, output_size=2
     ... ).shape
     torch.Size([1, 1, 2, 2, 2])
-    """
-    both = _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
-    return both if return_indices else both[0]
+    """,
+)
 
 
-def fractional_max_pool2d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+fractional_max_pool2d_with_indices = named(
+    "fractional_max_pool2d_with_indices",
+    _random_windows(2, with_places=True),
     """`fractional_max_pool2d` with `return_indices`.
 
     >>> import pullback as torch
     >>> x = torch.randn(1, 1, 5, 5)
     >>> torch.nn.functional.fractional_max_pool2d_with_indices(x, 2, output_size=2)[0].shape
     torch.Size([1, 1, 2, 2])
-    """
-    return _fractional(2, input, kernel_size, output_size, output_ratio, _random_samples)
+    """,
+)
 
 
-def fractional_max_pool3d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    output_size: Any = None,
-    output_ratio: Any = None,
-    return_indices: bool = False,
-    _random_samples: Any = None,
-) -> Any:
+fractional_max_pool3d_with_indices = named(
+    "fractional_max_pool3d_with_indices",
+    _random_windows(3, with_places=True),
     """`fractional_max_pool3d` with `return_indices`.
 
     >>> import pullback as torch
     >>> x = torch.randn(1, 1, 5, 5, 5)
     >>> torch.nn.functional.fractional_max_pool3d_with_indices(x, 2, output_size=2)[1].dtype
     torch.int64
-    """
-    return _fractional(3, input, kernel_size, output_size, output_ratio, _random_samples)
+    """,
+)
 
 
 # The way back -------------------------------------------------------------------------------------
@@ -259,31 +253,35 @@ def _unpool_size(op: str, usual: Sizes, stride: Sizes, output_size: Any) -> Size
     return size
 
 
-def max_unpool1d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+def _way_back(dims: int) -> Any:
+    def back(
+        input: Any,
+        indices: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        output_size: Any = None,
+    ) -> Any:
+        return _max_unpool(dims, input, indices, kernel_size, stride, padding, output_size)
+
+    return back
+
+
+max_unpool1d = named(
+    "max_unpool1d",
+    _way_back(1),
     """Put maxima back to where `max_pool1d` found them, zeros elsewhere.
 
     >>> import pullback as torch
     >>> torch.nn.functional.max_unpool1d(torch.tensor([[3.0, 4.0]]), torch.tensor([[1, 3]]), 2)
     tensor([[0., 3., 0., 4.]])
-    """
-    return _max_unpool(1, input, indices, kernel_size, stride, padding, output_size)
+    """,
+)
 
 
-def max_unpool2d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+max_unpool2d = named(
+    "max_unpool2d",
+    _way_back(2),
     """Put maxima back to where `max_pool2d` found them, zeros elsewhere.
 
     >>> import pullback as torch
@@ -292,22 +290,17 @@ def max_unpool2d(
     >>> torch.nn.functional.max_unpool2d(maxima, indices, 2)
     tensor([[[0., 4.],
              [0., 0.]]])
-    """
-    return _max_unpool(2, input, indices, kernel_size, stride, padding, output_size)
+    """,
+)
 
 
-def max_unpool3d(
-    input: Any,
-    indices: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    output_size: Any = None,
-) -> Any:
+max_unpool3d = named(
+    "max_unpool3d",
+    _way_back(3),
     """Put maxima back to where `max_pool3d` found them, zeros elsewhere.
 
     >>> import pullback as torch
     >>> torch.nn.functional.max_unpool3d(torch.ones(1, 1, 1, 1), torch.tensor([[[[0]]]]), 2).shape
     torch.Size([1, 2, 2, 2])
-    """
-    return _max_unpool(3, input, indices, kernel_size, stride, padding, output_size)
+    """,
+)

@@ -22,6 +22,7 @@ from pullback.operators.nn.pool.shapes import (
     even_geometry,
     pool_geometry,
 )
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": """
@@ -91,50 +92,40 @@ def _pooled(pool: Any, input: Any, geometry: Geometry, return_indices: bool) -> 
 _NAMES = {dims: f"max_pool{dims}d" for dims in (1, 2, 3)}
 
 
-def _max_pool(
-    dims: int,
-    input: Any,
-    kernel_size: Any,
-    stride: Any,
-    padding: Any,
-    dilation: Any,
-    ceil_mode: bool,
-    return_indices: bool,
-) -> Any:
-    op = _NAMES[dims]
-    geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-    if input._array.dtype.kind in "bc":
-        raise unsupported(op, input._array)
-    return _pooled(_POOLS[dims], input, geometry, return_indices)
+def _windows(dims: int, with_places: bool = False) -> Any:
+    def pool(
+        input: Any,
+        kernel_size: Any,
+        stride: Any = None,
+        padding: Any = 0,
+        dilation: Any = 1,
+        ceil_mode: bool = False,
+        return_indices: bool = False,
+    ) -> Any:
+        op = _NAMES[dims]
+        geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
+        if input._array.dtype.kind in "bc":
+            raise unsupported(op, input._array)
+        return _pooled(_POOLS[dims], input, geometry, return_indices or with_places)
+
+    return pool
 
 
-def max_pool1d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool1d = named(
+    "max_pool1d",
+    _windows(1),
     """The largest of each window of lines, and where it is if `return_indices`.
 
     >>> import pullback as torch
     >>> torch.max_pool1d(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2)
     tensor([[[3., 4.]]])
-    """
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    """,
+)
 
 
-def max_pool2d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool2d = named(
+    "max_pool2d",
+    _windows(2),
     """The largest of each window of images, and where it is if `return_indices`.
 
     >>> import pullback as torch
@@ -142,80 +133,56 @@ def max_pool2d(
     >>> torch.nn.functional.max_pool2d(x, 2)
     tensor([[[ 5.,  7.],
              [13., 15.]]])
-    """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    """,
+)
 
 
-def max_pool3d(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool3d = named(
+    "max_pool3d",
+    _windows(3),
     """The largest of each window of volumes, and where it is if `return_indices`.
 
     >>> import pullback as torch
     >>> torch.max_pool3d(torch.arange(8.0).view(1, 1, 2, 2, 2), 2).item()
     7.0
-    """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, return_indices)
+    """,
+)
 
 
-def max_pool1d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool1d_with_indices = named(
+    "max_pool1d_with_indices",
+    _windows(1, with_places=True),
     """`max_pool1d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.max_pool1d_with_indices(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2)
     (tensor([[[3., 4.]]]), tensor([[[1, 3]]]))
-    """
-    return _max_pool(1, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    """,
+)
 
 
-def max_pool2d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool2d_with_indices = named(
+    "max_pool2d_with_indices",
+    _windows(2, with_places=True),
     """`max_pool2d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.max_pool2d_with_indices(torch.tensor([[[1.0, 3.0], [2.0, 4.0]]]), 2)
     (tensor([[[4.]]]), tensor([[[3]]]))
-    """
-    return _max_pool(2, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    """,
+)
 
 
-def max_pool3d_with_indices(
-    input: Any,
-    kernel_size: Any,
-    stride: Any = None,
-    padding: Any = 0,
-    dilation: Any = 1,
-    ceil_mode: bool = False,
-    return_indices: bool = False,
-) -> Any:
+max_pool3d_with_indices = named(
+    "max_pool3d_with_indices",
+    _windows(3, with_places=True),
     """`max_pool3d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.max_pool3d_with_indices(torch.arange(8.0).view(1, 2, 2, 2), 2)[1].item()
     7
-    """
-    return _max_pool(3, input, kernel_size, stride, padding, dilation, ceil_mode, True)
+    """,
+)
 
 
 # Adaptive windows ---------------------------------------------------------------------------------
@@ -248,78 +215,89 @@ _UNEVEN_POOLS = {
 }
 
 
-def _adaptive_max_pool(dims: int, input: Any, output_size: Any, return_indices: bool) -> Any:
+def _cover(dims: int, with_places: bool = False) -> Any:
     op = f"adaptive_max_pool{dims}d"
-    number = adaptive_sizes(op, dims, input, output_size)
-    if input._array.dtype.kind in "bc":
-        raise unsupported(op, input._array)
-    if (geometry := even_geometry(input._array.shape[-dims:], number)) is not None:
-        return _pooled(_ADAPTIVE_POOLS[dims], input, geometry, return_indices)
-    both = _UNEVEN_POOLS[dims](input, number)
-    return both if return_indices else both[0]
+
+    def pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+        number = adaptive_sizes(op, dims, input, output_size)
+        if input._array.dtype.kind in "bc":
+            raise unsupported(op, input._array)
+        wanted = return_indices or with_places
+        if (geometry := even_geometry(input._array.shape[-dims:], number)) is not None:
+            return _pooled(_ADAPTIVE_POOLS[dims], input, geometry, wanted)
+        both = _UNEVEN_POOLS[dims](input, number)
+        return both if wanted else both[0]
+
+    return pool
 
 
-def adaptive_max_pool1d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+adaptive_max_pool1d = named(
+    "adaptive_max_pool1d",
+    _cover(1),
     """The largest of each of `output_size` windows that cover the lines evenly.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
     tensor([[[2., 5.]]])
-    """
-    return _adaptive_max_pool(1, input, output_size, return_indices)
+    """,
+)
 
 
-def adaptive_max_pool2d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+adaptive_max_pool2d = named(
+    "adaptive_max_pool2d",
+    _cover(2),
     """The largest of each of `output_size` windows that cover the images evenly.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
     tensor([[[12., 13., 14., 15.]]])
-    """
-    return _adaptive_max_pool(2, input, output_size, return_indices)
+    """,
+)
 
 
-def adaptive_max_pool3d(input: Any, output_size: Any, return_indices: bool = False) -> Any:
+adaptive_max_pool3d = named(
+    "adaptive_max_pool3d",
+    _cover(3),
     """The largest of each of `output_size` windows that cover the volumes evenly.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
     torch.Size([1, 1, 2, 2, 2])
-    """
-    return _adaptive_max_pool(3, input, output_size, return_indices)
+    """,
+)
 
 
-def adaptive_max_pool1d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
+adaptive_max_pool1d_with_indices = named(
+    "adaptive_max_pool1d_with_indices",
+    _cover(1, with_places=True),
     """`adaptive_max_pool1d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.adaptive_max_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
     (tensor([[[2., 5.]]]), tensor([[[2, 5]]]))
-    """
-    return _adaptive_max_pool(1, input, output_size, return_indices=True)
+    """,
+)
 
 
-def adaptive_max_pool2d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
+adaptive_max_pool2d_with_indices = named(
+    "adaptive_max_pool2d_with_indices",
+    _cover(2, with_places=True),
     """`adaptive_max_pool2d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool2d_with_indices(torch.arange(4.0).view(1, 1, 2, 2), 1)
     (tensor([[[[3.]]]]), tensor([[[[3]]]]))
-    """
-    return _adaptive_max_pool(2, input, output_size, return_indices=True)
+    """,
+)
 
 
-def adaptive_max_pool3d_with_indices(
-    input: Any, output_size: Any, return_indices: bool = False
-) -> Any:
+adaptive_max_pool3d_with_indices = named(
+    "adaptive_max_pool3d_with_indices",
+    _cover(3, with_places=True),
     """`adaptive_max_pool3d` with `return_indices`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool3d_with_indices(torch.ones(1, 1, 2, 2, 2), 1)[1].item()
     0
-    """
-    return _adaptive_max_pool(3, input, output_size, return_indices=True)
+    """,
+)
