@@ -2,6 +2,7 @@
 
 import numpy as np
 import pytest
+from pullback._functorch.aot_autograd import aot_function, nop
 
 import pullback as torch
 from pullback.compiled.capture.reasons import CannotCapture
@@ -200,6 +201,67 @@ def test_a_capture_leaves_modes_and_generators_as_they_were(backend):
     h(torch.ones(2))
     assert torch.equal(torch.rand(3), wanted)
     assert torch.is_grad_enabled()
+
+
+def _autocast_left_on(x):
+    torch.set_autocast_enabled("cpu", True)
+    return x * 2
+
+
+def _grad_mode_left_off(x):
+    torch.set_grad_enabled(False)
+    return x * 2
+
+
+def _dtype_left(x):
+    torch.set_default_dtype(torch.float64)
+    return x * 2
+
+
+def _device_left(x):
+    torch.set_default_device("meta")
+    return x.to("cpu") * 2
+
+
+LEFT = {
+    "autocast": (_autocast_left_on, lambda: torch.set_autocast_enabled("cpu", False)),
+    "grad mode": (_grad_mode_left_off, lambda: torch.set_grad_enabled(True)),
+    "the default dtype": (_dtype_left, lambda: torch.set_default_dtype(torch.float32)),
+    "the default device": (_device_left, lambda: torch.set_default_device(None)),
+}
+
+
+def settings():
+    return (torch.is_autocast_enabled("cpu"), torch.is_grad_enabled(), torch.get_default_dtype(),
+            torch.get_default_device())  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LEFT)
+def test_a_function_that_leaves_a_setting_changed_is_refused_or_runs_eagerly(name, backend):
+    """K-47: RuntimeError, and nothing is changed; without `fullgraph`, what eager does."""
+    function, undo = LEFT[name]
+    usual = settings()
+    x = torch.ones(2, requires_grad=True)
+    for refusing in (
+        aot_function(function, nop),
+        torch.compile(function, backend=backend, fullgraph=True),
+    ):
+        with pytest.raises(RuntimeError, match=f"leaves {name} changed"):
+            refusing(x)
+        assert settings() == usual
+    compiled = torch.compile(function, backend=backend)
+    for _ in range(2):
+        try:
+            function(x)
+            left = settings()
+        finally:
+            undo()
+        try:
+            assert compiled(x).eq(2).all()
+            assert settings() == left != usual
+        finally:
+            undo()
+    assert settings() == usual
 
 
 def test_a_fallback_names_the_line(backend):

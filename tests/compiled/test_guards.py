@@ -137,6 +137,24 @@ def test_the_default_dtype_is_watched(compiled):
         torch.set_default_dtype(before)
 
 
+def test_the_default_device_autocast_and_training_are_watched(compiled):
+    """K-61"""
+    made = compiled(lambda x: (torch.ones(2), x @ x))
+    dropout = nn.Dropout(0.5)
+    dropped = compiled(dropout)
+    x, many = torch.ones(2, 2), torch.ones(1000)
+    for _ in range(4):
+        new, product = made(x)
+        assert (new.device.type, product.dtype) == ("cpu", torch.float32)
+        with torch.device("meta"):
+            assert made(x)[0].device.type == "meta"
+        with torch.autocast("cpu", dtype=torch.bfloat16):
+            assert made(x)[1].dtype is torch.bfloat16
+        for training in (True, False):
+            dropout.train(training)
+            assert bool(dropped(many).eq(0).any()) is training
+
+
 def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
     """K-28, K-61"""
     f = compiled(lambda x: x + 1, dynamic=False)

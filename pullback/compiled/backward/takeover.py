@@ -22,8 +22,9 @@ from pullback.compiled.capture.steps import live
 from pullback.compiled.capture.tracer import Tracer
 from pullback.compiled.counting import counters
 from pullback.core import passes
+from pullback.core.explain import anomaly
 from pullback.core.mode import NO_GRAD, PLAIN, changed, current, fast, settle
-from pullback.core.node import OUTPUT_SEQ
+from pullback.core.node import OUTPUT_SEQ, node_and_number
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
 from pullback.core.tensor import wrap
@@ -85,6 +86,8 @@ class compiled_autograd:  # noqa: N801 (a context)
         accumulates: bool,
     ) -> list[Any] | None:
         """Run a pass; None where the engine must."""
+        if anomaly.state.enabled and anomaly.state.check_nan:
+            _refuse_stored_nan(roots)
         if (
             passes.running.get() is not None
             or settle() not in (PLAIN, NO_GRAD)
@@ -230,6 +233,26 @@ def _warn_of_many() -> None:
         "compiled_autograd keeps %d programs and forgets the least used ones; the last reasons to "
         "make one: %s", _MOST_PROGRAMS, compile_reasons[-3:],
     )  # fmt: skip
+
+
+def _refuse_stored_nan(roots: list[tuple[Any, Any]]) -> None:
+    """Raise where a NaN is in a leaf's `.grad` before the pass: it would be taken for a new one."""
+    waiting = [edge for edge, _ in roots]
+    seen: set[int] = set()
+    while waiting:
+        node, _ = node_and_number(waiting.pop())
+        if node is None or id(node) in seen:
+            continue
+        seen.add(id(node))
+        leaf: Any = getattr(node, "variable", None)
+        stored = None if leaf is None else leaf._stored_grad
+        if stored is not None and bool(stored.isnan().any()):
+            raise RuntimeError(
+                f"Anomaly detection: the .grad of a leaf of shape {tuple(leaf.shape)} holds NaN "
+                "before this backward pass begins. Set it to None, or look for NaN in the pass "
+                "that left it there."
+            )
+        waiting += [edge for edge in node._edges if edge is not None]
 
 
 def _release(nodes: list[Any], freed: Any) -> None:

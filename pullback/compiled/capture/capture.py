@@ -13,12 +13,12 @@ from typing import Any
 
 from pullback.compiled.capture.known import Known
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.settings import Settings
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer
 from pullback.compiled.capture.world import World
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
-from pullback.core.dtype import get_default_dtype
 from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor, wrap
@@ -71,6 +71,7 @@ class Captured:
     gradients: list[tuple[int, Value]] = field(default_factory=list)
     is_spent: bool = False  # the results' history was used up by the function itself
     default_dtype: Any = None
+    default_device: Any = None
     origin: Origin | None = None
     library: Any = None  # of the device that its tensors are on; None: NumPy's
 
@@ -112,10 +113,16 @@ class _Run:
         mode = settle()
         generators = [default_generator, *self.world.generators.values()]
         states = [(one, one.get_state()) for one in generators]
+        settings = Settings.now()
         try:
             self._stand_in()
             current.set(changed(mode, tracing=self.tracer))
-            result = function(*args, **kwargs)
+            try:
+                result = function(*args, **kwargs)
+            finally:
+                left = settings.left()
+            if left is not None:
+                raise CannotCapture(f"the function leaves {left} changed")
             leaves, tree = tree_flatten(result)
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
@@ -124,8 +131,10 @@ class _Run:
             tangents, gradients, spent = self._backward(leaves, outputs, mode)
             del result
         finally:
-            current.set(mode)
-            self._restore()
+            try:
+                current.set(mode)
+            finally:
+                self._restore()
             for one, state in states:
                 one.set_state(state)
             change = self.world.change()
@@ -146,7 +155,8 @@ class _Run:
             mode=mode,
             world=self.world,
             is_spent=spent,
-            default_dtype=get_default_dtype(),
+            default_dtype=settings.default_dtype,
+            default_device=settings.default_device,
             library=self.tracer.library,
         )
         captured.inputs = self._inputs()
@@ -170,6 +180,13 @@ class _Run:
         self.by_storage = {id(one.traced.storage): one for one in self.known.values()}
 
     def _restore(self) -> None:
+        try:
+            self._put_back()
+        except BaseException:  # an interrupt between two tensors: the others are put back too
+            self._put_back()
+            raise
+
+    def _put_back(self) -> None:
         self.tracer.is_open = False
         for one in self.known.values():
             one.restore()

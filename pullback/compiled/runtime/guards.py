@@ -7,6 +7,7 @@ from typing import Any
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.world import _same
 from pullback.core.arrays import LIBRARIES
+from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
 
@@ -20,6 +21,7 @@ class Guards:
         self.mode = captured.mode
         self.arguments = captured.arguments
         self.default_dtype = captured.default_dtype
+        self.default_device = captured.default_device
         self.world = captured.world
         self.leaves = [_wanted(leaf) for leaf in leaves]
         self.held = [
@@ -66,6 +68,8 @@ class Guards:
                 return f"argument {number} was the same tensor as another one"
         if get_default_dtype() is not self.default_dtype:
             return "the default dtype differs"
+        if get_default_device() is not self.default_device:
+            return "the default device differs"
         for tensor, wanted in self.held:
             reason = _differs(tensor, wanted)
             if reason is not None:

@@ -15,6 +15,7 @@ from typing import Any
 from pullback.compiled.capture.world import MISSING, contents
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
+from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
 from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.sequence import numbering
@@ -125,8 +126,11 @@ class _Writer:
         for number, other, tensor in guards.same:
             right = self.name(tensor) if other is None else f"args[{other}]"
             conditions.append(f"args[{number}] is {right}")
-        default = self.name(get_default_dtype)
-        conditions.append(f"{default}() is {self.name(guards.default_dtype)}")
+        for setting, then in (
+            (get_default_dtype, guards.default_dtype),
+            (get_default_device, guards.default_device),
+        ):
+            conditions.append(f"{self.name(setting)}() is {self.name(then)}")
         held: list[Any] = []
         for one in self.captured.inputs:
             if one.kind == "constant":

@@ -94,6 +94,7 @@ class Joined:
         def shape_of(one: Captured) -> tuple[Any, ...]:
             return (
                 len(one.calls), one.forward, one.is_spent, one.mode, one.default_dtype,
+                one.default_device,
                 [(i.kind, i.value.number, i.requires_grad, i.is_parameter) for i in one.inputs],
                 [i.place for i in one.inputs if i.kind in ("argument", "grad")],
                 [id(i.place) for i in one.inputs if i.kind == "held"],

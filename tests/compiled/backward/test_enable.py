@@ -109,6 +109,30 @@ def test_blocks_nest_and_end_with_errors():
         module.nothing
 
 
+def test_a_block_inside_has_its_own_compiler():
+    """K-1, K-2: the outer one is back afterwards; replays know that they are."""
+    outer, inner, seen = Compiler(), Compiler(), []
+
+    def looking(graph_module):
+        def run(*lists):
+            seen.append(module.in_compiled_autograd_region)
+            return graph_module(*lists)
+
+        return run
+
+    x = leaf(3)
+    with module._enable(outer):
+        x.exp().sum().backward()
+        with module._enable(inner):
+            x.sin().sum().backward()
+        x.cos().sum().backward()
+    with module._enable(looking):
+        x.exp().sum().backward()
+    assert (len(outer.calls), len(inner.calls)) == (2, 1)
+    assert seen == [True]
+    assert not module.in_compiled_autograd_region
+
+
 def test_a_disabled_block_can_be_respected():
     """K-1"""
     compiler = Compiler()
@@ -342,6 +366,23 @@ def test_anomaly_detection_names_the_node():
         pytest.raises(RuntimeError, match=r"nan|NaN"),
     ):
         (x.sqrt() * 0).sum().backward()
+
+
+def test_anomaly_detection_refuses_a_stored_nan_up_front():
+    """K-18"""
+    x = leaf(3)
+    x.grad = torch.tensor([0.0, float("nan"), 0.0])
+    y = x.exp().sum()
+    with compiled_autograd(backend="python", fallback="silent"):
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            y.backward(retain_graph=True)
+        before = x.grad.clone()
+        with (
+            torch.autograd.set_detect_anomaly(True),
+            pytest.raises(RuntimeError, match="before this backward pass begins"),
+        ):
+            y.backward()
+    assert torch.equal(x.grad[0], before[0])
 
 
 @pytest.mark.parametrize("dtype", [torch.complex64, torch.float16, torch.float64])
