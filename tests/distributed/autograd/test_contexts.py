@@ -2,6 +2,8 @@
 
 import logging
 import threading
+import time
+from contextvars import copy_context
 
 import pytest
 
@@ -9,6 +11,7 @@ import pullback as torch
 import pullback.distributed as dist
 from pullback.distributed import autograd, rpc
 from pullback.distributed.autograd.engine import _Parcel, _Pass
+from pullback.distributed.optim import DistributedOptimizer
 from pullback.distributed.rpc.agent import current_agent
 from tests.leaves import double_leaf as leaf
 
@@ -127,8 +130,6 @@ def test_threads_of_one_worker_have_contexts_of_their_own():
     """B-57: eight clients at once on one server; each finds its own gradient."""
 
     def first():
-        from contextvars import copy_context
-
         found = {}
 
         def client(number):
@@ -242,3 +243,146 @@ def test_calls_are_ranges_in_the_profiler():
         assert any(one.name == "aten::sin" for one in seen.function_events)
 
     workers(2, first)
+
+
+def message_ids(context_id):
+    context = autograd._retrieve_context(context_id)
+    return sorted(context._send_functions()), sorted(context._recv_functions())
+
+
+def test_ids_have_the_worker_in_their_upper_bits_and_pairs_share_theirs():
+    """B-41, B-42: 16 bits of worker, 48 of a counter; what one has sent the other has received."""
+
+    def first():
+        a, plain = leaf(3.0), torch.ones(1)
+        seen = []
+        for _ in range(2):
+            with autograd.context() as context_id:
+                rpc.rpc_sync("worker1", torch.square, (plain,))
+                assert message_ids(context_id) == ([], [])  # nothing that requires grad has gone
+                rpc.rpc_sync("worker1", torch.square, (a,))
+                sent, received = message_ids(context_id)
+                there = rpc.rpc_sync("worker1", message_ids, (context_id,))
+            assert (received, sent) == there
+            assert [number >> 48 for number in sent + received] == [0, 1]
+            seen.append(context_id)
+        return seen
+
+    one, two = workers(2, first)
+    assert one >> 48 == two >> 48 == 0
+    assert two > one
+
+    def second():
+        return rpc.rpc_sync("worker1", own_context_id)
+
+    assert workers(2, second) >> 48 == 1
+
+
+def own_context_id():
+    with autograd.context() as context_id:
+        return context_id
+
+
+KEPT = {}
+
+
+class Slow(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x.clone()
+
+    @staticmethod
+    def backward(ctx, g):
+        time.sleep(0.2)
+        return g
+
+
+def slowly_by_the_third(x):
+    """On worker 1: the third worker's leaf gets its gradient last of all."""
+    return rpc.rpc_sync("worker2", slowly, (x,))
+
+
+def slowly(x):
+    KEPT["leaf"] = leaf(4.0)
+    return Slow.apply(KEPT["leaf"]) * x
+
+
+def kept_gradient(context_id):
+    return autograd.get_gradients(context_id)[KEPT["leaf"]].item()
+
+
+def test_backward_returns_when_the_last_worker_has_its_gradients():
+    """B-47."""
+
+    def first():
+        with autograd.context() as context_id:
+            y = rpc.rpc_sync("worker1", slowly_by_the_third, (torch.tensor([5.0]),))
+            autograd.backward(context_id, [y.sum()])
+            return rpc.rpc_sync("worker2", kept_gradient, (context_id,))
+
+    assert workers(3, first) == 5.0
+
+
+class Watched(torch.optim.SGD):
+    """Notes who steps while another does, and fails where it is told to."""
+
+    inside, most, done, fails = 0, 0, [], ()
+
+    def step(self, closure=None):
+        Watched.inside += 1
+        Watched.most = max(Watched.most, Watched.inside)
+        time.sleep(0.02)
+        Watched.inside -= 1
+        if dist.get_rank() in Watched.fails:
+            raise ArithmeticError(f"of worker {dist.get_rank()}")
+        Watched.done.append(dist.get_rank())
+        return super().step(closure)
+
+
+def own_parameter():
+    return rpc.RRef(torch.full((1,), 2.0, requires_grad=True))
+
+
+def stepped(optimizer_class, times, fails=()):
+    """Several threads' steps, on workers 1 and 2; the first error, if there is one."""
+    Watched.inside, Watched.most, Watched.done, Watched.fails = 0, 0, [], fails
+
+    def first():
+        parameters = [rpc.rpc_sync(k, own_parameter) for k in (1, 2)]
+        optimizer = DistributedOptimizer(optimizer_class, parameters, lr=0.5)
+        errors = []
+
+        def step():
+            with autograd.context() as context_id:
+                x, y = (parameter.to_here() for parameter in parameters)
+                autograd.backward(context_id, [(x + y).sum()])
+                try:
+                    optimizer.step(context_id)
+                except ArithmeticError as error:
+                    errors.append(error)
+
+        threads = [threading.Thread(target=copy_context().run, args=(step,)) for _ in range(times)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join(20)
+        return errors, [parameter.to_here().item() for parameter in parameters]
+
+    return workers(3, first)
+
+
+def test_steps_that_come_together_are_made_one_after_another():
+    """B-58."""
+    errors, values = stepped(Watched, 4)
+    assert errors == []
+    assert values == [0.0, 0.0]  # 2 - 4 * 0.5 * 1
+    assert sorted(Watched.done) == [1] * 4 + [2] * 4
+    assert Watched.most == 1
+
+
+def test_an_error_of_one_optimizer_is_raised_when_all_have_answered():
+    """B-58."""
+    (error,), values = stepped(Watched, 1, fails=(1,))
+    assert "of worker 1" in str(error)
+    assert values == [2.0, 1.5]
+    assert Watched.done == [2]

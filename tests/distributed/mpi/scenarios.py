@@ -1,17 +1,26 @@
 """What ranks that are processes do in the tests beside: `scenarios.py NAME`."""
 
 import os
+import signal
 import sys
 import time
+from importlib.util import find_spec
 
 import torch  # pullback: these run under `pullback run`
 import torch.distributed as dist
 from torch.nn.parallel import DistributedDataParallel
 
+DTYPES = [
+    *(torch.float16, torch.float32, torch.float64, torch.complex64, torch.complex128),
+    *(torch.int8, torch.uint8, torch.int16, torch.int32, torch.int64),
+]
+if find_spec("ml_dtypes") is not None:
+    DTYPES.append(torch.bfloat16)
+
 
 def collectives():
     rank, size = dist.get_rank(), dist.get_world_size()
-    for dtype in (torch.float16, torch.float32, torch.float64, torch.int64, torch.complex64):
+    for dtype in DTYPES:
         x = torch.full((3, 2), rank + 1, dtype=dtype).t()
         dist.all_reduce(x)
         assert x.tolist() == torch.full((2, 3), size * (size + 1) // 2, dtype=dtype).tolist()
@@ -127,32 +136,52 @@ def everything():
         one()
 
 
+def fails(text="now"):
+    """The moment from which the test beside counts seconds."""
+    print(f"rank {dist.get_rank()} fails {text}", flush=True)
+
+
 def mismatch():
+    fails()
     dist.all_reduce(torch.ones(dist.get_rank() + 1))
 
 
 def exception():
     if dist.get_rank() == 1:
+        fails()
         raise ValueError("boom")
     dist.all_reduce(torch.ones(2))
 
 
 def death():
     if dist.get_rank() == 1:
+        fails()
         os._exit(3)
     dist.all_reduce(torch.ones(2))
 
 
+def killed():
+    """In the middle of calls, by the system."""
+    for step in range(1000):
+        if dist.get_rank() == 1 and step == 20:
+            fails()
+            os.kill(os.getpid(), signal.SIGKILL)
+        dist.all_reduce(torch.ones(2))
+
+
 def late():
+    dist.barrier()  # so that starting is over
+    fails()
     if dist.get_rank() == 1:
         time.sleep(60)
     dist.all_reduce(torch.ones(2))
 
 
 if __name__ == "__main__":
-    name = sys.argv[1]
-    dist.init_process_group("gloo", timeout=2.0 if name == "late" else 60.0)
-    started = time.monotonic()
+    name, method = sys.argv[1], dict(enumerate(sys.argv)).get(2)
+    place = {} if method is None else {"rank": int(os.environ["RANK"]), "world_size": 2}
+    timeout = 2.0 if name == "late" else 60.0
+    dist.init_process_group("gloo", method, timeout=timeout, **place)
     globals()[name]()
     print(f"rank {dist.get_rank()} of {dist.get_world_size()} did {name}", flush=True)
     dist.destroy_process_group()
