@@ -50,16 +50,18 @@ def _call_or_give_way(sign: str, op: Op, args: tuple[Any, ...], kwargs: dict[str
         if op.name == "rsub":
             return NotImplemented
         raise errors.not_a_tensor(op.name, "self", args[0])
+    is_plain = True
     for one in args:
         if type(one) in _KNOWN or isinstance(one, Tensor):
             continue
+        is_plain = False
         if not _is_operand(one):
             return NotImplemented
         if sign and hasattr(type(one), "__torch_function__"):
             taken, answer = ports.met_by(sign, args)
             if taken:
                 return answer
-    return interpret.call(op, tuple(map(_as_tensor, args)), kwargs)
+    return interpret.call(op, args if is_plain else tuple(map(_as_tensor, args)), kwargs)
 
 
 def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -10,7 +10,7 @@ from typing import Any
 from pullback.core import overriding
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode
+from pullback.core.mode import NO_GRAD, PLAIN, Mode
 from pullback.core.overriding import DISPATCH, excluded
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -61,10 +61,12 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
         short = _short[op] = _shortened(op)
     if short is None or len(args) != short[4] or kwargs.get("out") is not None:
         return ELSEWHERE
-    looked, alone = looked_at.known
-    if looked is not mode:
-        alone = _only_handlers(mode)
-        looked_at.known = (mode, alone)
+    alone = mode is PLAIN or mode is NO_GRAD
+    if not alone:
+        looked, alone = looked_at.known
+        if looked is not mode:
+            alone = _only_handlers(mode)
+            looked_at.known = (mode, alone)
     if not alone or LEVELS or anomaly.state.enabled:
         return ELSEWHERE
     asked = _NOBODY
@@ -84,7 +86,10 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
     made = dispatch.hand_over(overload, args, {}, asked)
     if not isinstance(made, Tensor):
         raise dispatch.wrong_result(overload, made, "a Tensor")
-    result = dispatch.unrecorded(op, made, args)
+    result = made if made._node is None else dispatch.unrecorded(op, made, args)
+    for one in args:  # no lists: those are not for here
+        if one is result:
+            result = result._alias()
     if not mode.grad:
         result._node = None
         return result

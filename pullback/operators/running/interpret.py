@@ -25,7 +25,7 @@ from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.memory.narrow import converted
-from pullback.core.mode import Mode, changed, current, fast, settle
+from pullback.core.mode import FRESH, Mode, changed, current, fast, get_mode, settle
 from pullback.core.origin import getframe
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_to_float, result_dtype
@@ -48,7 +48,9 @@ NUMBERS = (bool, int, float, complex, numpy.generic)
 
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator on whatever the user passed."""
-    mode = settle()
+    mode = get_mode()
+    if mode is FRESH:
+        mode = settle()
     if mode.dispatch or overriding.answering:
         answer = answered.shortly(op, args, kwargs, mode)
         if answer is not answered.ELSEWHERE:

@@ -117,7 +117,8 @@ def make_wrapper_subclass(
             f"{cls.__name__} has no __torch_dispatch__, and a wrapper has no data: nobody could "
             "answer for it. Define __torch_dispatch__, or share data by _make_subclass."
         )
-    check_policy(dispatch_sizes_strides_policy)
+    if dispatch_sizes_strides_policy is not None:
+        check_policy(dispatch_sizes_strides_policy)
     made = new(cls)
     made._array = ports.hollow(
         tuple(size),
@@ -130,7 +131,8 @@ def make_wrapper_subclass(
     made._cell = INFERENCE_CELL if get_mode().inference else UNWRITTEN
     if layout is not strided:
         vars(made)["_own_layout"] = layout
-    overriding.arrive(cls)
+    if "_has_arrived" not in cls.__dict__:
+        overriding.arrive(cls)
     if dispatch_sizes_strides_policy or dispatch_device or dispatch_layout:
         policy = dispatch_sizes_strides_policy
         ask_class(made, policy, device=dispatch_device, layout=dispatch_layout)

@@ -43,14 +43,20 @@ def hand_over(
     mode = get_mode()
     if asked is None and overriding.classes:
         asked = answering(guests(args, kwargs))
-    types = tuple([type(one) for one in asked]) if asked else ()
-    known = _last.get()
-    if known is not None and known[0] is mode:
-        below = known[1]
+    if not asked:
+        types: tuple[type, ...] = ()
+    else:  # a comprehension is a frame of its own
+        types = (type(asked[0]),) if len(asked) == 1 else tuple([type(one) for one in asked])
+    if (mode is PLAIN or mode is NO_GRAD) and not LEVELS:
+        below = NO_GRAD
     else:
-        below = _below(mode)
-        if below is not mode and mode is not PLAIN:
-            _last.set((mode, below))
+        known = _last.get()
+        if known is not None and known[0] is mode:
+            below = known[1]
+        else:
+            below = _below(mode)
+            if below is not mode and mode is not PLAIN:
+                _last.set((mode, below))
     try:
         current.set(below)
         if mode.dispatch:
@@ -196,8 +202,6 @@ def forget() -> None:
 
 def _below(mode: Mode) -> Mode:
     """In which handlers below autograd run: not recorded, the innermost mode off."""
-    if mode is PLAIN and not LEVELS:
-        return NO_GRAD
     changes: dict[str, Any] = {"dispatch": mode.dispatch[:-1], "grad": False}
     if mode.saved_hooks:
         changes["saved_hooks"] = ()
