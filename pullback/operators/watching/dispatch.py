@@ -44,7 +44,7 @@ def hand_over(
     if asked is None and overriding.classes:
         asked = answering(guests(args, kwargs))
     if not asked:
-        types: tuple[type, ...] = ()
+        types: tuple[Any, ...] = ()
     else:  # a comprehension is a frame of its own
         types = (type(asked[0]),) if len(asked) == 1 else tuple([type(one) for one in asked])
     if (mode is PLAIN or mode is NO_GRAD) and not LEVELS:
