@@ -19,7 +19,8 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
-from pullback.fx.experimental._symbols import Place, join, numbers_and_frame, points, symbols_of
+from pullback.fx.experimental._symbols import Place, join, numbers_and_frame, points
+from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
@@ -27,6 +28,10 @@ from pullback.nn.modules.module import Module
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["make_fx"]
+
+# What a function raises, or an operator in it, at a size that it does not take. Whatever else goes
+# wrong at another size than the given one (a TypeError, an interrupt) is the user's to see.
+_NOT_ALLOWED = (RuntimeError, ValueError, LookupError, ArithmeticError, AssertionError)
 
 
 class _Recording(TorchDispatchMode):
@@ -168,14 +173,19 @@ def make_fx(
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:
+        sizes = None
         if tracing_mode == "real":
             root, graph = trace.graph(args)
         elif tracing_mode == "fake":
             root, graph = trace.without_data(args)
         else:
-            root, graph = trace.for_all_sizes(args)
+            sizes = ShapeEnv()
+            root, graph = trace.for_all_sizes(args, sizes)
         graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
-        return GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+        made = GraphModule(root, graph, getattr(f, "__name__", "GraphModule"))
+        if sizes is not None:
+            made.shape_env = sizes
+        return made
 
     return wrapped
 
@@ -221,32 +231,43 @@ class _Tracing:
         ]
         return self.graph(pytree.tree_unflatten(fake, spec), mode)
 
-    def for_all_sizes(self, args: Sequence[Any]) -> tuple[Module, Graph]:
+    def for_all_sizes(self, args: Sequence[Any], env: ShapeEnv) -> tuple[Module, Graph]:
         """A graph whose numbers are computed from the sizes of its arguments."""
         leaves = pytree.tree_flatten(list(args))[0]
-        shapes = [tuple(x.shape) if isinstance(x, Tensor) else None for x in leaves]
-        places = symbols_of(shapes)
+        env.note([tuple(x.shape) if isinstance(x, Tensor) else None for x in leaves])
+        given, places = env.var_to_val, env.var_to_sources
         first = self.without_data(args)
         numbers, frame = numbers_and_frame(first[1])
 
-        def traced(point: dict[str, int]) -> tuple[dict[str, int], list[Any]] | None:
+        def traced(point: dict[str, int]) -> list[Any] | str:
+            """The numbers of a trace at other sizes, or why there are none."""
             sizes = {place: point[name] for name in point for place in places[name]}
             try:
                 others, other_frame = numbers_and_frame(self.without_data(args, sizes)[1])
-            except Exception:  # a size that these sizes do not allow
-                return None
-            return (point, others) if other_frame == frame else None
+            except _NOT_ALLOWED as error:
+                return f"{type(error).__name__}: {error}"
+            except Exception as error:
+                error.add_note(
+                    f"while make_fx traced the function at the sizes {point}, to see whether they "
+                    "may vary; tracing_mode='fake' traces at the sizes given alone"
+                )
+                raise
+            return others if other_frame == frame else "other operators are called"
 
-        given = {name: shapes[n][dim] for name, ((n, dim), *_) in places.items()}  # type: ignore[index]  # places are of tensors
+        def all_traced(at: list[dict[str, int]]) -> list[tuple[dict[str, int], list[Any]]]:
+            pairs = [(point, traced(point)) for point in at]
+            return [(point, made) for point, made in pairs if not isinstance(made, str)]
+
         for name in list(places):  # those that the function does not let vary stay as they are
-            if traced({**given, name: given[name] * 3}) is None:
-                del places[name], given[name]
+            size = given[name] * 3
+            answer = traced({**given, name: size})
+            if isinstance(answer, str):
+                env.specialize(name, f"{answer} at size {size}")
         if not given:
             return first
         needed, more = points(given)
-        found = [(given, numbers), *filter(None, map(traced, needed))]
-        count = len(found) - 1
-        join(first[1], places, [*found, *filter(None, map(traced, more))], count)
+        found = [(dict(given), numbers), *all_traced(needed)]
+        join(first[1], places, [*found, *all_traced(more)], len(found) - 1)
         return first
 
 

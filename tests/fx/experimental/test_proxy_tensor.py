@@ -4,6 +4,7 @@ import pytest
 
 import pullback as torch
 from pullback.fx.experimental.proxy_tensor import make_fx
+from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 
 PROGRAMS = [
     lambda x: (x.sin() * 2).sum(),
@@ -135,3 +136,35 @@ def test_number_that_is_no_expression_of_sizes_is_named():
 
     with pytest.raises(NotImplementedError, match=r"aten\.zeros\.default is no simple expression"):
         make_fx(logarithm, tracing_mode="symbolic")(torch.ones(4))
+
+
+def test_sizes_that_vary_and_those_that_do_not_are_told():
+    def picky(x, y):
+        assert x.shape[0] % 5, "five is refused"
+        return sum(y[at] for at in range(y.shape[0])) + x.sum()
+
+    given = torch.ones(5 * 7 + 1, 2), torch.ones(3, 7)
+    env = make_fx(picky, tracing_mode="symbolic")(*given).shape_env
+    assert isinstance(env, ShapeEnv)
+    assert env.var_to_val == {"s0": 36, "s1": 2, "s3": 7}
+    assert env.var_to_sources["s3"] == [(1, 1)]
+    assert env.specialized == {"s2": "other operators are called at size 9"}
+
+    def table(x):
+        return x * {4: 2.0}[x.shape[0]]
+
+    env = make_fx(table, tracing_mode="symbolic")(torch.ones(4)).shape_env
+    assert "KeyError" in env.specialized["s0"]
+    with pytest.raises(AttributeError, match="sizes of a trace are ints"):
+        env.create_symbol
+    assert not hasattr(make_fx(table)(torch.ones(4)), "shape_env")
+
+
+def test_a_mistake_at_another_size_is_no_size_that_is_not_allowed():
+    def wrong(x):
+        return x * (2.0 if x.shape[0] == 4 else None)
+
+    with pytest.raises(TypeError) as caught:
+        make_fx(wrong, tracing_mode="symbolic")(torch.ones(4))
+    assert any("at the sizes {'s0': 12}" in note for note in caught.value.__notes__)
+    assert make_fx(wrong, tracing_mode="fake")(torch.ones(4))(torch.ones(4)).tolist() == [2.0] * 4
