@@ -166,6 +166,11 @@ def changed(mode: Mode, **changes: Any) -> Mode:
     """`mode` with `changes`; the singletons whenever nothing else differs from them."""
     if not changes.keys() <= _USUAL:
         return _with_changes(mode, changes)
+    for name, value in changes.items():
+        if getattr(mode, name) != value:
+            break
+    else:
+        return mode if mode is not FRESH else PLAIN
     key = (mode, *changes.items())
     known = _changed.get(key)
     if known is None:

@@ -44,7 +44,13 @@ def fitted_tensor(g: Any, target: Any, node: Node, index: int) -> Any:
     shape = target._g_shape
     if g._array.shape != shape:
         dims = _dims_away(g._array.shape, shape, node, index)
-        g = (g.sum(dims, keepdim=True) if dims else g).reshape(shape)
+        extra = len(g._array.shape) - len(shape)
+        if not extra:
+            g = g.sum(dims, keepdim=True)
+        elif len(dims) == extra:
+            g = g.sum(dims)
+        else:
+            g = g.sum(dims, keepdim=True).reshape(shape)
     made = g._array.dtype
     dtype = _other_dtype(made, target, node, index)
     if dtype is None:

@@ -22,13 +22,35 @@ from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 from pullback.operators.options import NORMALISE
 
-__all__ = ["aligned", "filled", "front", "per_dim", "shifted", "shifted_options", "together"]
-
-# Option -> "dim", "dims", "shape", or the first or last with "known" before it: of calls with one
-# tensor and the examples in front, what moves. A rule that does no more says so by this attribute.
-Moved = dict[str, str]
+__all__ = [
+    "aligned",
+    "filled",
+    "front",
+    "moving",
+    "per_dim",
+    "shifted",
+    "shifted_options",
+    "together",
+]
 
 Rule = Callable[[Op, int, dict[str, Any], dict[str, Any]], Any]
+
+
+# Options by what becomes of them in a call with one tensor, its examples in front: "dim" and "dims"
+# (move by one, as checked on an example), "new dim" (counted on the result), "known dim" (the same,
+# and not checked), "shape" (gets the examples in front), "known shape", "full shape" (only if the
+# example has as many dimensions).
+Moved = dict[str, str]
+
+
+def moving(**moved: str) -> Callable[[Rule], Rule]:
+    """Say that a rule does no more than move options in a call with one tensor in front."""
+
+    def say(rule: Rule) -> Rule:
+        rule.moved = moved  # type: ignore[attr-defined]  # an attribute of ours
+        return rule
+
+    return say
 
 
 def front(value: Any, bdim: int) -> Any:
@@ -185,10 +207,9 @@ def shifted(dims: tuple[str, ...] = (), shapes: tuple[str, ...] = ()) -> Rule:
             )
         return op.function(**tensors, **options)
 
-    if shapes:
-        known = {**dict.fromkeys(dims, "known dim"), **dict.fromkeys(shapes, "known shape")}
-        rule.moved = known  # type: ignore[attr-defined]  # an attribute of ours
-    return rule
+    if not shapes:
+        return rule
+    return moving(**dict.fromkeys(dims, "known dim"), **dict.fromkeys(shapes, "known shape"))(rule)
 
 
 def per_dim(*names: str) -> Rule:

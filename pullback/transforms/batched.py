@@ -213,6 +213,8 @@ Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # see core/overriding.py
 
 def _one_example(array: Array, bdim: int) -> Array:
     if array.shape[bdim]:
+        if bdim == 0 and array.__class__ is numpy.ndarray:
+            return array[0, ...].view(Hidden)
         return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]
     return numpy.zeros(shape, array.dtype).view(Hidden)
@@ -338,7 +340,8 @@ def exposed(tensor: Any, levels: Sequence[Any]) -> Any:
                 base = base.unsqueeze(0).expand((level.size, *base.shape))
                 dims = [level, *dims]
         others = [level for level in dims if level not in levels]
-        wanted = [*levels, *others]
+        # The hidden ones before, where the short way through their levels finds them.
+        wanted = [*others, *levels]
         if dims != wanted:
             order = [dims.index(level) for level in wanted]
             base = base.permute((*order, *range(len(dims), base.ndim)))

@@ -168,6 +168,7 @@ class Recording(Whole):
         )
         self._outside = running.get()
         self.depth = len(self._outside) + 1
+        self._last_led: tuple[list[Any], bool] = ([], False)
         try:
             current.set(with_grad(self.before, grad=True))
             self.aliases = [
@@ -232,7 +233,18 @@ class Recording(Whole):
         )
 
     def leads_outside(self, edges: list[Any]) -> bool:
-        """Whether the graph ends at leaves other than inputs of this derivative or inner ones."""
+        """Whether the graph ends at leaves other than inputs of this derivative or inner ones.
+
+        Asked for what is released, and for the pass from it.
+        """
+        known, answer = self._last_led
+        if known == edges:
+            return answer
+        answer = self._finds_others(edges)
+        self._last_led = edges, answer
+        return answer
+
+    def _finds_others(self, edges: list[Any]) -> bool:
         seen: set[Any] = set()
         stack = list(edges)
         while stack:

@@ -23,6 +23,8 @@ from pullback.core.version import own_cell
 from pullback.operators.batching import Moved, padded
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE
+from pullback.operators.shape.views import _view
+from pullback.operators.writing.build import plainly
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.writer import block, define, theirs
 from pullback.transforms.batched import Batched
@@ -121,6 +123,14 @@ _MOVES: dict[str, Callable[[str, str, str], list[str]]] = {
     "shape": _moved_shape,
     # Of operators that only rules call, which are right and counted on the result.
     "known dim": lambda name, op, leave: [f"{name} += 1"],
+    "new dim": lambda name, op, leave: [
+        *block(f"if {name}.__class__ is not int or not 0 <= {name} <= ndim", [leave]),
+        f"{name} += 1",
+    ],
+    "full shape": lambda name, op, leave: [
+        *block(f"if {name}.__class__ is not tuple or len({name}) != ndim", [leave]),
+        f"{name} = (level.size, *{name})",
+    ],
     "known shape": lambda name, op, leave: [f"{name} = (level.size, *{name})"],
 }
 
@@ -206,8 +216,13 @@ def _below(function: Any, below: Any, bound: dict[str, Any]) -> Any:
 def _padded(below: Any, value: Any, rank: int) -> Any:
     """As `padded`, for examples in front."""
     array = value._array
-    if value.__class__ is not Tensor or value._node is not None or type(array) is not ndarray:
+    if value.__class__ is not Tensor or type(array) is not ndarray:
         return _below(padded, below, {"value": value, "bdim": 0, "rank": rank})
+    if value._node is not None:
+        if not array.flags.c_contiguous:
+            return _below(padded, below, {"value": value, "bdim": 0, "rank": rank})
+        first, *own = array.shape
+        return plainly(_view.op)(below, value, (first, *(1,) * (rank - len(own)), *own))
     # Nobody will see it, and without history it need not be known as a view.
     made = new(Tensor)
     made._array = array[(slice(None), *(None,) * (rank + 1 - array.ndim))]

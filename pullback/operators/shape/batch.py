@@ -6,7 +6,7 @@ import math
 from typing import Any
 
 from pullback.operators.arrays.strides import extent, geometry_of
-from pullback.operators.batching import filled, front, ndim_of, padded
+from pullback.operators.batching import filled, front, moving, ndim_of, padded
 from pullback.operators.declare import Op
 from pullback.operators.options import as_dim
 
@@ -37,6 +37,7 @@ def transposed(op: Op, size: int, split: Split, options: Options) -> Any:
     return value.transpose(1, 2) if value.ndim == 3 else value
 
 
+@moving(dim0="dim", dim1="dim")
 def swapped(op: Op, size: int, split: Split, options: Options) -> Any:
     """`transpose`, which a 0-d tensor has too."""
     value = _only(split)
@@ -45,6 +46,7 @@ def swapped(op: Op, size: int, split: Split, options: Options) -> Any:
     return op.function(value, dims[0] + 1, dims[1] + 1) if ndim else value
 
 
+@moving(dim="new dim")
 def unsqueezed(op: Op, size: int, split: Split, options: Options) -> Any:
     """Counted among the dimensions of one example of the result."""
     value = _only(split)
@@ -57,6 +59,7 @@ def squeezed(op: Op, size: int, split: Split, options: Options) -> Any:
     return value.squeeze(tuple(dim for dim in range(1, value.ndim) if value.shape[dim] == 1))
 
 
+@moving(dim="dim")
 def squeezed_at(op: Op, size: int, split: Split, options: Options) -> Any:
     """One dimension of each example; an example without any stays as it is."""
     value = _only(split)
@@ -69,6 +72,7 @@ def squeezed_at(op: Op, size: int, split: Split, options: Options) -> Any:
     return op.function(value, as_dim(options["dim"], value.ndim - 1, op.name) + 1)
 
 
+@moving(size="full shape")
 def expanded(op: Op, size: int, split: Split, options: Options) -> Any:
     """New dimensions come between the examples and their own."""
     ((value, bdim),) = split.values()

@@ -172,6 +172,8 @@ def plainly(op: Op) -> Any:
         return None
     out = f", {theirs('out')}=None" if op.has_out else ""
     lines = block(f"def plainly(mode, {arguments(op)}{out})", _straight_line(op, below=True))
+    # The user called the function whose form calls this.
+    lines = [line.replace("getframe(1)", "getframe(3)") for line in lines]
     scope = {**scope_of(op), "called": op.name, "call": below_level, "elsewhere": below_level}
     return define(lines, scope, f"{op.name}, below")
 
