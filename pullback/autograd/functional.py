@@ -6,13 +6,13 @@ The older functional interface: tensors and tuples of tensors only, derivatives 
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
 from pullback.autograd.grad_mode import enable_grad
+from pullback.autograd.symmetry import is_symmetric
 from pullback.core.listing import only_public as _only_public
 from pullback.core.nesting import refuse_inside
 from pullback.core.tensor import Tensor, wrap
@@ -419,17 +419,26 @@ def _second_order(
     inputs: Any,
     v: Any,
     function: str,
-    multiplied: Callable[..., tuple[Any, ...]],
     *,
     create_graph: bool,
     strict: bool,
 ) -> tuple[Any, Any]:
-    """The value, and the product of gradients, inputs and `v` that `multiplied` makes."""
+    """The value, and the product of the gradients' Jacobian with `v`, from the side that is asked.
+
+    Of a symmetric one from the left, which takes a pass less.
+    """
     with enable_grad():
         many, entered, output, gradients = _first_order(
             func, inputs, function, create_graph=create_graph, strict=strict
         )
-        made = multiplied(gradients, entered, _direction(v, entered, "input", function))
+        left = function == "vhp" or (
+            not (create_graph or strict) and is_symmetric((output, *gradients), entered)
+        )
+        product = _from_the_left if left else _transposed
+        vectors = _direction(v, entered, "input", function)
+        made = product(
+            gradients, entered, vectors, create_graph=create_graph, strict=strict, function=function
+        )
     return (
         _left(output, create_graph=create_graph),
         _left(_structured(made, is_tuple=many), create_graph=create_graph),
@@ -449,16 +458,23 @@ def vhp(
     >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
+    return _second_order(func, inputs, v, "vhp", create_graph=create_graph, strict=strict)
 
-    def multiplied(gradients: Any, entered: Any, vectors: Any) -> tuple[Any, ...]:
-        products = _gradients(gradients, entered, vectors, create_graph=create_graph)
-        return _filled(
-            products, entered, strict=strict, create_graph=create_graph, function="vhp",
-            said="the gradient of the output",
-        )  # fmt: skip
 
-    return _second_order(
-        func, inputs, v, "vhp", multiplied, create_graph=create_graph, strict=strict
+def _from_the_left(
+    gradients: tuple[Any, ...],
+    entered: tuple[Any, ...],
+    vectors: tuple[Any, ...],
+    *,
+    create_graph: bool,
+    strict: bool,
+    function: str,
+) -> tuple[Any, ...]:
+    """`vectors` times the Jacobian of the gradients."""
+    products = _gradients(gradients, entered, vectors, create_graph=create_graph)
+    said = "the gradient of the output"
+    return _filled(
+        products, entered, strict=strict, create_graph=create_graph, function=function, said=said
     )
 
 
@@ -469,18 +485,16 @@ def hvp(
     create_graph: bool = False,
     strict: bool = False,
 ) -> tuple[Any, Any]:
-    """The value of `func`, and its Hessian times `v`; `vhp` is the faster of the two.
+    """The value of `func`, and its Hessian times `v`.
+
+    One more pass than `vhp` takes, unless the Hessian is sure to be symmetric: without custom
+    Functions and hooks, `create_graph` and `strict`.
 
     >>> import pullback as torch
     >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
-    multiplied = functools.partial(
-        _transposed, create_graph=create_graph, strict=strict, function="hvp"
-    )
-    return _second_order(
-        func, inputs, v, "hvp", multiplied, create_graph=create_graph, strict=strict
-    )
+    return _second_order(func, inputs, v, "hvp", create_graph=create_graph, strict=strict)
 
 
 def _first_order(

@@ -3,6 +3,7 @@
 import pytest
 
 import pullback as torch
+from pullback.autograd import functional
 from pullback.autograd.functional import hessian, hvp, jacobian, jvp, vhp, vjp
 
 tensor = torch.tensor
@@ -168,3 +169,57 @@ def test_integers_cannot_require_gradients():
     """T-36"""
     with pytest.raises(RuntimeError):
         vjp(lambda v: v * 1.0, tensor([1, 2]), y)
+
+
+class Skewed(torch.autograd.Function):
+    """Its backward is not the derivative of its forward."""
+
+    @staticmethod
+    def forward(x):
+        return x.sum()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.save_for_backward(inputs[0])
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * ctx.saved_tensors[0].roll(1)
+
+
+def hooked_skewly(x):
+    y = x * 1
+    y.register_hook(lambda g: g * x.roll(1))
+    return y.sum()
+
+
+def hooked_skewly_at_the_input(x):
+    x.register_hook(lambda g: g * x.roll(1))
+    return (x * 1).sum()
+
+
+@pytest.mark.parametrize("function", [Skewed.apply, hooked_skewly, hooked_skewly_at_the_input])
+def test_the_sides_of_a_product_differ_where_the_hessian_is_not_symmetric(function):
+    x, v = torch.ones(3), torch.tensor([1.0, 2.0, 3.0])
+    torch.testing.assert_close(functional.hvp(function, x, v)[1], v.roll(1))
+    torch.testing.assert_close(functional.vhp(function, x, v)[1], v.roll(-1))
+
+
+def test_a_product_with_a_symmetric_hessian_takes_a_pass_less(monkeypatch):
+    passes = []
+    own = functional.grad
+
+    def counted(*args, **kwargs):
+        passes.append(kwargs["create_graph"])
+        return own(*args, **kwargs)
+
+    monkeypatch.setattr(functional, "grad", counted)
+
+    def function(x):
+        return (x.exp() * x.roll(1)).sum()
+
+    x, v = torch.arange(3.0), torch.tensor([1.0, 2.0, 3.0])
+    product = functional.hvp(function, x, v)[1]
+    assert passes == [True, False]
+    matrix = functional.hessian(function, x)
+    torch.testing.assert_close(product, matrix @ v)
