@@ -141,6 +141,7 @@ $(CLIENTS)/.oracle: $(CLIENTS)/.made Makefile
 
 names: $(VENV)/.base $(oracle)
 	$(BIN)/python -m tools.torch_names
+	$(BIN)/python -m tools.torch_schemas
 
 docs: $(VENV)/.docs
 	$(BIN)/python -m tools.site $(ARGS)

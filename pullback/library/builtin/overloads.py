@@ -20,7 +20,7 @@ from pullback.core.tensor import Tensor
 from pullback.library.builtin.adjoints import WRITTEN
 from pullback.library.builtin.calls import CALLS, RUNS, Call
 from pullback.library.builtin.names import OVERLOADS
-from pullback.library.builtin.schema import schema_of
+from pullback.library.builtin.schema import other_names, schema_of, torchs_schemas
 from pullback.library.builtin.tags import tags_of
 from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
@@ -81,6 +81,26 @@ def _written(name: str, overload: str) -> tuple[str, Callable[..., Any]] | None:
     return WRITTEN.get(key) or (WRITTEN.get(name) if overload == "default" else None)
 
 
+class BuiltinOverload(OpOverload):
+    """An overload that takes arguments under torch's names, whatever its function's are."""
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Run the function."""
+        if kwargs:
+            kwargs = {self._renamed.get(name, name): value for name, value in kwargs.items()}
+        return self._op(*args, **kwargs)
+
+    @property
+    def _renamed(self) -> dict[str, str]:
+        """Torch's names of positional arguments -> the function's names at the same places."""
+        try:
+            found = self.__dict__["_names"]
+        except KeyError:
+            found = self.__dict__["_names"] = other_names(self._schema, self._op)
+        known: dict[str, str] = found
+        return known
+
+
 class BuiltinPacket(OpOverloadPacket):
     """All overloads of a built-in name; called, it runs the public function."""
 
@@ -90,6 +110,8 @@ class BuiltinPacket(OpOverloadPacket):
 
     def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
         """Run the function, which tells its overloads apart itself."""
+        if "self" in kwargs:
+            return self._chosen(args, kwargs)(*args, **kwargs)
         return self._run(*args, **kwargs)
 
     def _chosen(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> OpOverload:
@@ -98,14 +120,16 @@ class BuiltinPacket(OpOverloadPacket):
     def _with(self, overload: str) -> OpOverload:
         """The overload of this name, added where it is an `out` form."""
         if overload not in self._overloads:
+            builtin = self.namespace == "aten"
             text, run = _written(self._opname, overload) or ("", self._run)
             run = RUNS.get(f"{self._opname}.{overload}", run)
+            text = (builtin and torchs_schemas().get(f"{self._opname}.{overload}")) or text
             if text:
                 schema = parse_schema(text.replace(".default", ""))
             else:
                 schema = schema_of(self.namespace, self._opname, overload, self._run)
-            tags = tags_of(self._opname, overload) if self.namespace == "aten" else ()
-            self._add(OpOverload(self, schema, run, tags=tags, doc=run.__doc__))
+            tags = tags_of(self._opname, overload) if builtin else ()
+            self._add(BuiltinOverload(self, schema, run, tags=tags, doc=run.__doc__))
         return self._overloads[overload]
 
 

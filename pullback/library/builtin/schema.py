@@ -1,9 +1,11 @@
-"""Schemas of built-in operators, written from their declarations or signatures."""
+"""Schemas of built-in operators: torch's, or written from our declarations or signatures."""
 
 from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
+from functools import cache
+from pathlib import Path
 from typing import Any
 
 from pullback.core.tensor import Tensor
@@ -22,7 +24,7 @@ from pullback.library.schema.types import (
 )
 from pullback.operators.declare import REQUIRED, Op
 
-__all__ = ["schema_of"]
+__all__ = ["other_names", "schema_of", "torchs_schemas"]
 
 _TENSOR = TensorType("Tensor")
 _BY_KIND: dict[str, Type] = {
@@ -43,6 +45,34 @@ _BY_VALUE: dict[type, Type] = {
 _RENAMED = {"input": "self"}
 _DTYPE = OptionalType(NamedType("ScalarType"))
 _ANY = OptionalType(NumberType("Scalar"))
+
+
+@cache
+def torchs_schemas() -> dict[str, str]:
+    """The schemas of torch's overloads by `name.overload`, as far as there are such here.
+
+    A table, since types are narrower there than declarations tell; `tools/torch_schemas.py`.
+    """
+    lines = Path(__file__).with_name("schemas.txt").read_text(encoding="utf-8").splitlines()
+    found = {}
+    for line in lines[1:]:
+        name, _, overload = line.partition("(")[0].partition(".")
+        found[f"{name}.{overload or 'default'}"] = f"aten::{line}"
+    return found
+
+
+def other_names(schema: Schema, function: Callable[..., Any]) -> dict[str, str]:
+    """The schema's positional names that the function has not -> those it has at their places."""
+    try:
+        parameters = list(inspect.signature(function).parameters.values())
+    except (TypeError, ValueError):
+        return {}
+    if any(one.kind is one.VAR_POSITIONAL for one in parameters):
+        return {}
+    theirs = [one.name for one in schema.arguments if not one.kwarg_only]
+    ours = [one.name for one in parameters if one.kind is not one.KEYWORD_ONLY]
+    known = {one.name for one in parameters}
+    return {a: b for a, b in zip(theirs, ours, strict=False) if a not in known and b not in theirs}
 
 
 def schema_of(namespace: str, name: str, overload: str, function: Callable[..., Any]) -> Schema:

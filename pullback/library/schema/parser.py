@@ -137,7 +137,7 @@ class Parser:
         """One argument with its default."""
         kind, alias = self.type()
         place = self.token
-        name = self.word("the name of the argument")
+        name = self.argument_name()
         if any(one.name == name for one in before):
             raise malformed(self.text, place.place, name, "a name that no other argument has")
         default = self.default(kind) if self.take("=") else NO_DEFAULT
@@ -150,6 +150,13 @@ class Parser:
                     self.text, place.place, name, "a default, as the argument before has one"
                 )
         return Argument(name, kind, default, kwarg_only=keyword_only, alias_info=alias)
+
+    def argument_name(self) -> str:
+        """A name, which may be a number's elsewhere: `float? nan=None`."""
+        if self.token.text in ("inf", "nan"):
+            self.number += 1
+            return self.tokens[self.number - 1].text
+        return self.word("the name of the argument")
 
     def type(self) -> tuple[Type, AliasInfo | None]:
         """A type with the mark that it may carry."""
