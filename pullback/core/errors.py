@@ -328,6 +328,14 @@ def not_a_sequence(op: str, name: str, value: object) -> TypeError:
     )
 
 
+def unordered(op: str, name: str, value: object) -> TypeError:
+    """Ints given as a set or a dict."""
+    return TypeError(
+        f"{op}(): argument `{name}` must be a tuple of ints, got {type(value).__name__}, which has "
+        "no order of its own."
+    )
+
+
 def not_a_tensor(op: str, name: str, value: object) -> TypeError:
     """An argument that must be a tensor."""
     return TypeError(f"{op}(): argument `{name}` must be a Tensor, got {type(value).__name__}.")

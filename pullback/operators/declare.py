@@ -7,6 +7,7 @@ that users call; `function.op` is the declaration. Parameters are told apart by 
     Arrays           a sequence of tensors     anything else   an option
     Dim, Dims        options that name dimensions (checked, made non-negative, shifted by vmap)
     Shape            an option that is a shape
+    int, float, Number (real or not), and the first two `| None`: options that are nothing else
 
 A rule asks for what it needs by parameter name: `g` (the gradient of the output), an input, an
 option, `out`, `<input>_shape`, `<input>_dtype`; with several outputs `g_<output>` and their names.
@@ -30,16 +31,30 @@ Arrays: TypeAlias = Sequence[Any]
 Dim: TypeAlias = int
 Dims: TypeAlias = Any  # None, an int, or a sequence of ints
 Shape: TypeAlias = Any  # an int or a sequence of ints
+Number: TypeAlias = Any  # of any kind, or a tensor of one that needs no gradient
 Rule: TypeAlias = Callable[..., Any]
 
 P = ParamSpec("P")
 T = TypeVar("T")
 
-__all__ = ["Array", "Arrays", "Dim", "Dims", "Namespace", "Op", "Shape", "elementwise", "linear"]
+__all__ = [
+    "Array",
+    "Arrays",
+    "Dim",
+    "Dims",
+    "Namespace",
+    "Number",
+    "Op",
+    "Shape",
+    "elementwise",
+    "linear",
+]
 
 REQUIRED: Any = object()
 _TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tensors"}
 _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
+# Annotations that alone say which values there are; options.py refuses others. `bool` has `flags`.
+_TYPED = frozenset({"int", "float", "Number", "int | None", "float | None"})
 # The names of the checks of options.py, see `Param.check`.
 CHECKS = frozenset({"dim", "dims", "optional_dim", "required_dims", "shape"})
 
@@ -158,6 +173,11 @@ class Op:
             for param in self.params
             if type(param.default) is bool and param.name != "keepdim"
         )
+        # Options that are ints or real numbers by their annotation. What begins with an underscore
+        # is called by functions that have looked.
+        self.typed: dict[str, str] = (
+            {} if self.name.startswith("_") else _annotated(forward, self.params)
+        )
         self.has_defaults = any(param.default is not REQUIRED for param in self.params)
         # NumPy's names for what torch calls otherwise, taken too: `x.amax(axis=0, keepdims=True)`.
         known = {param.name for param in self.params}
@@ -232,6 +252,13 @@ def _params(forward: Any) -> tuple[Param, ...]:
         kind = _TENSOR_KINDS.get(hint) or _OPTION_KINDS.get(hint, "option")
         params.append(Param(name, kind, filled.get(name, REQUIRED), name in keywords))
     return tuple(params)
+
+
+def _annotated(forward: Any, params: tuple[Param, ...]) -> dict[str, str]:
+    """The options whose annotation alone says what they are."""
+    hints = inspect.unwrap(forward).__annotations__
+    options = [param.name for param in params if param.kind == "option"]
+    return {name: hints[name] for name in options if hints.get(name) in _TYPED}
 
 
 def _camel(name: str) -> str:

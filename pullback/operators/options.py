@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import operator
 import warnings
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -38,10 +38,11 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
         return None
     if type(dims) is int:
         return (dims,) if 0 <= dims < ndim else (as_dim(dims, ndim, op),)
-    if not isinstance(dims, tuple | list) and (
-        not isinstance(dims, Iterable) or getattr(dims, "ndim", 1) == 0
-    ):
-        return (as_dim(dims, ndim, op),)
+    if not isinstance(dims, tuple | list):
+        if isinstance(dims, Set | Mapping):
+            raise errors.unordered(op, "dim", dims)
+        if not isinstance(dims, Iterable) or getattr(dims, "ndim", 1) == 0:
+            return (as_dim(dims, ndim, op),)
     checked = tuple([as_dim(dim, ndim, op) for dim in dims])
     if len(set(checked)) != len(checked):
         twice = next(dim for dim in checked if checked.count(dim) > 1)
@@ -65,6 +66,8 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
                 break
         else:
             return shape
+    if isinstance(shape, Set | Mapping):
+        raise errors.unordered(op, "size", shape)
     if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
     shape = tuple(shape)
@@ -109,6 +112,67 @@ def as_number(value: Any, op: str, name: str) -> Any:
     if isinstance(value, Tensor) and not value.requires_grad and not value._array.ndim:
         return value._array.item()
     raise errors.not_a_number(op, name, value)
+
+
+def check_int(value: Any, op: str, name: str) -> None:
+    """Refuse what is no int, nor a tensor that holds one; symbols of sizes stay what they are."""
+    if isinstance(value, Tensor):
+        if value._array.ndim == 0 and value._array.dtype.kind in "iu" and not value.requires_grad:
+            return
+    elif not isinstance(value, bool) and hasattr(type(value), "__index__"):
+        return
+    raise errors.not_an_int(op, name, value)
+
+
+def check_float(value: Any, op: str, name: str) -> None:
+    """Refuse what is no real number, nor a tensor without dimensions and history that holds one."""
+    if isinstance(value, Tensor):
+        if value._array.ndim == 0 and value._array.dtype.kind != "c" and not value.requires_grad:
+            return
+    elif isinstance(value, int | float | numpy.generic) or hasattr(type(value), "__float__"):
+        return
+    raise errors.not_a_number(op, name, value)
+
+
+def check_int_if_given(value: Any, op: str, name: str) -> None:
+    """As `check_int`; None stands for an option that was not given."""
+    if value is not None:
+        check_int(value, op, name)
+
+
+def check_float_if_given(value: Any, op: str, name: str) -> None:
+    """As `check_float`; None stands for an option that was not given."""
+    if value is not None:
+        check_float(value, op, name)
+
+
+def check_bool_if_given(value: Any, op: str, name: str) -> None:
+    """As `as_bool`; None stands for an option that was not given."""
+    if value is not None:
+        as_bool(value, op, name)
+
+
+class Typed(NamedTuple):
+    """What refuses the values that an annotation excludes, and those that need no such look."""
+
+    check: Callable[[Any, str, str], Any]
+    unlike: str  # a condition on `{}`
+    usual: tuple[type, ...]
+
+
+TYPED: dict[str, Typed] = {
+    "bool": Typed(as_bool, "{0} is not True and {0} is not False", (bool,)),
+    "int": Typed(check_int, "{0}.__class__ is not int", (int,)),
+    "float": Typed(
+        check_float, "{0}.__class__ is not float and {0}.__class__ is not int", (float, int)
+    ),
+    "Number": Typed(
+        as_number, "{0}.__class__ is not int and {0}.__class__ is not float", (int, float)
+    ),
+    "bool | None": Typed(check_bool_if_given, "{0} is not None", (bool, type(None))),
+    "int | None": Typed(check_int_if_given, "{0} is not None", (int, type(None))),
+    "float | None": Typed(check_float_if_given, "{0} is not None", (float, int, type(None))),
+}
 
 
 # What a parameter's `check` says -> check(value, ndim of the first tensor, operator's name).

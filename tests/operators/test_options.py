@@ -110,3 +110,55 @@ def test_a_factor_may_be_a_tensor_that_needs_no_gradient():
         torch.add(x, x, alpha=factor.requires_grad_())
     with pytest.raises(TypeError, match="requires grad"):
         torch.addcmul(x, x, x, value=factor)
+
+
+X = torch.ones(2, 3, 6, 6)
+F = torch.nn.functional
+INTS = {
+    "a declared option": lambda value: torch.diagonal(X, value),
+    "one of a method": lambda value: torch.ones(3).diag(value),
+    "one of a composition": lambda value: F.conv2d(X, torch.ones(3, 3, 3, 3), groups=value),
+    "sizes of windows": lambda value: F.max_pool2d(X, value),
+    "a size or sections": lambda value: torch.split(X, value),
+    "an optional one": lambda value: torch.fft.rfft(X, value),
+    "decimals, through a ufunc": lambda value: torch.round(X, decimals=value),
+}
+FLOATS = {
+    "a declared option": lambda value: F.hardshrink(X, value),
+    "a composition's": lambda value: F.dropout(X, value),
+    "a factor": lambda value: torch.addmm(*[torch.ones(2, 2)] * 3, beta=value),
+    "one that is 1 by default": lambda value: torch.add(X, X, alpha=value),
+    "in place": lambda value: torch.ones(2).sub_(torch.ones(2), alpha=value),
+}
+
+
+@pytest.mark.parametrize("call", INTS.values(), ids=INTS)
+def test_int_options_take_ints_and_tensors_of_one(call):
+    first(call(1))
+    first(call(torch.tensor(1)))
+    for wrong in (True, 1.0, "1", [[1]], torch.tensor(1.0), 1j):
+        with pytest.raises(TypeError):
+            call(wrong)
+
+
+@pytest.mark.parametrize("call", FLOATS.values(), ids=FLOATS)
+def test_numbers_have_no_gradient_that_could_be_lost(call):
+    call(1)
+    call(torch.tensor(1.0))
+    for wrong in ("1", None, [1.0], torch.tensor(1.0, requires_grad=True), torch.ones(2)):
+        with pytest.raises(TypeError):
+            call(wrong)
+
+
+def test_flags_without_a_default_are_bools_too():
+    a = torch.eye(2)
+    for wrong in (1, "yes", None):
+        with pytest.raises(TypeError, match="`upper`"):
+            torch.linalg.solve_triangular(a, a, upper=wrong)
+
+
+@pytest.mark.parametrize("wrong", [{0}, {0: 1}, frozenset({0})])
+def test_what_has_no_order_names_no_dimensions_or_sizes(wrong):
+    for call in (torch.amax, torch.mean, torch.reshape, torch.flip, torch.permute):
+        with pytest.raises(TypeError):
+            call(torch.ones(1), wrong)

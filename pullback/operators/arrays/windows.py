@@ -39,10 +39,13 @@ def sizes(op: str, name: str, value: Any, dims: int) -> Sizes:
         return (value,) * dims
     if not isinstance(value, Sequence) or isinstance(value, str):
         value = (value,)
+    wrong = TypeError(f"{op}: {name} must be an int or {dims} of them, got {value!r}.")
+    if any(isinstance(size, bool) for size in value):
+        raise wrong
     try:
         checked = tuple(operator.index(size) for size in value)
     except TypeError:
-        raise TypeError(f"{op}: {name} must be an int or {dims} of them, got {value!r}.") from None
+        raise wrong from None
     if len(checked) == 1:
         return checked * dims
     if len(checked) != dims:

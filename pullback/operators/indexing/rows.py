@@ -18,7 +18,7 @@ from pullback.operators.arrays.scatter import (
     check_bounds,
     check_index_dtype,
 )
-from pullback.operators.declare import Dim, Namespace, Shape, linear, method, primitive
+from pullback.operators.declare import Dim, Namespace, Number, Shape, linear, method, primitive
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.options import numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
@@ -172,7 +172,7 @@ def _selected(g: Any, dim: int, index: Any, alpha: Any) -> Any:
     meta="lengths kept",
 )
 def index_add(
-    xp: Namespace, input: Array, dim: Dim, index: Array, source: Array, *, alpha: Any = 1
+    xp: Namespace, input: Array, dim: Dim, index: Array, source: Array, *, alpha: Number = 1
 ) -> Array:
     """`input` with `alpha` times the slices of `source` added where `index` says along `dim`.
 

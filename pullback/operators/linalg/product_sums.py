@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.declare import Array, Namespace, Number, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
 from pullback.operators.linalg.products import (
@@ -112,7 +112,7 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
     once_positional="beta alpha",
 )
 def addmm(
-    xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Any = 1, alpha: Any = 1
+    xp: Namespace, input: Array, mat1: Array, mat2: Array, *, beta: Number = 1, alpha: Number = 1
 ) -> Array:
     """`beta * input + alpha * (mat1 @ mat2)`; `input` broadcasts.
 
@@ -145,7 +145,7 @@ def addmm(
     once_positional="beta alpha",
 )
 def addmv(
-    xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Any = 1, alpha: Any = 1
+    xp: Namespace, input: Array, mat: Array, vec: Array, *, beta: Number = 1, alpha: Number = 1
 ) -> Array:
     """`beta * input + alpha * (mat @ vec)`; `input` broadcasts.
 
@@ -172,7 +172,7 @@ def addmv(
     once_positional="beta alpha",
 )
 def addr(
-    xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Any = 1, alpha: Any = 1
+    xp: Namespace, input: Array, vec1: Array, vec2: Array, *, beta: Number = 1, alpha: Number = 1
 ) -> Array:
     """`beta * input + alpha * outer(vec1, vec2)`; `input` broadcasts.
 
@@ -207,7 +207,13 @@ def _addbmm_tangent(
     once_positional="beta alpha",
 )
 def addbmm(
-    xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
+    xp: Namespace,
+    input: Array,
+    batch1: Array,
+    batch2: Array,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
 ) -> Array:
     """`beta * input + alpha * (batch1 @ batch2).sum(0)`; `input` broadcasts.
 
@@ -232,7 +238,13 @@ def addbmm(
     once_positional="beta alpha",
 )
 def baddbmm(
-    xp: Namespace, input: Array, batch1: Array, batch2: Array, *, beta: Any = 1, alpha: Any = 1
+    xp: Namespace,
+    input: Array,
+    batch1: Array,
+    batch2: Array,
+    *,
+    beta: Number = 1,
+    alpha: Number = 1,
 ) -> Array:
     """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts.
 

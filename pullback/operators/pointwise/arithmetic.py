@@ -16,7 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
-from pullback.operators.declare import Array, Namespace, elementwise, linear, method
+from pullback.operators.declare import Array, Namespace, Number, elementwise, linear, method
 from pullback.operators.options import as_number
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
@@ -188,8 +188,10 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     """`other * alpha` in the dtype of `other`; of half precision, in single."""
     alpha = as_number(alpha, op, "alpha")
     kind = other.dtype.kind
-    if (isinstance(alpha, float) and kind in "biu") or (
-        isinstance(alpha, complex) and kind not in "cW"
+    if (
+        (isinstance(alpha, float) and kind in "biu")
+        or (isinstance(alpha, complex) and kind not in "cW")
+        or (isinstance(alpha, bool) and kind != "b")
     ):
         raise RuntimeError(
             f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; pass "
@@ -221,7 +223,7 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
-    if alpha == 1:
+    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
         return xp.add(input, other)
     if _is_quick(other.dtype, alpha):
         if (
@@ -260,7 +262,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.sub(torch.tensor([5.0, 7.0]), torch.tensor([1.0, 2.0]), alpha=2)
     tensor([3., 3.])
     """
-    if alpha == 1:
+    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
         return xp.subtract(input, other)
     if _is_quick(other.dtype, alpha):
         if (
@@ -289,7 +291,7 @@ def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.rsub(torch.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    if alpha == 1:
+    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
         return xp.subtract(other, input)
     return xp.subtract(other, _scaled("rsub", input, alpha)).astype(input.dtype, copy=False)
 
@@ -382,7 +384,7 @@ def divide_number(input: Any, other: Any) -> Any:
     into=scaled.add_product,
 )
 def addcmul(
-    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
+    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1
 ) -> Array:
     """`input + value * tensor1 * tensor2`.
 
@@ -417,7 +419,7 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     into=scaled.add_quotient,
 )
 def addcdiv(
-    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Any = 1
+    xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1
 ) -> Array:
     """`input + value * tensor1 / tensor2`; for floating-point and complex tensors.
 

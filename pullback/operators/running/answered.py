@@ -16,7 +16,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 from pullback.operators.derive import propagate
-from pullback.operators.options import NORMALISE, as_bool
+from pullback.operators.options import NORMALISE, TYPED, as_bool
 from pullback.operators.running.recording import pack_inputs, record
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.dispatch import QUIET, looked_at
@@ -143,6 +143,8 @@ def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
     """Check and complete options that name dimensions or shapes, and check flags."""
     for param in op.flags:
         as_bool(options[param.name], op.name, param.name)
+    for name, kind in op.typed.items():
+        TYPED[kind].check(options[name], op.name, name)
     if not op.checked:
         return
     first: Any = next(iter(arrays.values()), None)

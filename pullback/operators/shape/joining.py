@@ -18,7 +18,14 @@ from pullback.operators.declare import (
     primitive,
     view,
 )
-from pullback.operators.options import also_called, as_dim, as_int, as_shape, numpy_spelled
+from pullback.operators.options import (
+    also_called,
+    as_dim,
+    as_int,
+    as_shape,
+    check_int,
+    numpy_spelled,
+)
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import slice_along
@@ -163,8 +170,9 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, Tensor) and split_size_or_sections.ndim == 0:
-        split_size_or_sections = int(split_size_or_sections)
+        split_size_or_sections = as_int(split_size_or_sections, "split", "split_size_or_sections")
     if isinstance(split_size_or_sections, int):
+        check_int(split_size_or_sections, "split", "split_size_or_sections")
         return _split(tensor, split_size_or_sections, dim)
     if not isinstance(split_size_or_sections, Sequence):
         raise TypeError(
@@ -255,7 +263,7 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
         raise RuntimeError("tensor_split: a 0-d tensor has no dimension to split.")
     if isinstance(indices_or_sections, Tensor):
         indices_or_sections = indices_or_sections.tolist()
-    if not isinstance(indices_or_sections, int | tuple | list):
+    if type(indices_or_sections) not in (int, tuple, list):
         indices_or_sections = as_int(indices_or_sections, "tensor_split", "indices_or_sections")
     if isinstance(indices_or_sections, int):
         cuts = _even_cuts(shape[at], indices_or_sections)

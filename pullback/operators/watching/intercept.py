@@ -23,7 +23,7 @@ from pullback.operators.watching import dispatch
 from pullback.operators.writing.guards import (
     as_given,
     asking_code,
-    check_flags,
+    check_options,
     guard_of,
     required_by_name,
 )
@@ -116,6 +116,7 @@ class _Asking(Layer):
             plain.__code__ = function.__code__
             plain.__defaults__ = function.__defaults__
             plain.__kwdefaults__ = function.__kwdefaults__
+            plain.__annotations__ = function.__annotations__
             LAYERS[function] = self
         function.__code__ = code
         function.__wrapped__ = plain  # type: ignore[attr-defined]  # inspect follows it
@@ -151,8 +152,8 @@ class _Asking(Layer):
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The function's own code, with what its guard says of arguments that are no tensors."""
-        if self.guarding is not None:
-            check_flags(self.plain, args, kwargs)
+        if self.guarding is not None or required_by_name(self.plain):
+            check_options(self.plain, args, kwargs)
         try:
             return self.plain(*args, **kwargs)
         except REFUSALS as error:

@@ -27,7 +27,7 @@ from pullback.core.saved import pack_plainly
 from pullback.core.version import INFERENCE_CELL, shorten
 from pullback.core.view import NOWHERE, CreationMeta, View, attach
 from pullback.operators.declare import REQUIRED, Op, stub
-from pullback.operators.options import NORMALISE, as_bool, numbers_between, respelled
+from pullback.operators.options import NORMALISE, TYPED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
 from pullback.operators.writing.call import (
@@ -253,7 +253,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "number_array": arrays.number_array,
         "REFUSALS": interpret.REFUSALS,
         "NodeClass": node_class(op) if op.rules else None,
-        "as_bool": as_bool,
+        **{typed.check.__name__: typed.check for typed in TYPED.values()},
         **{f"as_{kind}": check for kind, check in NORMALISE.items()},
         **{f"default_{p.name}": p.default for p in op.params if p.default is not REQUIRED},
     }

@@ -21,7 +21,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.operators.guarding import REFUSALS, explained
-from pullback.operators.options import as_bool
+from pullback.operators.options import TYPED
 from pullback.operators.watching.dispatch import QUIET, any_handler
 from pullback.operators.writing.call import by_name
 from pullback.operators.writing.writer import (
@@ -33,7 +33,7 @@ from pullback.operators.writing.writer import (
     with_constants,
 )
 
-__all__ = ["as_given", "asking_code", "check_flags", "guard_of", "required_by_name"]
+__all__ = ["as_given", "asking_code", "check_options", "guard_of", "required_by_name"]
 
 
 def guard_of(function: FunctionType, layer: Any) -> CodeType:
@@ -58,15 +58,15 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "asks": _asks,
         "explain": explained,
         "REFUSALS": REFUSALS,
-        "as_bool": as_bool,
+        **{one.check.__name__: one.check for one in TYPED.values()},
     }
-    flags = _flags(function)
+    options = _looked_at(function)
     lines = [
         *block(
             f"if {' or '.join(looks) or 'False'}",
             [f"return layer.take_guarded({', '.join([f'({values})', *extra])})"],
         ),
-        *(_flag_lines(function.__name__, flags) if flags else []),
+        *(_option_lines(function.__name__, options) if options else []),
         *block("try", [f"return plain({_arguments(positional, keywords, more, others)})"]),
         "except REFUSALS as error:",
         f"    found = explain(plain, error, {{{shown}}})",
@@ -93,31 +93,50 @@ _ALL_IN_PYTHON = frozenset({"multi_head_attention_forward"})
 
 
 @cache
-def _flags(function: FunctionType) -> dict[str, bool]:
-    """The parameters that are True or False and nothing else, with their defaults."""
+def _looked_at(function: FunctionType) -> dict[str, str]:
+    """The options that are one kind of value and nothing else: their names, and the kind.
+
+    By annotation; which dimension is meant is looked at where it is used.
+    """
     if function.__name__ in _ALL_IN_PYTHON:
         return {}
+    code = function.__code__
+    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    found = {name: str(function.__annotations__.get(name)) for name in names}
+    for name, usual in _defaults(function).items():  # which may be a sign that nothing was given
+        if found[name] in TYPED and type(usual) not in TYPED[found[name]].usual:
+            del found[name]
+    return {
+        name: kind
+        for name, kind in found.items()
+        if kind in TYPED and name not in _TRUTHY and not _is_dim(name)
+    }
+
+
+def _defaults(function: FunctionType) -> dict[str, Any]:
     positional = function.__code__.co_varnames[: function.__code__.co_argcount]
     defaults = function.__defaults__ or ()
-    usual = dict(zip(positional[len(positional) - len(defaults) :], defaults, strict=True))
-    usual |= function.__kwdefaults__ or {}
-    return {n: value for n, value in usual.items() if type(value) is bool and n not in _TRUTHY}
+    by_place = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
+    return dict(by_place) | (function.__kwdefaults__ or {})
 
 
-def check_flags(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+def _is_dim(name: str) -> bool:
+    return name.startswith(("dim", "axis")) or name.endswith(("dim", "axis"))
+
+
+def check_options(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
     """What a guard looks at, for a call that came another way."""
-    if flags := _flags(function):
+    if looked_at := _looked_at(function):
         given = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
-        for name in flags.keys() & given.keys():
-            as_bool(given[name], function.__name__, name)
+        for name in looked_at.keys() & given.keys():
+            TYPED[looked_at[name]].check(given[name], function.__name__, name)
 
 
-def _flag_lines(called: str, flags: dict[str, bool]) -> list[str]:
-    unknown = " or ".join(
-        f"({theirs(name)} is not {usual} and {theirs(name)} is not {not usual})"
-        for name, usual in flags.items()
-    )
-    return block(f"if {unknown}", [f"as_bool({theirs(n)}, {called!r}, {n!r})" for n in flags])
+def _option_lines(called: str, looked_at: dict[str, str]) -> list[str]:
+    kinds = {name: TYPED[kind] for name, kind in looked_at.items()}
+    unusual = " or ".join(f"({one.unlike.format(theirs(n))})" for n, one in kinds.items())
+    checks = [f"{one.check.__name__}({theirs(n)}, {called!r}, {n!r})" for n, one in kinds.items()]
+    return block(f"if {unusual}", checks)
 
 
 def code_closing_over(lines: list[str], names: tuple[str, ...], title: str) -> CodeType:

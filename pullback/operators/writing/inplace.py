@@ -16,6 +16,7 @@ from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
     array_lines,
+    differs,
     forward_call,
     has_straight_line,
     leaving_lines,
@@ -137,7 +138,7 @@ def _written(op: Op) -> list[str]:
     if direct:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
-        usual = " and ".join(["fits", *(f"{p.local} == default_{p.name}" for p in options)])
+        usual = " and ".join(["fits", *(f"not ({differs(p)})" for p in options)])
         ways.append((usual, [f"ufunc({arguments}, a0)"]))
     if op.into is not None:
         call = general.replace("forward(numpy, ", "into(a0, ", 1)

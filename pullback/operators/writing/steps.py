@@ -9,7 +9,7 @@ from collections.abc import Sequence
 
 from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
 from pullback.operators.declare import Op, Param
-from pullback.operators.options import NORMALISE
+from pullback.operators.options import NORMALISE, TYPED
 from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call
@@ -212,6 +212,10 @@ def normalised_lines(op: Op) -> list[str]:
         name, usual = param.local, param.default
         unknown = f"if {name} is not {usual} and {name} is not {not usual}"
         lines += block(unknown, [f"as_bool({name}, {op.name!r}, {param.name!r})"])
+    for given, kind in op.typed.items():
+        looked = TYPED[kind]
+        refused = f"{looked.check.__name__}({theirs(given)}, {op.name!r}, {given!r})"
+        lines += block(f"if {looked.unlike.format(theirs(given))}", [refused])
     return lines
 
 
@@ -227,10 +231,19 @@ def forward_call(op: Op) -> tuple[str, str]:
     general = f"forward(numpy, {', '.join(named)})"
     if not array_call(op):
         return general, general
-    unusual = " or ".join(f"{p.local} != default_{p.name}" for p in options)
+    unusual = " or ".join(differs(param) for param in options)
     return general, (
         f"{general} if {unusual} else ufunc({arguments})" if unusual else f"ufunc({arguments})"
     )
+
+
+def differs(param: Param) -> str:
+    """The condition on which an option is not at its default.
+
+    An int by identity: a tensor, True or 1.0 equals 1, and is looked at by the forward.
+    """
+    compared = "is not" if type(param.default) is int else "!="
+    return f"{param.local} {compared} default_{param.name}"
 
 
 def computed_lines(op: Op) -> list[str]:
