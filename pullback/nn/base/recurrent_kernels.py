@@ -106,12 +106,13 @@ class Kind(NamedTuple):
     adjoint: Callable[..., Gradients]
 
 
-def _arranged(kind: Kind, weight: Array) -> Array:
+def _arranged(kind: Kind, weight: Array, out: Array | None = None) -> Array:
     """A weight or a bias, with its gates in the order of the kind."""
-    if len(kind.order) == 1:
+    if len(kind.order) == 1 and out is None:
         return weight
     width = len(weight) // len(kind.order)
-    out = numpy.empty(weight.shape, weight.dtype)
+    if out is None:
+        out = numpy.empty(weight.shape, weight.dtype)
     for place, gate in enumerate(kind.order):
         made, given = out[place * width : (place + 1) * width], weight[gate * width :][:width]
         if place < kind.negated:
@@ -121,14 +122,37 @@ def _arranged(kind: Kind, weight: Array) -> Array:
     return out
 
 
+# A product for each time leaves what a time needs in one piece, which is added in a third of the
+# time; for few examples, or weights that leave the cache in between, one product of all is faster.
+# 32 times 16 examples, 16 to 64 features: 63 us and not 119, and 2 us less at each time.
+_EXAMPLES = 8
+_WEIGHTS = 1 << 17
+
+
 def _inputs_share(kind: Kind, x: Array, weights: Weights, times: Times, bias: Any) -> Array:
-    """What gates get of the inputs at all times: (gates * width, times, batch)."""
-    rows = x.reshape(-1, x.shape[2])
-    share = _arranged(kind, weights.of_input).dot(rows.T)
-    if bias is not None:
-        share += _arranged(kind, bias)[:, None]
-    share = share.reshape(-1, times.count, times.batch)
-    return share[:, ::-1] if times.backwards else share
+    """What gates get of the inputs, at all times: (times, gates * width, batch)."""
+    weight = weights.of_input
+    if times.batch >= _EXAMPLES and weight.size <= _WEIGHTS:
+        share = _shares_apart(kind, x, weight, bias)
+    else:
+        whole = _arranged(kind, weight).dot(x.reshape(-1, x.shape[2]).T)
+        if bias is not None:
+            whole += _arranged(kind, bias)[:, None]
+        share = whole.reshape(-1, times.count, times.batch).transpose(1, 0, 2)
+    return share[::-1] if times.backwards else share
+
+
+def _shares_apart(kind: Kind, x: Array, weight: Array, bias: Array | None) -> Array:
+    """A product for each time; a bias is a weight of an input that is always 1."""
+    if bias is None:
+        return numpy.matmul(_arranged(kind, weight), x.transpose(0, 2, 1))
+    count, batch, width = x.shape
+    columns = numpy.empty((count, width + 1, batch), x.dtype)
+    columns[:, :width], columns[:, width] = x.transpose(0, 2, 1), 1
+    joined = numpy.empty((len(weight), width + 1), x.dtype)
+    _arranged(kind, weight, joined[:, :width])
+    _arranged(kind, bias, joined[:, width])
+    return numpy.matmul(joined, columns)
 
 
 def _one(dtype: Any) -> Array:
@@ -157,19 +181,27 @@ def _lstm_values(x: Array, hidden: Array, cell: Array, weights: Weights, times: 
     gates = numpy.empty((times.count, 4 * width, times.batch), x.dtype)
     through = numpy.empty((times.count, width, times.batch), x.dtype)
     product = numpy.empty((width, times.batch), x.dtype)
-    for number, gate in enumerate(gates):
-        again.dot(hiddens[number], gate)
-        gate += share[:, number]
-        _sigmoid_of_negative(gate[: 3 * width], one)
-        candidate, cell_next = gate[3 * width :], cells[number + 1]
+    # Walking along arrays makes the views of a time in half the time that subscripts take.
+    parts = gates.reshape(times.count, 4, width, times.batch)
+    walk = zip(
+        *(gates, share, gates[:, : 3 * width], parts[:, 0], parts[:, 1], parts[:, 2], parts[:, 3]),
+        *(cells, cells[1:], hiddens, hiddens[1:], through),
+        strict=False,  # there is a state more than times
+    )
+    for number, step in enumerate(walk):
+        gate, given, sigmoids, leaving, entering, forgetting, candidate, *states, reached = step
+        cell_before, cell_next, before, following = states
+        again.dot(before, gate)
+        numpy.add(gate, given, gate)
+        _sigmoid_of_negative(sigmoids, one)
         numpy.tanh(candidate, candidate)
-        numpy.multiply(gate[2 * width : 3 * width], cells[number], cell_next)
-        cell_next += numpy.multiply(gate[width : 2 * width], candidate, product)
-        reached = numpy.tanh(cell_next, through[number])
+        numpy.multiply(forgetting, cell_before, cell_next)
+        numpy.add(cell_next, numpy.multiply(entering, candidate, product), cell_next)
+        numpy.tanh(cell_next, reached)
         if project is None:
-            numpy.multiply(gate[:width], reached, hiddens[number + 1])
+            numpy.multiply(leaving, reached, following)
         else:
-            project.dot(numpy.multiply(gate[:width], reached, product), hiddens[number + 1])
+            project.dot(numpy.multiply(leaving, reached, product), following)
         if times.taking_part is not None:
             times.keep_rest(number, hiddens, cells)
     return Kept(hiddens, cells, gates, through)
@@ -250,7 +282,7 @@ def _gru_values(x: Array, hidden: Array, cell: None, weights: Weights, times: Ti
     for number, gate in enumerate(gates):
         again.dot(hiddens[number], product)
         sigmoids, candidate = gate[: 2 * width], gate[2 * width :]
-        numpy.add(product[: 2 * width], share[: 2 * width, number], sigmoids)
+        numpy.add(product[: 2 * width], share[number, : 2 * width], sigmoids)
         _sigmoid_of_negative(sigmoids, one)
         of_state = of_states[number]
         if shift is None:
@@ -258,7 +290,7 @@ def _gru_values(x: Array, hidden: Array, cell: None, weights: Weights, times: Ti
         else:
             numpy.add(product[2 * width :], shift, of_state)
         numpy.multiply(gate[:width], of_state, candidate)
-        candidate += share[2 * width :, number]
+        candidate += share[number, 2 * width :]
         numpy.tanh(candidate, candidate)
         following = numpy.subtract(hiddens[number], candidate, hiddens[number + 1])
         following *= gate[width : 2 * width]
@@ -316,7 +348,7 @@ def _plain_values(activation: Callable[[Array, Array], Any]) -> Callable[..., Ke
         hiddens = times.states(hidden)
         for number in range(times.count):
             gate = weights.of_state.dot(hiddens[number])
-            gate += share[:, number]
+            gate += share[number]
             activation(gate, hiddens[number + 1])
             if times.taking_part is not None:
                 times.keep_rest(number, hiddens)
