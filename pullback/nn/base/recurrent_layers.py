@@ -38,7 +38,7 @@ def run_layers(
     """All layers, time first: the outputs of the last one, and the last states of all.
 
     `weights` are by layer and direction; `sizes` are the sequences that there are at each time,
-    None where that is all of them.
+    None where that is all of them. Without `states` each layer starts from zeros.
     """
     finals = []
     number = 0
@@ -47,7 +47,10 @@ def run_layers(
             input = F.dropout(input, dropout, True)
         outputs = []
         for backwards, own in enumerate(directions):
-            first = each(states, operator.itemgetter(number))
+            if states is None:
+                first = _zeros(mode, input, own, sizes)
+            else:
+                first = each(states, operator.itemgetter(number))
             out, last = _one_direction(mode, input, first, own, sizes, backwards=bool(backwards))
             outputs.append(out)
             finals.append(last)
@@ -56,6 +59,16 @@ def run_layers(
     if mode == "LSTM":
         return input, tuple(stack(part) for part in zip(*finals, strict=True))
     return input, stack(finals)
+
+
+def _zeros(mode: str, input: Tensor, weights: Weights, sizes: list[int] | None) -> Any:
+    """The first state, or both of an LSTM's, of one layer in one direction."""
+    batch = input.shape[1] if sizes is None else sizes[0]
+    hidden = input.new_zeros((batch, weights[1].shape[1]))
+    if mode != "LSTM":
+        return hidden
+    # Nobody writes to it, so one will do for both, unless they differ in size.
+    return hidden, hidden if weights[4] is None else input.new_zeros((batch, weights[4].shape[1]))
 
 
 def _one_direction(

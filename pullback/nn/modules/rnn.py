@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import inspect
 import warnings
+from functools import lru_cache
 from typing import Any, ClassVar
 
 from pullback.core.origin import stacklevel
@@ -17,6 +18,31 @@ from pullback.nn.utils.rnn import PackedSequence
 from pullback.operators.create.sizes import empty
 
 __all__ = ["GRU", "LSTM", "RNN", "GRUCell", "LSTMCell", "RNNBase", "RNNCell", "RNNCellBase"]
+
+
+def _kinds_of(bias: bool, projects: bool) -> list[str]:
+    return [
+        *("weight_ih", "weight_hh"),
+        *(("bias_ih", "bias_hh") if bias else ()),
+        *(("weight_hr",) if projects else ()),
+    ]
+
+
+def _suffixes_of(layer: int, both: bool) -> list[str]:
+    return [f"_l{layer}{end}" for end in ("", "_reverse")[: 2 if both else 1]]
+
+
+@lru_cache(64)
+def _weight_names(layers: int, both: bool, bias: bool, projects: bool) -> list[list[list[Any]]]:
+    """By layer and direction: the names of `KINDS` there, None for what a layer lacks."""
+    present = _kinds_of(bias, projects)
+    return [
+        [
+            [kind + suffix if kind in present else None for kind in KINDS]
+            for suffix in _suffixes_of(layer, both)
+        ]
+        for layer in range(layers)
+    ]
 
 
 class RNNBase(Module):
@@ -86,14 +112,10 @@ class RNNBase(Module):
     @property
     def _kinds(self) -> list[str]:
         """The kinds of parameters that each layer and direction has."""
-        return [
-            *("weight_ih", "weight_hh"),
-            *(("bias_ih", "bias_hh") if self.bias else ()),
-            *(("weight_hr",) if self.proj_size else ()),
-        ]
+        return _kinds_of(self.bias, bool(self.proj_size))
 
     def _suffixes(self, layer: int) -> list[str]:
-        return [f"_l{layer}{end}" for end in ("", "_reverse")[: self._directions]]
+        return _suffixes_of(layer, self.bidirectional)
 
     @property
     def _all_weights(self) -> list[list[str]]:
@@ -222,8 +244,10 @@ class RNNBase(Module):
         if not batched:
             input = input.unsqueeze(along)
             hx = each(hx, lambda state: state.unsqueeze(1))
-        hx = self._start(input, None) if hx is None else hx
-        self.check_forward_args(input, hx, None)
+        if hx is None:
+            self.check_input(input, None)
+        else:
+            self.check_forward_args(input, hx, None)
         if self.batch_first:
             input = input.transpose(0, 1)
         out, last = self._run(input, hx, None)
@@ -235,10 +259,10 @@ class RNNBase(Module):
     def _forward_packed(self, packed: PackedSequence, hx: Any) -> Any:
         data, batch_sizes, order, back = packed
         if hx is None:
-            hx = self._start(data, batch_sizes)
+            self.check_input(data, batch_sizes)
         else:
             hx = self.permute_hidden(hx, order)
-        self.check_forward_args(data, hx, batch_sizes)
+            self.check_forward_args(data, hx, batch_sizes)
         out, last = self._run(data, hx, batch_sizes.tolist())
         return PackedSequence(out, batch_sizes, order, back), self.permute_hidden(last, back)
 
@@ -250,25 +274,25 @@ class RNNBase(Module):
                     f"got {rank} and {state.ndim} dimensions."
                 )
 
-    def _start(self, input: Tensor, batch_sizes: Tensor | None) -> Any:
-        count, batch, width = self.get_expected_hidden_size(input, batch_sizes)
-        sizes = (width, self.hidden_size) if self.mode == "LSTM" else (width,)
-        states = tuple(input.new_zeros((count, batch, size)) for size in sizes)
-        return states if self.mode == "LSTM" else states[0]
-
     def _run(self, input: Tensor, states: Any, sizes: list[int] | None) -> tuple[Tensor, Any]:
         dropout = self.dropout if self.training else 0.0
         return run_layers(self.mode, input, states, self._weights(), sizes, dropout)
 
     def _weights(self) -> list[list[list[Any]]]:
         """By layer and direction: those of `KINDS`, None for what is not there."""
-        present = self._kinds
+        plan = _weight_names(
+            self.num_layers, bool(self.bidirectional), bool(self.bias), bool(self.proj_size)
+        )
+        own = self._parameters  # asked first: what is computed (a parametrisation) is not there
         return [
             [
-                [getattr(self, kind + suffix) if kind in present else None for kind in KINDS]
-                for suffix in self._suffixes(layer)
+                [
+                    None if name is None else getattr(self, name) if one is None else one
+                    for name, one in zip(names, map(own.get, names), strict=True)
+                ]
+                for names in directions
             ]
-            for layer in range(self.num_layers)
+            for directions in plan
         ]
 
     def extra_repr(self) -> str:
