@@ -143,6 +143,11 @@ def numpy_key(key: Any) -> tuple[Any, ...] | None:
         key = (key,)
     elif kind is not tuple or not BASIC.issuperset(map(type, key)):
         return None
+    return numpy_tuple(key)
+
+
+def numpy_tuple(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
+    """As `numpy_key`, of a tuple that is known to be basic."""
     for item in key:
         if type(item) is slice and item.step is not None and plain_slice(item)[2] != item.step:
             return None

@@ -25,7 +25,7 @@ from pullback.operators.indexing.keys import (
     check_count,
     check_masks,
     items_of,
-    numpy_key,
+    numpy_tuple,
     plain_slice,
     spans,
 )
@@ -117,7 +117,7 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
     """The view that a basic key names, in one step: without history no one sees the chain."""
     if get_mode() is not fast.plain:
         return None
-    place = numpy_key(key)
+    place = numpy_tuple(key)
     if place is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Writes what stands before a public composition: a look at its arguments, then its own code.
 
     def flatten(input, start_dim=0, end_dim=-1):
-        if input.__class__ is not Tensor and asks(input):
+        if input.__class__ is not Tensor and input.__class__ not in QUIET and asks(input):
             return layer.take_guarded((input, start_dim, end_dim))
         try:
             return plain(input, start_dim, end_dim)
@@ -46,7 +46,10 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     more = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
     others = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
     required = positional[: count - len(function.__defaults__ or ())]
-    looks = [f"({x}.__class__ is not Tensor and asks({x}))" for x in map(theirs, required)]
+    looks = [
+        f"({x}.__class__ is not Tensor and {x}.__class__ not in QUIET and asks({x}))"
+        for x in map(theirs, required)
+    ]
     looks += [f"asks({theirs(more)})"] if more else []
     values = "".join(f"{theirs(x)}, " for x in (*positional, *keywords))
     extra = [f"{name}={theirs(one)}" for name, one in (("more", more), ("named", others)) if one]
@@ -55,7 +58,8 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "layer": layer,
         "plain": layer.plain,
         "Tensor": Tensor,
-        "asks": _asks,
+        "QUIET": QUIET,
+        "asks": any_handler,
         "explain": explained,
         "REFUSALS": REFUSALS,
         **{one.check.__name__: one.check for one in TYPED.values()},
@@ -166,10 +170,6 @@ def asking_code(names: tuple[str, ...]) -> CodeType:
 def required_by_name(function: FunctionType) -> bool:
     """Whether it has keyword-only parameters without a default."""
     return function.__code__.co_kwonlyargcount > len(function.__kwdefaults__ or ())
-
-
-def _asks(value: Any) -> bool:
-    return type(value) not in QUIET and any_handler(value)
 
 
 def _parameters(

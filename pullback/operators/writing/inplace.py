@@ -49,7 +49,7 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         *normalised_lines(op),
         *_memory_checked(op),
         "tracked = False",
-        "if mode is plain and a0.dtype.kind in 'fcV':",
+        f"if mode is plain and {_has_history(op)}a0.dtype.kind in 'fcV':",
         *indented(edge_lines(op, leave)),
         f"    if {' or '.join(f'{edge} is not None' for edge in edges)}:",
         "        tracked = True",
@@ -76,6 +76,19 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         f"return {target}",
     ]
     return block(head, lines)
+
+
+def _has_history(op: Op) -> str:
+    """Whether a tensor has a place in a graph, asked first: most that are written to have none."""
+    if any(param.kind != "tensor" for param in op.inputs):
+        return ""
+    known = [
+        f"(not is_number and {one.local}._node is not None)"
+        if one is maybe_number(op)
+        else f"{one.local}._node is not None"
+        for one in op.differentiable
+    ]
+    return f"({' or '.join(known)}) and "
 
 
 def _adopted(op: Op) -> list[str]:
