@@ -14,7 +14,8 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from typing import Any, NoReturn
+from operator import attrgetter
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from numpy import ndarray
 
@@ -547,11 +548,13 @@ class Tensor(Methods):
         array = self._array
         return CPU if type(array) is ndarray else device_of(array)
 
-    @property
-    def ndim(self) -> int:
-        """Number of dimensions."""
-        ndim: int = self._array.ndim
-        return ndim
+    if TYPE_CHECKING:
+
+        @property
+        def ndim(self) -> int:
+            """Number of dimensions."""
+    else:  # no function of Python, which would take a third longer
+        ndim = property(attrgetter("_array.ndim"), doc="Number of dimensions.")
 
     def __len__(self) -> int:
         if self._array.ndim == 0:

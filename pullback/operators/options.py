@@ -38,6 +38,8 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
         return None
     if type(dims) is int:
         return (dims,) if 0 <= dims < ndim else (as_dim(dims, ndim, op),)
+    if type(dims) is tuple and len(dims) == 1 and type(dims[0]) is int and 0 <= dims[0] < ndim:
+        return dims
     if not isinstance(dims, tuple | list):
         if isinstance(dims, Set | Mapping):
             raise errors.unordered(op, "dim", dims)
@@ -66,6 +68,8 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
                 break
         else:
             return shape
+    if type(shape) is int:
+        return (shape,)
     if isinstance(shape, Set | Mapping):
         raise errors.unordered(op, "size", shape)
     if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:

@@ -63,6 +63,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     tensor([1., 0.])
     """
     if type(condition) is Tensor and condition._array.dtype is _BOOL and out is None:
+        both = input.__class__ is Tensor and other.__class__ is Tensor
+        if both and input._array.dtype is other._array.dtype:
+            return _where(condition, input, other)
         pair = _plain_pair(input, other)
         if pair is not None:
             return _where(condition, *pair)

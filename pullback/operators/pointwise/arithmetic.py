@@ -392,7 +392,7 @@ def addcmul(
     >>> torch.addcmul(torch.tensor([1.0]), torch.tensor([2.0]), torch.tensor([3.0]), value=10)
     tensor([61.])
     """
-    if is_half(input.dtype):
+    if input.dtype is not F32 and is_half(input.dtype):
         return in_single(xp, addcmul, input, tensor1, tensor2, value=value)
     return _plus_scaled(xp, input, xp.multiply(tensor1, tensor2), value)
 
@@ -506,10 +506,11 @@ def lerp(input: Any, end: Any, weight: Any, *, out: Tensor | None = None) -> Any
     >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([10.0, 20.0]), 0.3)
     tensor([ 3., 13.])
     """
-    function = _lerp_number if isinstance(weight, int | float | complex) else _lerp_tensor
+    function = _lerp_number if isinstance(weight, _NUMBERS) else _lerp_tensor
     return function(input, end, weight, out=out)
 
 
+_NUMBERS = (int, float, complex)  # not `int | float`, which would be made anew each time
 _lerp_number_ = inplace_of(_lerp_number, "lerp_")
 _lerp_tensor_ = inplace_of(_lerp_tensor, "lerp_")
 
@@ -517,5 +518,5 @@ _lerp_tensor_ = inplace_of(_lerp_tensor, "lerp_")
 @method
 def lerp_(input: Tensor, end: Any, weight: Any) -> Tensor:
     """In-place form of `lerp`."""
-    function = _lerp_number_ if isinstance(weight, int | float | complex) else _lerp_tensor_
+    function = _lerp_number_ if isinstance(weight, _NUMBERS) else _lerp_tensor_
     return function(input, end, weight)

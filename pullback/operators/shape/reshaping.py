@@ -447,6 +447,8 @@ def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
     >>> torch.squeeze(torch.zeros(1, 3, 1)).shape
     torch.Size([3])
     """
+    if dim.__class__ is int and axis is REQUIRED:
+        return _squeeze(input, dim)
     if dim is REQUIRED:
         dim = axis
     if dim is REQUIRED:
