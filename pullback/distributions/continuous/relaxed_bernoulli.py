@@ -9,7 +9,7 @@ from pullback.distributions import constraints
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.odds import OneProbability
 from pullback.distributions.package import torch
-from pullback.distributions.transformed_distribution import TransformedDistribution
+from pullback.distributions.relaxed import Relaxed
 from pullback.distributions.transforms import SigmoidTransform
 from pullback.distributions.utils import broadcast_all, clamp_probs
 
@@ -54,7 +54,7 @@ class LogitRelaxedBernoulli(OneProbability, Distribution):
         return self.temperature.log() + distance - 2 * distance.exp().log1p()
 
 
-class RelaxedBernoulli(TransformedDistribution):
+class RelaxedBernoulli(Relaxed):
     """Numbers between 0 and 1 that tend to both ends as `temperature` falls.
 
     >>> import pullback as torch
@@ -65,7 +65,6 @@ class RelaxedBernoulli(TransformedDistribution):
 
     arg_constraints: Any = {"probs": constraints.unit_interval, "logits": constraints.real}
     support: Any = constraints.unit_interval
-    has_rsample: Any = True
 
     def __init__(
         self,
@@ -76,18 +75,3 @@ class RelaxedBernoulli(TransformedDistribution):
     ) -> None:
         base = LogitRelaxedBernoulli(temperature, probs, logits)
         super().__init__(base, SigmoidTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """How far from the ends draws stay."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """The log-odds."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """The probability of draws above 1/2."""
-        return self.base_dist.probs

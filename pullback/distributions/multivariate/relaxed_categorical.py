@@ -10,7 +10,7 @@ from pullback.distributions import constraints
 from pullback.distributions.discrete.categorical import Categorical
 from pullback.distributions.distribution import Distribution
 from pullback.distributions.package import torch
-from pullback.distributions.transformed_distribution import TransformedDistribution
+from pullback.distributions.relaxed import Relaxed
 from pullback.distributions.transforms import ExpTransform
 from pullback.distributions.utils import broadcast_all, clamp_probs
 
@@ -78,7 +78,7 @@ class ExpRelaxedCategorical(Distribution):
         return (score - score.logsumexp(-1, keepdim=True)).sum(-1) + log_scale
 
 
-class RelaxedOneHotCategorical(TransformedDistribution):
+class RelaxedOneHotCategorical(Relaxed):
     """Shares that tend to a single 1 as `temperature` falls.
 
     >>> import pullback as torch
@@ -88,7 +88,6 @@ class RelaxedOneHotCategorical(TransformedDistribution):
 
     arg_constraints: Any = {"probs": constraints.simplex, "logits": constraints.real_vector}
     support: Any = constraints.simplex
-    has_rsample: Any = True
 
     def __init__(
         self,
@@ -99,18 +98,3 @@ class RelaxedOneHotCategorical(TransformedDistribution):
     ) -> None:
         base = ExpRelaxedCategorical(temperature, probs, logits, validate_args=validate_args)
         super().__init__(base, ExpTransform(), validate_args=validate_args)
-
-    @property
-    def temperature(self) -> Any:
-        """How far from the corners draws stay."""
-        return self.base_dist.temperature
-
-    @property
-    def logits(self) -> Any:
-        """The logarithms of the probabilities."""
-        return self.base_dist.logits
-
-    @property
-    def probs(self) -> Any:
-        """The probabilities."""
-        return self.base_dist.probs
