@@ -39,6 +39,7 @@ from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import expand, movedim, reshape, squeeze
 from pullback.operators.tensor.convert import astype
+from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": "median mode nanmedian nanquantile quantile",
@@ -136,58 +137,56 @@ def _nanmedian_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False)
     return _median_along(xp, "nanmedian", input, dim, keepdim)
 
 
-_MedianResult = result_class("median", "values indices")
-_NanmedianResult = result_class("nanmedian", "values indices")
+def _middle(op: str, full: Any, along: Any, result: Any) -> Any:
+    def middle(
+        input: Any,
+        dim: Any = NOT_GIVEN,
+        keepdim: bool = False,
+        *,
+        out: Any = None,
+        axis: int | None = None,
+        keepdims: bool | None = None,
+    ) -> Any:
+        if axis is not None or keepdims is not None:
+            dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
+        if dim is NOT_GIVEN and keepdim is False:
+            return full(input, out=out)
+        dim = None if dim is NOT_GIVEN else dim  # which is refused
+        check_keepdim(op, keepdim)
+        return result.of(along(input, dim, keepdim, out=out))
+
+    return middle
 
 
-@method
-def median(
-    input: Any,
-    dim: Any = NOT_GIVEN,
-    keepdim: bool = False,
-    *,
-    out: Any = None,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-) -> Any:
-    """The middle element, the lower of two; with `dim` along it, and its index. NaN wins.
+median = method(
+    named(
+        "median",
+        _middle("median", _median_full, _median_dim, result_class("median", "values indices")),
+        """The middle element, the lower of two; with `dim` along it, and its index. NaN wins.
 
-    >>> import pullback as torch
-    >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
-    tensor(2.)
-    """
-    if axis is not None or keepdims is not None:
-        dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
-    if dim is NOT_GIVEN and keepdim is False:
-        return _median_full(input, out=out)
-    dim = None if dim is NOT_GIVEN else dim  # which is refused
-    check_keepdim("median", keepdim)
-    return _MedianResult.of(_median_dim(input, dim, keepdim, out=out))
+        >>> import pullback as torch
+        >>> torch.median(torch.tensor([3.0, 1.0, 2.0, 4.0]))
+        tensor(2.)
+        """,
+    )
+)
+nanmedian = method(
+    named(
+        "nanmedian",
+        _middle(
+            "nanmedian",
+            _nanmedian_full,
+            _nanmedian_dim,
+            result_class("nanmedian", "values indices"),
+        ),
+        """As `median`, of the elements that are not NaN.
 
-
-@method
-def nanmedian(
-    input: Any,
-    dim: Any = NOT_GIVEN,
-    keepdim: bool = False,
-    *,
-    out: Any = None,
-    axis: int | None = None,
-    keepdims: bool | None = None,
-) -> Any:
-    """As `median`, of the elements that are not NaN.
-
-    >>> import pullback as torch
-    >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0]))
-    tensor(1.)
-    """
-    if axis is not None or keepdims is not None:
-        dim, keepdim = numpy_names(dim, keepdim, axis, keepdims)
-    if dim is NOT_GIVEN and keepdim is False:
-        return _nanmedian_full(input, out=out)
-    dim = None if dim is NOT_GIVEN else dim  # which is refused
-    check_keepdim("nanmedian", keepdim)
-    return _NanmedianResult.of(_nanmedian_dim(input, dim, keepdim, out=out))
+        >>> import pullback as torch
+        >>> torch.nanmedian(torch.tensor([1.0, float("nan"), 3.0]))
+        tensor(1.)
+        """,
+    )
+)
 
 
 # The most frequent element ------------------------------------------------------------------------
