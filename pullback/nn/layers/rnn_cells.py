@@ -130,7 +130,23 @@ class RNNCell(RNNCellBase):
         return shown if self.nonlinearity == "tanh" else f"{shown}, nonlinearity=relu"
 
 
-class LSTMCell(RNNCellBase):
+class _GatedCell(RNNCellBase):
+    """A cell with nothing to choose but its sizes."""
+
+    _gates: ClassVar[int]
+
+    def __init__(
+        self,
+        input_size: int,
+        hidden_size: int,
+        bias: bool = True,
+        device: Any = None,
+        dtype: Any = None,
+    ) -> None:
+        super().__init__(input_size, hidden_size, bias, self._gates, device, dtype)
+
+
+class LSTMCell(_GatedCell):
     """One step of an LSTM.
 
     >>> import pullback as torch
@@ -140,19 +156,10 @@ class LSTMCell(RNNCellBase):
     """
 
     _mode = "LSTM"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 4, device, dtype)
+    _gates = 4
 
 
-class GRUCell(RNNCellBase):
+class GRUCell(_GatedCell):
     """One step of a GRU.
 
     >>> import pullback as torch
@@ -161,13 +168,4 @@ class GRUCell(RNNCellBase):
     """
 
     _mode = "GRU"
-
-    def __init__(
-        self,
-        input_size: int,
-        hidden_size: int,
-        bias: bool = True,
-        device: Any = None,
-        dtype: Any = None,
-    ) -> None:
-        super().__init__(input_size, hidden_size, bias, 3, device, dtype)
+    _gates = 3

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, ClassVar
 
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
@@ -219,6 +220,7 @@ class LPPool3d(_LPPoolNd):
 class _MaxUnpoolNd(_Windowed):
     padding: Any = 0
     _count = 1
+    _function: ClassVar[Callable[..., Any]]
 
     def __post_init__(self) -> None:
         """Sizes are tuples here, as torch keeps them."""
@@ -230,6 +232,11 @@ class _MaxUnpoolNd(_Windowed):
                 name,
                 tuple(value) if isinstance(value, tuple | list) else (value,) * self._count,
             )
+
+    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
+        """Apply it."""
+        sizes = self.kernel_size, self.stride, self.padding
+        return type(self)._function(input, indices, *sizes, output_size)
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
@@ -243,11 +250,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
     tensor([[[0., 3., 0., 4.]]])
     """
 
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
-        """Apply it."""
-        return F.max_unpool1d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = staticmethod(F.max_unpool1d)
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
@@ -261,12 +264,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
     """
 
     _count = 2
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
-        """Apply it."""
-        return F.max_unpool2d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = staticmethod(F.max_unpool2d)
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
@@ -279,12 +277,7 @@ class MaxUnpool3d(_MaxUnpoolNd):
     """
 
     _count = 3
-
-    def forward(self, input: Tensor, indices: Tensor, output_size: Any = None) -> Any:
-        """Apply it."""
-        return F.max_unpool3d(
-            input, indices, self.kernel_size, self.stride, self.padding, output_size
-        )
+    _function = staticmethod(F.max_unpool3d)
 
 
 class _AdaptiveAvgPoolNd(Layer):
