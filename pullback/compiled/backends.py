@@ -70,12 +70,7 @@ def for_library(backend: Any, library: Any) -> Any:
         return backend  # a compiler of the user's takes tensors of any kind
 
     def build(
-        calls: Any,
-        inputs: Any,
-        outputs: Any,
-        constants: Any,
-        wishes: Any = None,
-        shared: Any = None,
+        calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, *shared: Any
     ) -> Any:
         from pullback.compiled.cuda.program import CudaProgram
         from pullback.compiled.lower.program import NeedsMemory
@@ -115,14 +110,7 @@ def _of_user(compiler: Any) -> Any:
     """A back end of the user's: a function of a graph module and example inputs."""
     from pullback.compiled.graph import GraphProgram
 
-    def build(
-        calls: Any,
-        inputs: Any,
-        outputs: Any,
-        constants: Any,
-        wishes: Any = None,
-        shared: Any = None,
-    ) -> Any:
+    def build(calls: Any, inputs: Any, outputs: Any, *constants_and_wishes: Any) -> Any:
         return GraphProgram(compiler, calls, inputs, outputs)
 
     return build

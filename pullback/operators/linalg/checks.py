@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.dtype import from_numpy_dtype
@@ -105,3 +107,12 @@ def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> tuple[Any, ...
     for result, target in zip(results, out, strict=True):
         write_out(op, target, result._array)
     return type(results)(out)
+
+
+def check_batches(op: str, a: Any, b: Any) -> None:
+    """Stacks of matrices that go together, one with one or one with all."""
+    first, second = tuple(a.shape[:-2]), tuple(b.shape[:-2])
+    try:
+        numpy.broadcast_shapes(first, second)
+    except ValueError:
+        raise errors.shapes_do_not_broadcast(f"{op} (batch dimensions)", first, second) from None

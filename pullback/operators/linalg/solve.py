@@ -7,13 +7,13 @@ from typing import Any, cast
 
 import numpy
 
-from pullback.core import errors
 from pullback.operators.arrays.lapack import lapack
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.linalg.checks import (
     LinAlgError,
     adjoint,
+    check_batches,
     check_same_dtype,
     check_square,
     delivered_all,
@@ -183,12 +183,7 @@ def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
             f"{op}: B of shape {tuple(B.shape)} does not fit A of shape {tuple(A.shape)}: its "
             f"{'rows' if left else 'columns'} must be as many as A has."
         )
-    try:
-        numpy.broadcast_shapes(A.shape[:-2], right.shape[:-2])
-    except ValueError:
-        raise errors.shapes_do_not_broadcast(
-            f"{op} (batch dimensions)", tuple(A.shape[:-2]), tuple(right.shape[:-2])
-        ) from None
+    check_batches(op, A, right)
     result, info = _solve(A, right, strict) if left else _solve(A.mT, right.mT, strict)
     if vector:
         return shown_as(_SOLVED, result[..., 0]), info

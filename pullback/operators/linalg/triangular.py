@@ -18,6 +18,7 @@ from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.indexing.selection import tril, triu
 from pullback.operators.linalg.checks import (
     adjoint,
+    check_batches,
     check_same_dtype,
     check_square,
     delivered_all,
@@ -173,12 +174,7 @@ def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:
             f"{op}: {side} needs as many {what} in B as A has, got shapes {tuple(A.shape)} and "
             f"{tuple(B.shape)}."
         )
-    try:
-        numpy.broadcast_shapes(A.shape[:-2], B.shape[:-2])
-    except ValueError:
-        raise errors.shapes_do_not_broadcast(
-            f"{op} (batch dimensions)", tuple(A.shape[:-2]), tuple(B.shape[:-2])
-        ) from None
+    check_batches(op, A, B)
 
 
 def solve_triangular(

@@ -70,13 +70,7 @@ def gradients(
 
 
 def _gradients_of_rows(
-    xp: Namespace,
-    g: Array,
-    x: Array,
-    weight: Array | None,
-    seen: Layout,
-    over: Over,
-    wanted: Wanted,
+    xp: Namespace, g: Array, x: Array, weight: Any, seen: Layout, over: Over, wanted: Wanted
 ) -> Gradients:
     out = xp.empty(x.shape, x.dtype) if wanted.input else None
     of_weight = None if wanted.weight is None else xp.zeros(seen.size, x.dtype)
@@ -230,13 +224,7 @@ def _combined(
 
 
 def _gradients_of_anything(
-    xp: Namespace,
-    g: Array,
-    x: Array,
-    weight: Array | None,
-    seen: Layout,
-    over: Over,
-    wanted: Wanted,
+    xp: Namespace, g: Array, x: Array, weight: Any, seen: Layout, over: Over, wanted: Wanted
 ) -> Gradients:
     out = of_weight = of_bias = None
     few = is_few(xp, x, seen)
@@ -265,13 +253,7 @@ def _gradients_of_anything(
 
 
 def _of_few_channels(
-    xp: Namespace,
-    g: Array,
-    x: Array,
-    weight: Array | None,
-    seen: Layout,
-    over: Over,
-    wanted: Wanted,
+    xp: Namespace, g: Array, x: Array, weight: Any, seen: Layout, over: Over, wanted: Wanted
 ) -> Gradients:
     """The same where each row is a channel and has a weight, as in batch norm: all by rows."""
     rows, deviation = few_rows(xp, seen.in_rows(x), over)
