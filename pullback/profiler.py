@@ -7,7 +7,6 @@ import os
 import socket
 import time
 from collections.abc import Callable, Iterable
-from types import TracebackType
 from typing import Any
 
 from pullback.autograd import profiler as _profiler
@@ -222,12 +221,7 @@ class profile:  # noqa: N801 (torch's name)
                 self.profiler.__exit__(None, None, None)
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self.stop()
         except BaseException:

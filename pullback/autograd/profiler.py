@@ -9,7 +9,6 @@ import functools
 import warnings
 from collections.abc import Callable
 from time import perf_counter_ns as now
-from types import TracebackType
 from typing import Any, TypeVar
 
 from pullback.autograd.profile import recorder as recording
@@ -116,12 +115,7 @@ class profile:
             self.entered, self._recorder = False, None
             raise
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         try:
             self._stop()
         except BaseException:
@@ -274,12 +268,7 @@ class record_function:
         self._start = now() if recording.active() else None
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         if self._start is None:
             return
         end = now()

@@ -8,7 +8,7 @@ running the operator again. Both are dispatch modes, so they work below autograd
 from __future__ import annotations
 
 import enum
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from pullback.core.tensor import Tensor
@@ -117,11 +117,7 @@ class _CachingTorchDispatchMode(TorchDispatchMode):
         self.policy, self.storage = policy, record
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         out = func(*args, **kwargs)
@@ -148,11 +144,7 @@ class _CachedTorchDispatchMode(TorchDispatchMode):
         self.storage, self.mutable = record, mutable
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = kwargs or {}
         if func in SAC_IGNORED_OPS:

@@ -9,7 +9,6 @@ from __future__ import annotations
 import weakref
 from collections.abc import Callable
 from threading import get_ident
-from types import TracebackType
 from typing import Any
 
 from pullback.core.node import Node, Output
@@ -52,12 +51,7 @@ class node_creation_hook:
         self._start, self._thread = numbering.next(), get_ident()
         observe.observe(self)
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         observe.stop(self)
 
     # What an observer answers.

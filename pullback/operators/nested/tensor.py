@@ -6,7 +6,6 @@ the table of `calls.py`; straight lines do not get its array. So dense tensors p
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 from pullback.core import overriding
@@ -28,11 +27,7 @@ class NestedTensor(Tensor):
 
     @classmethod
     def __torch_function__(
-        cls,
-        func: Callable[..., Any],
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """What `func` is of nested tensors; NotImplementedError where it is nothing."""
         from pullback.operators.nested.calls import answer

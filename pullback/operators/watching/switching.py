@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from types import TracebackType
 from typing import Any
 
 from pullback.core.mode import changed, current, get_mode, settle
@@ -68,12 +67,7 @@ class _Handlers:
         if not self._keeps_modes:
             current.set(changed(get_mode(), functions=()))
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *raised: object) -> None:
         excluded.set(self._before)
         if not self._keeps_modes:
             current.set(changed(get_mode(), functions=self._functions))

@@ -6,7 +6,7 @@ fake too. `FakeTensorMode` makes the tensors that are created inside of it fake.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
 
@@ -55,11 +55,7 @@ class FakeTensor(Tensor):
 
     @classmethod
     def __torch_function__(
-        cls,
-        func: Any,
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: dict[str, Any] | None = None,
+        cls, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run the function without data."""
         given = kwargs or {}
@@ -160,11 +156,7 @@ class FakeTensorMode(TorchDispatchMode):
         return made
 
     def __torch_dispatch__(
-        self,
-        func: Any,
-        types: tuple[type, ...],
-        args: tuple[Any, ...] = (),
-        kwargs: Mapping[str, Any] | None = None,
+        self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run an operator, or make a tensor, without data."""
         given = dict(kwargs or {})
