@@ -14,8 +14,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable
-from operator import attrgetter
-from typing import TYPE_CHECKING, Any, NoReturn
+from typing import Any, NoReturn
 
 from numpy import ndarray
 
@@ -548,13 +547,11 @@ class Tensor(Methods):
         array = self._array
         return CPU if type(array) is ndarray else device_of(array)
 
-    if TYPE_CHECKING:
-
-        @property
-        def ndim(self) -> int:
-            """Number of dimensions."""
-    else:  # no function of Python, which would take a third longer
-        ndim = property(attrgetter("_array.ndim"), doc="Number of dimensions.")
+    @property
+    def ndim(self) -> int:
+        """Number of dimensions."""
+        ndim: int = self._array.ndim
+        return ndim
 
     def __len__(self) -> int:
         if self._array.ndim == 0:
