@@ -80,7 +80,7 @@ def _ranks_here(wanted: str) -> int:
 
 
 def _say(text: str) -> None:
-    print(f"pullback launch: {text}", file=sys.stderr, flush=True)
+    pmi.tell(f"pullback launch: {text}")
 
 
 class _Job:

@@ -16,7 +16,7 @@ from typing import Any, NoReturn
 from pullback.distributed.errors import DistNetworkError
 from pullback.distributed.pmi_service import Service, listen
 
-__all__ = ["ServiceHere", "address_in", "join", "leave", "shared_memory", "start_service"]
+__all__ = ["ServiceHere", "address_in", "join", "leave", "shared_memory", "start_service", "tell"]
 
 _PATIENCE = 30.0  # seconds in which the service must be there
 _SERVICE = Path(__file__).with_name("pmi_service.py")
@@ -140,6 +140,12 @@ def shared_memory(pid: int | str) -> set[str]:
         return set()
 
 
+def tell(text: str) -> None:
+    """A line on stderr, in one piece: other ranks write there too, and `print` writes in two."""
+    sys.stderr.write(f"{text}\n")
+    sys.stderr.flush()
+
+
 def leave() -> NoReturn:
     """End this process, failed; what MPI would not remove then is removed."""
     for path in shared_memory("self"):
@@ -165,8 +171,7 @@ def _stay_in_touch(connection: socket.socket, rank: int) -> None:
             said = lines.readline().split()
         if said[:1] == ["lost"] and not ended:
             time.sleep(0.5)  # a failed rank may have told this one why
-            text = f"rank {rank}: rank {said[1]} is gone; the job is aborted."
-            print(text, file=sys.stderr, flush=True)
+            tell(f"rank {rank}: rank {said[1]} is gone; the job is aborted.")
             leave()
 
     atexit.register(say_bye)

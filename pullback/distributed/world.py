@@ -336,15 +336,15 @@ def get_world_size(group: Any = None) -> int:
 
 
 def takes_devices() -> bool:
-    """Whether tensors on devices are carried: by the engine, or from now on through the host."""
+    """Whether tensors on devices are carried: if not so far, from now on, if that can be."""
     world = _need_world()
     known = world.default.communicator
     if known.takes_devices or not known.may_be_staged:
         return known.takes_devices
-    from pullback.distributed.engines.staged import StagedCommunicator
+    from pullback.distributed.engines.device_memory import over_devices
 
     for group in world.groups:
-        group.communicator = StagedCommunicator(group.communicator)
+        group.communicator = over_devices(group.communicator)
     return True
 
 

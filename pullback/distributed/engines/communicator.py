@@ -29,6 +29,10 @@ class Communicator:
     takes_devices = False
     may_be_staged = True
 
+    def takes_device_memory(self) -> bool:
+        """Whether device arrays may be handed over as they are, once they are computed."""
+        return False
+
     def all_reduce(self, call: Call, array: Any, op: ReduceOp) -> None:
         """Replace `array` by the reduction over all ranks."""
         raise NotImplementedError

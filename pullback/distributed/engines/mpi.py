@@ -10,13 +10,13 @@ from __future__ import annotations
 
 import contextlib
 import os
-import sys
 import time
 from importlib.util import find_spec
 from typing import Any
 
 import numpy
 
+from pullback.core.arrays import namespace
 from pullback.distributed import pmi
 from pullback.distributed.call import SPEAK_AFTER, Call, checking, late_text, mismatch_text
 from pullback.distributed.engines.communicator import Communicator
@@ -91,6 +91,11 @@ class MPICommunicator(Communicator):
         far = bool(node.Get_size() != self.size)
         node.Free()
         return far
+
+    def takes_device_memory(self) -> bool:
+        from pullback.distributed.engines.device_memory import probe
+
+        return probe(self._mpi)
 
     def _meet(self, call: Call) -> None:
         """Find out, before data moves, whether every rank is here with the same call."""
@@ -170,18 +175,14 @@ class MPICommunicator(Communicator):
         work, operation = self._reduced(array, op)
         flat = work.reshape(-1)
         step = max(1, PIECE // flat.itemsize)
-        total = numpy.empty_like(flat) if self.rank == root else None
+        total = namespace(flat).empty_like(flat) if self.rank == root else None
         for start in range(0, flat.size, step):
             piece = slice(start, start + step)
             self._comm.Reduce(flat[piece], None if total is None else total[piece], operation, root)
         if total is not None:
             if op is ReduceOp.AVG:
                 total /= self.size
-            numpy.copyto(
-                array.reshape(-1),
-                total.view(array.dtype) if array.dtype.kind == "b" else total,
-                casting="unsafe",
-            )
+            array.reshape(-1)[...] = total.view(array.dtype) if array.dtype.kind == "b" else total
 
     def broadcast(self, call: Call, array: Any, root: int) -> None:
         self._meet(call)
@@ -202,11 +203,11 @@ class MPICommunicator(Communicator):
     def reduce_scatter(self, call: Call, out: Any, rows: Any, op: ReduceOp) -> None:
         self._meet(call)
         work, operation = self._reduced(rows, op)
-        result = numpy.empty(out.shape, work.dtype)
+        result = namespace(work).empty(out.shape, work.dtype)
         self._comm.Reduce_scatter_block(work, result, operation)
         if op is ReduceOp.AVG:
             result /= self.size
-        numpy.copyto(out, result.view(bool) if out.dtype.kind == "b" else result, casting="unsafe")
+        out[...] = result.view(bool) if out.dtype.kind == "b" else result
 
     def all_to_all(
         self, call: Call, out: Any, out_sizes: list[int], array: Any, sizes: list[int]
@@ -312,7 +313,7 @@ class MPICommunicator(Communicator):
         return MPICommunicator(self._mpi, self._comm.Create_group(group, call.number % 30000), name)
 
     def abort(self, reason: str) -> None:
-        print(f"rank {self.rank}: {reason}", file=sys.stderr, flush=True)
+        pmi.tell(f"rank {self.rank}: {reason}")
         if "PULLBACK_JOINED" in os.environ:  # no mpiexec is there to end the others: our service is
             pmi.leave()
         # Nobody else would remove it; those who have it open keep it.

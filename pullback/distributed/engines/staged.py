@@ -82,7 +82,7 @@ class StagedCommunicator(OverHost):
 
     def split(self, call: Call, ranks: list[int], name: str) -> Communicator | None:
         made = self.host.split(call, ranks, name)
-        return None if made is None else StagedCommunicator(made)
+        return None if made is None else type(self)(made)
 
     def abort(self, reason: str) -> None:
         self.host.abort(reason)

@@ -133,7 +133,7 @@ END = 5
 
 def each_says(told, ranks, text):
     """Whether each of the ranks has said that, by its name."""
-    return all(re.search(rf"^rank {rank}: .*{text}", told, re.M) for rank in ranks)
+    return all(re.search(rf"rank {rank}: .*{text}", told) for rank in ranks)
 
 
 def test_mismatch_is_told_by_every_rank():

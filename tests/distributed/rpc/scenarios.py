@@ -303,7 +303,8 @@ def deaths():
     assert contexts_here() == 0
     raises(RuntimeError, "rpc.shutdown(): worker 'worker1' died", rpc.shutdown)
     assert time.monotonic() - begin < 5
-    print("worker 0 lives", flush=True)
+    sys.stdout.write("worker 0 lives\n")  # `print` writes in two pieces
+    sys.stdout.flush()
 
 
 def main(name):
@@ -321,7 +322,8 @@ def main(name):
     if RANK == 0:
         globals()[name]()
     rpc.shutdown()
-    print(f"worker {RANK} did {name}", flush=True)
+    sys.stdout.write(f"worker {RANK} did {name}\n")
+    sys.stdout.flush()
 
 
 if __name__ == "__main__":
