@@ -35,7 +35,7 @@ class Service:
         self._inside = 0
         self._round = 0
         self._changed = threading.Condition()
-        self._lost = False
+        self._lost: int | None = None  # the rank that died first
         self._watchers: dict[int, socket.socket] = {}
 
     def serve(self, listening: socket.socket) -> None:
@@ -68,6 +68,8 @@ class Service:
         """Wait for a rank's `bye`; if the connection ends without, tell the others."""
         with self._changed:
             self._watchers[rank] = connection
+            if self._lost is not None:  # before this one came
+                self._tell_loss(connection)
         said = ""
         with contextlib.suppress(OSError):
             said = lines.readline()  # type: ignore[attr-defined]  # a file of a socket
@@ -75,11 +77,15 @@ class Service:
             del self._watchers[rank]
             if said.startswith("bye"):
                 return
-            self._lost = True  # nobody waits for it any more
+            if self._lost is None:
+                self._lost = rank  # nobody waits for it any more
             self._changed.notify_all()
             for other in self._watchers.values():
-                with contextlib.suppress(OSError):
-                    other.sendall(f"lost {rank}\n".encode())
+                self._tell_loss(other)
+
+    def _tell_loss(self, connection: socket.socket) -> None:
+        with contextlib.suppress(OSError):
+            connection.sendall(f"lost {self._lost}\n".encode())
 
     def _answer_all(self, line: str, connection: socket.socket, lines: object) -> None:
         while line:
@@ -122,7 +128,7 @@ class Service:
             if self._inside == self.size:
                 self._inside, self._round = 0, self._round + 1
                 self._changed.notify_all()
-            while mine == self._round and not self._lost:
+            while mine == self._round and self._lost is None:
                 self._changed.wait()
             return 0 if mine != self._round else -1
 

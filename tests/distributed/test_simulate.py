@@ -37,7 +37,7 @@ def ring_all_reduce(x):
 
 @pytest.mark.parametrize("ranks", [2, 4, 8])
 def test_a_ring_of_threads_with_delays_takes_what_the_model_says(ranks):
-    network = Network(latency=0.005, bandwidth=2e6)
+    network = Network(latency=0.02, bandwidth=5e5)  # slow, beside what a busy machine adds
 
     def delay(_rank, name, size):
         return network.latency + size / network.bandwidth if name == "send" else 0.0
@@ -50,9 +50,13 @@ def test_a_ring_of_threads_with_delays_takes_what_the_model_says(ranks):
         assert result.tolist() == [float(ranks)] * 8000
         return time.perf_counter() - started
 
-    took = min(max(dist.threads.run(one, ranks, delay=delay)) for _ in range(3))
     predicted = simulate.all_reduce_seconds(32000, ranks, network, "ring")
-    assert predicted <= took < 1.6 * predicted
+    for _ in range(8):  # a machine that others use only adds
+        took = max(dist.threads.run(one, ranks, delay=delay))
+        assert took >= predicted
+        if took < 1.6 * predicted:
+            break
+    assert took < 1.6 * predicted
 
 
 def test_overlap_helps_where_messages_are_slow_and_never_hurts():

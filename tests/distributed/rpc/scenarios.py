@@ -77,9 +77,9 @@ def calls():
     raises(RuntimeError, "OddError: 1 2", lambda: rpc.rpc_sync("worker1", odd))
     raises(AttributeError, "by name", lambda: rpc.rpc_sync("worker1", lambda: 1))
     begin = time.monotonic()
-    late = rpc.rpc_async("worker1", time.sleep, (2.0,), timeout=0.1)
+    late = rpc.rpc_async("worker1", time.sleep, (5.0,), timeout=0.1)
     raises(RuntimeError, "sleep() on 'worker1' was not answered within 0.1 s", late.wait)
-    assert time.monotonic() - begin < 1.9
+    assert time.monotonic() - begin < 4.9
 
 
 class Counter:
