@@ -49,7 +49,7 @@ def test_a_failure_stops_the_others_and_is_raised_with_its_traceback():
         mp.start_processes(fail_second, nprocs=2, start_method="fork")
     assert "in fail_second" in str(caught.value)
     assert caught.value.error_index == 1
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < 25  # the others would sleep for 30
 
 
 @pytest.mark.parametrize(("how", "code", "name"), [("exit", 5, None), ("kill", -9, "SIGKILL")])

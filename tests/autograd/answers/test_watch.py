@@ -135,17 +135,17 @@ def test_the_live_page_is_served_on_the_loopback_alone(capsys):
             if host:
                 request.add_header("Host", host)
             with pytest.raises(urllib.error.HTTPError) as raised:
-                urllib.request.urlopen(request, timeout=5)
+                urllib.request.urlopen(request, timeout=30)
             assert raised.value.code == code
             raised.value.close()
     finally:
         run.close()
     with pytest.raises(OSError, match="refused"):
-        urllib.request.urlopen(address, timeout=5)
+        urllib.request.urlopen(address, timeout=30)
 
 
 def _read(address):
-    with urllib.request.urlopen(address, timeout=5) as answer:
+    with urllib.request.urlopen(address, timeout=30) as answer:
         return answer.read().decode("utf-8")
 
 

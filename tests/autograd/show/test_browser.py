@@ -258,11 +258,11 @@ def test_five_thousand_nodes_open_in_seconds(opened):
     start = time.perf_counter()
     browser = opened(page)
     assert 0 < len(nodes(browser)) < 100
-    assert time.perf_counter() - start < 10
+    assert time.perf_counter() - start < 20
     field = browser.find_element(By.CSS_SELECTOR, "#search input")
     field.send_keys("tanh" + Keys.ENTER)
     assert text_of(browser, "found") == "1 of 850"
-    assert time.perf_counter() - start < 20
+    assert time.perf_counter() - start < 40
 
 
 def test_the_frame_of_a_notebook_shows_the_page(browser, tmp_path):
