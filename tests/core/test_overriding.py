@@ -259,6 +259,28 @@ def test_a_result_of_the_wrong_kind_is_refused():
         made + 1
 
 
+@pytest.mark.parametrize(
+    ("answer", "call", "says"),
+    [
+        ((1,), lambda x: x.max(0), r"aten\.max\.dim.*1 of them.*2 Tensors"),
+        ((1, 2, 3), lambda x: x.max(0), r"3 of them.*2 Tensors"),
+        ((1,), lambda x: torch.ones(2), r"aten\.ones\.default.*tuple.*a Tensor"),
+        (None, lambda x: torch.arange(3), r"aten\.arange.*NoneType.*a Tensor"),
+    ],
+)
+def test_answers_are_counted_and_makers_give_tensors(answer, call, says):
+    """B-84."""
+    x = torch.ones(2, 2)
+    tensors = None if answer is None else tuple(torch.ones(2) for _ in answer)
+
+    class Wrong(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return tensors
+
+    with Wrong(), pytest.raises(RuntimeError, match=says):
+        call(x)
+
+
 def test_wrappers_are_taken_apart_and_put_together(c):
     """B-85."""
     x = c.Two(torch.zeros(2), torch.ones(2))

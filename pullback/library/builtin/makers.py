@@ -26,6 +26,7 @@ _NAMES = (
     "zeros",
 )
 _TAKING = ("normal", "rand_like", "randint_like", "randn_like", "unique_consecutive")
+_OTHER_ANSWERS = frozenset({"_local_scalar_dense", "equal", "unique_consecutive"})  # no tensors
 _METHODS = {"detach": "detach", "item": "_local_scalar_dense", "equal": "equal"}
 
 
@@ -51,7 +52,11 @@ def _make(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
 
 def _handed(name: str, overload: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     packet: Any = getattr(namespace(), name)
-    return dispatch.hand_over(packet._with(overload), args, kwargs)
+    func = packet._with(overload)
+    made = dispatch.hand_over(func, args, kwargs)
+    if name not in _OTHER_ANSWERS and not isinstance(made, Tensor):
+        raise dispatch.wrong_result(func, made, "a Tensor")
+    return made
 
 
 def _leaf(made: Any, kwargs: dict[str, Any]) -> Any:

@@ -222,13 +222,17 @@ def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> li
         raise wrong_result(func, made, "a Tensor")
     if not isinstance(made, tuple | list) or not all(isinstance(one, Tensor) for one in made):
         raise wrong_result(func, made, "a tuple of Tensors")
+    if op.outputs != ("*",) and len(made) != len(op.outputs):
+        wanted = f"a tuple of {len(op.outputs)} Tensors"
+        raise wrong_result(func, made, wanted, f"{len(made)} of them")
     return [unrecorded(op, one, args) for one in made]
 
 
-def wrong_result(func: Any, made: Any, wanted: str) -> RuntimeError:
+def wrong_result(func: Any, made: Any, wanted: str, found: str = "") -> RuntimeError:
     """A handler's answer that cannot stand for an operator's result."""
+    returned = type(made).__name__ + (f" ({found})" if found else "")
     return RuntimeError(
-        f"{func}: __torch_dispatch__ returned {type(made).__name__}, but this operator gives "
+        f"{func}: __torch_dispatch__ returned {returned}, but this operator gives "
         f"{wanted}; return what func(*args, **kwargs) gives, or tensors in its place."
     )
 
