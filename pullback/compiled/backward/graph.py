@@ -41,7 +41,10 @@ class Graph:
         self._walk(parts)
         if wanted is not None:
             for edge in wanted:
-                parts.append(self.numbers.get(id(edge.node if edge._seq == OUTPUT_SEQ else edge)))
+                if edge._seq == OUTPUT_SEQ:
+                    parts.append((self.numbers.get(id(edge.node)), edge.nr))
+                else:
+                    parts.append(self.numbers.get(id(edge)))
         parts += [(a.shape, a.strides, a.dtype) for a in self.arrays]
         self.key = tuple(parts)
 

@@ -24,7 +24,7 @@ from pullback.compiled.counting import counters
 from pullback.core import passes
 from pullback.core.explain import anomaly
 from pullback.core.mode import NO_GRAD, PLAIN, changed, current, fast, settle
-from pullback.core.node import OUTPUT_SEQ, node_and_number
+from pullback.core.node import LEAF_SEQ, node_and_number
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
 from pullback.core.tensor import wrap
@@ -94,6 +94,9 @@ class compiled_autograd:  # noqa: N801 (a context)
             or fast.plain is None
         ):
             return None  # inside another pass, or something is on that sees operators
+        if accumulates and any(edge._seq != LEAF_SEQ for edge in wanted or ()):
+            self._refuse("it adds to the .grad of a tensor inside the graph")
+            return None
         found, known = self._known(roots, wanted)
         if known is None:
             try:
@@ -177,10 +180,6 @@ class compiled_autograd:  # noqa: N801 (a context)
     # Capture ----------------------------------------------------------------------------------
 
     def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
-        reached = {id(one) for one in graph.nodes}
-        for edge in wanted or ():
-            if id(edge.node if edge._seq == OUTPUT_SEQ else edge) in reached:
-                raise Unsupported("gradients of tensors inside the graph are asked for")
         counters["compiled_autograd"]["captures"] += 1
         compile_reasons.append(_why(graph))
         del compile_reasons[:-64]

@@ -211,7 +211,9 @@ class _Writer:
             text = f"wanted[{number}]" + (".node" if is_output else "")
             name = self.objects.get(id(node))
             if is_output:
-                self.check(f"wanted[{number}]._seq != {OUTPUT_SEQ}")
+                self.check(
+                    f"wanted[{number}]._seq != {OUTPUT_SEQ} or wanted[{number}].nr != {edge.nr}"
+                )
             if name is None:
                 # One that the pass does not reach: it must be none of those that it does.
                 others = ", ".join(self.objects.values())

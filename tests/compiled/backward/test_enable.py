@@ -281,6 +281,42 @@ def test_only_what_is_asked_for_is_computed():
     assert len(compiler.graphs[0].graph.nodes) < len(both_of_them.graphs[0].graph.nodes)
 
 
+def test_gradients_of_tensors_inside_the_graph(backend):
+    """K-10: asked for with leaves, without, and one of several results of a node."""
+
+    def asked(x):
+        y = x.exp()
+        a, b = y.sin().chunk(2)
+        z = (a * b * y[:2]).sum()
+        return {
+            "with a leaf": (z, [x, y]),
+            "alone": (z, [y]),
+            "one of two results": (z, [b, x]),
+            "the other": (z, [a, x]),
+            "the root": (z, [z, x]),
+        }
+
+    x = leaf(4)
+    for name in asked(x):
+        wanted = torch.autograd.grad(*asked(x)[name])
+        for _ in range(3):
+            with compiled_autograd(backend=backend, fallback="error"):
+                got = torch.autograd.grad(*asked(x)[name])
+            for ours, one in zip(got, wanted, strict=True):
+                torch.testing.assert_close(ours, one)
+    assert counters["compiled_autograd"]["captures"] == 5
+    y = x.exp()
+    y.retain_grad()
+    with (
+        compiled_autograd(backend=backend, fallback="error"),
+        pytest.raises(NotImplementedError, match=r"inside the graph|hooks"),
+    ):
+        y.sin().sum().backward(inputs=[y])
+    with compiled_autograd(backend=backend, fallback="silent"):
+        y.sin().sum().backward(inputs=[y])
+    torch.testing.assert_close(y.grad, y.cos())
+
+
 def test_nothing_of_the_users_runs_while_a_pass_is_captured():
     """K-11, K-13: a custom Function's backward runs once, with real tensors."""
     seen = []
