@@ -16,6 +16,7 @@ from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.promotion import is_half
+from pullback.operators.arrays.reductions import MANY, few_sums
 
 __all__ = ["broadcast_dims", "fitted", "fitted_all", "fitted_tensor"]
 
@@ -31,6 +32,9 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
             g = LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
         elif dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
             g = g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
+        elif type(g) is numpy.ndarray and g.dtype.char in "fd" and g.size < MANY and g.ndim:
+            kept = len(dims) != len(g.shape) - len(shape)
+            g = few_sums(numpy, g, dims, kept).reshape(shape)
         else:
             g = g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
     dtype = _other_dtype(g.dtype, target, node, index)

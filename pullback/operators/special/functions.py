@@ -9,6 +9,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import is_wrong, some
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
@@ -83,6 +85,8 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
         endless = math.inf if n % 2 else -math.inf
         return in_double(xp, lambda xp, x: endless * gamma.zeta(xp, xp.float64(n + 1), x), input)
     own = scipy_special(xp) is None or n == 0
+    if input.ndim == 0 and xp is numpy and not own and -100.0 < (x := float(input)) < math.inf:
+        return xp.asarray(_zeta(xp, n, x), input.dtype)
     return in_double(
         xp, lambda xp, x: (gamma.polygamma if own or _any_far(x) else _by_zeta)(xp, n, x), input
     )
@@ -93,10 +97,15 @@ def _any_far(x: Array) -> bool:
     return is_wrong(x < -100.0)
 
 
-def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
-    """By SciPy's zeta: 3 us for one element, where ours takes 50."""
+def _zeta(xp: Namespace, n: int, x: Any) -> Any:
+    """By SciPy's zeta, of finite arguments: 1 us for one element, where ours takes 50."""
     sign = 1.0 if n % 2 else -1.0
-    result: Array = scipy_special(xp).zeta(n + 1.0, x) * (sign * math.factorial(n))
+    return scipy_special(xp).zeta(n + 1.0, x) * (sign * math.factorial(n))
+
+
+def _by_zeta(xp: Namespace, n: int, x: Array) -> Array:
+    """The same of any."""
+    result: Array = _zeta(xp, n, x)
     infinite = xp.isinf(x)
     return xp.where(infinite, xp.where(x > 0, 0.0, math.nan), result) if some(infinite) else result
 
