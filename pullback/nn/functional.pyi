@@ -157,17 +157,17 @@ def linear(input: _Tensor, weight: _Tensor, bias: _Tensor | None = None, *, out:
     """`input @ weight.T + bias`, over the last dimension of `input`."""
 def linear_cross_entropy(input: _Tensor, linear_weight: _Any, target: _Tensor, *, linear_bias: _Any = None, weight: _Any = None, reduction: _str = 'mean', ignore_index: _int | None = None, label_smoothing: _float = 0.0, options: _Any = None) -> _Tensor:
     """`cross_entropy` of the scores that a linear layer gives to `input`."""
-def local_response_norm(input: _Tensor, size: _int, alpha: _float = 0.0001, beta: _float = 0.75, k: _float = 1.0) -> _Tensor:
+def local_response_norm(input: _Tensor, size: _int, alpha: _Any = 0.0001, beta: _Any = 0.75, k: _Any = 1.0) -> _Tensor:
     """Divide by `(k + alpha * mean of squares) ** beta`, over `size` neighbouring channels."""
 def log_softmax(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _type | None = None) -> _Tensor:
     """The logarithm of `softmax`, without its rounding to 0."""
 def logsigmoid(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """`log(sigmoid(x))`, without its rounding to minus infinity."""
-def lp_pool1d(input: _Tensor, norm_type: _float, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
+def lp_pool1d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
     """The root of the sum of powers `norm_type` of each window of lines."""
-def lp_pool2d(input: _Tensor, norm_type: _float, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
+def lp_pool2d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
     """The root of the sum of powers `norm_type` of each window of images."""
-def lp_pool3d(input: _Tensor, norm_type: _float, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
+def lp_pool3d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
     """The root of the sum of powers `norm_type` of each window of volumes."""
 def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
@@ -207,7 +207,7 @@ def mse_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None,
     """The squares of the differences, as their mean unless `reduction` says otherwise."""
 def multi_head_attention_forward(query: _Any, key: _Any, value: _Any, embed_dim_to_check: _int, num_heads: _int, in_proj_weight: _Any, in_proj_bias: _Any, bias_k: _Any, bias_v: _Any, add_zero_attn: _bool, dropout_p: _float, out_proj_weight: _Any, out_proj_bias: _Any, training: _bool = True, key_padding_mask: _Any = None, need_weights: _bool = True, attn_mask: _Any = None, use_separate_proj_weight: _bool = False, q_proj_weight: _Any = None, k_proj_weight: _Any = None, v_proj_weight: _Any = None, static_k: _Any = None, static_v: _Any = None, average_attn_weights: _bool = True, is_causal: _bool = False) -> _tuple[_Any, _Any]:
     """Project, attend with each head, project back: (length, batch, width), and weights or None."""
-def multi_margin_loss(input: _Tensor, target: _Tensor, p: _int = 1, margin: _float = 1.0, weight: _Any = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def multi_margin_loss(input: _Tensor, target: _Tensor, p: _float = 1, margin: _float = 1.0, weight: _Any = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """What the target class lacks of `margin` above each other one, to the power of `p`."""
 def multilabel_margin_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """What each target class lacks of 1 above each class that is none."""
@@ -217,7 +217,7 @@ def native_channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     """Take the channels of `groups` in turn: of (1, 2, 3, 4) in two groups, (1, 3, 2, 4)."""
 def nll_loss(input: _Tensor, target: _Tensor, weight: _Any = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """Minus the elements of `input`, log-probabilities, at the target classes."""
-def normalize(input: _Tensor, p: _float = 2.0, dim: _int = 1, eps: _float = 1e-12, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
+def normalize(input: _Tensor, p: _float = 2.0, dim: _int = 1, eps: _Any = 1e-12, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger."""
 def one_hot(input: _Tensor, num_classes: _int = -1) -> _Tensor:
     """A 1 at the place that each element names, zeros elsewhere, in a new last dimension."""
@@ -280,7 +280,7 @@ def threshold_(input: _Tensor, threshold: _float, value: _float) -> _Tensor:
     """In-place form of `threshold`."""
 def triplet_margin_loss(anchor: _Any, positive: _Any, negative: _Any, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """How much nearer than by `margin` the negative is to the anchor than the positive."""
-def triplet_margin_with_distance_loss(anchor: _Any, positive: _Any, negative: _Any, *, distance_function: _Callable[[_Any, _Any], _Any] | None = None, margin: _float = 1.0, swap: _bool = False, reduction: _str = 'mean') -> _Tensor:
+def triplet_margin_with_distance_loss(anchor: _Any, positive: _Any, negative: _Any, *, distance_function: _Callable[[_Any, _Any], _Any] | None = None, margin: _Any = 1.0, swap: _bool = False, reduction: _str = 'mean') -> _Tensor:
     """`triplet_margin_loss` with a distance of the user's."""
 def unfold(input: _Tensor, kernel_size: _Any, dilation: _Any = 1, padding: _Any = 0, stride: _Any = 1) -> _Tensor:
     """The windows of images (n, channels, height, width) as columns (n, channels * h * w, places)."""

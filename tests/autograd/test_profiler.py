@@ -252,7 +252,8 @@ def test_an_operator_inside_a_range_counts_its_memory_there_too():
     with profile(profile_memory=True) as prof, record_function("outer"):
         y = torch.ones(1000).exp()
     assert one(prof, "outer").cpu_memory_usage == y.nbytes
-    assert one(prof, "outer").self_cpu_memory_usage == 0
+    assert one(prof, "aten::ones").self_cpu_memory_usage == y.nbytes
+    assert one(prof, "outer").self_cpu_memory_usage == -y.nbytes  # the ones are freed there
 
 
 def test_key_averages_sum_by_name():
@@ -302,10 +303,11 @@ def test_the_table_has_a_row_for_each_name_and_a_footer():
 
 def test_the_table_is_sorted_largest_first_and_an_unknown_column_is_refused():
     """B-90"""
+    x = leaf(2)
     with profile() as prof:
         for _ in range(3):
-            leaf(2).exp()
-        leaf(2).sin()
+            x.exp()
+        x.sin()
     rows = prof.key_averages().table(sort_by="count").splitlines()[3:]
     assert rows[0].split()[0] == "aten::exp"
     with pytest.raises(AttributeError, match="nonsense"):
@@ -375,7 +377,7 @@ def test_a_profile_is_entered_once_and_read_when_it_is_over():
     with pytest.raises(RuntimeError, match="entered before"), prof:
         pass
     assert "aten::exp" in repr(prof)
-    assert names(prof) == ["aten::exp"]
+    assert names(prof) == ["aten::ones", "aten::exp"]
 
 
 def test_a_profile_that_is_not_enabled_is_empty():
@@ -394,7 +396,7 @@ def test_recording_can_be_paused():
         prof.toggle_collection_dynamic(True)
         leaf(2).sin()
         prof.toggle_collection_dynamic(False)
-    assert names(prof) == ["aten::sin"]
+    assert names(prof) == ["aten::ones", "aten::sin"]
 
 
 @pytest.mark.parametrize("create_graph", [False, True])
@@ -451,9 +453,9 @@ def test_the_newer_profile_records_all_without_a_schedule():
         activities=[torch.profiler.ProfilerActivity.CPU], on_trace_ready=ready.append
     ) as prof:
         leaf(2).exp()
-    assert [event.name for event in prof.events()] == ["aten::exp"]
+    assert [event.name for event in prof.events()] == ["aten::ones", "aten::exp"]
     assert ready == [prof]
-    assert prof.key_averages()[0].key == "aten::exp"
+    assert {one.key for one in prof.key_averages()} == {"aten::ones", "aten::exp"}
     assert torch.profiler.record_function is record_function
 
 
@@ -481,8 +483,9 @@ def test_each_window_of_a_schedule_is_handed_on_once(keeps):
         for _ in range(9):
             leaf(2).exp()
             prof.step()
-    first = ["ProfilerStep#2", "aten::exp", "ProfilerStep#3", "aten::exp"]
-    second = ["ProfilerStep#6", "aten::exp", "ProfilerStep#7", "aten::exp"]
+    work = ["aten::ones", "aten::exp"]
+    first = ["ProfilerStep#2", *work, "ProfilerStep#3", *work]
+    second = ["ProfilerStep#6", *work, "ProfilerStep#7", *work]
     assert windows == [(4, first), (8, first + second if keeps else second)]
 
 
@@ -561,3 +564,42 @@ def test_times_by_module():
         model(torch.ones(1, 64))
     with pytest.raises(RuntimeError, match="name_modules"):
         run.by_module(torch.nn.Linear(1, 1))
+
+
+def test_what_users_call_is_a_range_around_its_operators():
+    """R-38"""
+    x, w = torch.ones(2, 4), torch.ones(4)
+    with profile() as prof:
+        torch.nn.functional.layer_norm(x, (4,), w)
+        torch.rand(3, 4).resize_(3, 2)
+        torch.linalg.norm(x)
+    layer_norm, native = one(prof, "aten::layer_norm"), one(prof, "aten::native_layer_norm")
+    assert native.cpu_parent is layer_norm
+    assert layer_norm.cpu_parent is None
+    for name in ("aten::rand", "aten::resize_", "aten::linalg_norm"):
+        event = one(prof, name)
+        assert event.cpu_parent is None
+        assert event.sequence_nr == -1
+
+
+def test_a_function_around_the_operator_of_its_name_is_one_call():
+    x = leaf(3)
+    with profile(record_shapes=True, profile_memory=True) as whole:
+        y = torch.nn.functional.mse_loss(x, torch.ones(3))
+    with profile() as prof:
+        for _ in range(3):
+            torch.nn.functional.mse_loss(x, x)
+            x.softmax(0)
+    counts = {row.key: row.count for row in prof.key_averages()}
+    assert counts == {"aten::mse_loss": 3, "aten::softmax": 3}
+    event = one(whole, "aten::mse_loss")
+    assert event.sequence_nr == y.grad_fn._sequence_nr()
+    assert event.cpu_memory_usage > 0
+
+
+def test_functions_have_their_own_code_after_a_profile():
+    functions = (torch.nn.functional.layer_norm, torch.zeros, torch.rand)
+    before = [function.__code__ for function in functions]
+    with profile():
+        torch.zeros(2)
+    assert [function.__code__ for function in functions] == before

@@ -119,7 +119,7 @@ INTS = {
     "one of a method": lambda value: torch.ones(3).diag(value),
     "one of a composition": lambda value: F.conv2d(X, torch.ones(3, 3, 3, 3), groups=value),
     "sizes of windows": lambda value: F.max_pool2d(X, value),
-    "a size or sections": lambda value: torch.split(X, value),
+    "a number of parts": lambda value: torch.chunk(X, value),
     "an optional one": lambda value: torch.fft.rfft(X, value),
     "decimals, through a ufunc": lambda value: torch.round(X, decimals=value),
 }

@@ -17,6 +17,8 @@ __all__ = ["torch_name", "user_name"]
 
 # Operators whose underscore torch has too; elsewhere it only says that a user calls another name.
 _WITH_UNDERSCORE = {"_to_copy", "_unsafe_view", "_reshape_alias", "_conj", "_conj_physical"}
+# Parts of functions that make tensors, by torch's names for such.
+_PARTS = {"_like": "empty_like", "_new": "new_empty"}
 _PREFIXES = {"nn.functional.": "", "special.": "special_", "linalg.": "linalg_", "fft.": "fft_"}
 
 
@@ -30,6 +32,8 @@ def user_name(called: str) -> str:
     """`layer_norm` for `layer_standardise`, `gelu` for `nn.functional.gelu`."""
     if called in _WITH_UNDERSCORE or (called.endswith("_") and called in OPERATORS):
         return called
+    if called in _PARTS:
+        return _PARTS[called]
     for prefix, instead in _PREFIXES.items():
         if called.startswith(prefix):
             return instead + called.removeprefix(prefix)

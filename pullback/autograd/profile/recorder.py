@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.autograd.profile.compositions import COMPOSITIONS, merged
 from pullback.autograd.profile.names import torch_name
 from pullback.core import origin
 from pullback.core.arrays import LIBRARIES
@@ -68,6 +69,7 @@ class Recorder:
         # Class of the node or weak reference to a leaf's, seq, end, thread, start, ran, and more.
         self.nodes: list[tuple[Any, ...]] = []
         self.raw: list[Raw] = []
+        self.composed: list[Raw] = []  # functions of operators
         self.freed: list[tuple[int, int, int]] = []  # time, thread, bytes as a negative number
         self._shapes, self._memory, self._stack = shapes, memory, stack
         self._alive: dict[int, Any] = {}
@@ -113,6 +115,14 @@ class Recorder:
         values = [_value(value) for value in operands] if self._shapes else ()
         seq = sequence_of(result, operands)
         return Raw(name, start, end, thread(), FUNCTION, seq, size, shapes, values, stack)
+
+    def enter_composition(self, name: str) -> Any:
+        """A function of operators starts."""
+        return name, _user_stack() if self._stack else (), now()
+
+    def leave_composition(self, token: Any, result: Any, args: tuple[Any, ...]) -> None:
+        """It ended; it made no node of its own, its operators did."""
+        self.composed.append(self._raw_of(token, result, args)._replace(seq=None))
 
     def enter_function(self, cls: Any) -> Any:
         """`apply` of a custom Function starts; its name stands for itself, without `aten::`."""
@@ -202,8 +212,8 @@ class Recorder:
             found.append(turn)
             whole = Raw(EVALUATE + name, start, end, in_thread, FUNCTION, number, device=device)
             found.append(whole)
-        found += self.raw
-        for part in (self.operators, self.nodes, self.raw):
+        found = merged(found + self.raw, self.composed)
+        for part in (self.operators, self.nodes, self.raw, self.composed):
             part.clear()
         return found
 
@@ -302,6 +312,7 @@ def switch_on(recorder: Recorder) -> None:
         try:
             _recorders.append(recorder)
             observe.observe(recorder)
+            COMPOSITIONS.begin(recorder)
             watch.add(recorder)
         except BaseException:
             _forget(recorder)
@@ -320,6 +331,7 @@ def switch_off(recorder: Recorder) -> None:
 
 def _forget(recorder: Recorder) -> None:
     watch.remove(recorder)
+    COMPOSITIONS.end(recorder)
     observe.stop(recorder)
     if recorder in _recorders:
         _recorders.remove(recorder)

@@ -26,7 +26,7 @@ FOUND_IN = {
 }
 
 
-def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: float = 1e-12, out: Any = None) -> Any:
+def normalize(input: Any, p: float = 2.0, dim: int = 1, eps: Any = 1e-12, out: Any = None) -> Any:
     """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger.
 
     >>> import pullback as torch

@@ -170,7 +170,7 @@ def split(tensor: Any, split_size_or_sections: Any, dim: int = 0) -> Any:
     (tensor([0, 1]), tensor([2, 3]), tensor([4]))
     """
     if isinstance(split_size_or_sections, Tensor) and split_size_or_sections.ndim == 0:
-        split_size_or_sections = as_int(split_size_or_sections, "split", "split_size_or_sections")
+        split_size_or_sections = int(split_size_or_sections)
     if isinstance(split_size_or_sections, int):
         check_int(split_size_or_sections, "split", "split_size_or_sections")
         return _split(tensor, split_size_or_sections, dim)

@@ -127,7 +127,14 @@ class _Asking(Layer):
         return self.take_asked((*args, *more), {**kwargs, **dict(named)})
 
     def take_asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """The call: to a mode, to an argument that takes calls, to a maker, or as it always was."""
+        """The call, shown to whoever looks on at compositions."""
+        for user in self.users:
+            if type(user) is Watched and user.around is not None:
+                return user.around(self.function, self._take, args, kwargs)
+        return self._take(args, kwargs)
+
+    def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """To a mode, to an argument that takes calls, to a maker, or as it always was."""
         mode = get_mode()
         if mode.functions:
             return dispatch.above(*ports.spelled(self.function, args, kwargs))
@@ -201,10 +208,16 @@ def function_of(frame: FrameType) -> FunctionType | None:
 
 
 class Watched:
-    """A set of functions that ask while at least one wants them to."""
+    """A set of functions that ask while at least one wants them to.
 
-    def __init__(self, find: Callable[[], list[FunctionType]]) -> None:
+    With `around`, their calls go through that: it gets the function, what runs it, its arguments.
+    """
+
+    def __init__(
+        self, find: Callable[[], list[FunctionType]], around: Callable[..., Any] | None = None
+    ) -> None:
         self._find = find
+        self.around = around
         self._functions: dict[FunctionType, _Asking] = {}
         self._active: set[Any] = set()
         self._asking = False

@@ -15,7 +15,10 @@ from typing import Any, Protocol
 
 from pullback.operators.declare import Op
 
-__all__ = ["Observer", "Unwatched", "look", "observe", "shown", "shown_function", "stop"]
+__all__ = [
+    *("Observer", "Unwatched", "look", "observe"),
+    *("shown", "shown_composition", "shown_function", "stop"),
+]
 
 
 class Observer(Protocol):
@@ -105,6 +108,21 @@ def shown_function(
     finally:
         for one, token in zip(observers, tokens, strict=True):
             one.leave_function(token, result, args)
+    return result
+
+
+def shown_composition(
+    name: str, run: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """Run a function of operators with somebody looking on at such: a profiler."""
+    observers: list[Any] = [one for one in tuple(_observers) if hasattr(one, "enter_composition")]
+    tokens = [one.enter_composition(name) for one in observers]
+    result = None
+    try:
+        result = run(args, kwargs)
+    finally:
+        for one, token in zip(observers, tokens, strict=True):
+            one.leave_composition(token, result, args)
     return result
 
 

@@ -90,7 +90,7 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
 # False is refused there if it is anything else. `keepdim` has checks of its own.
 _COUNTED = """
     inplace return_indices antialias get_infos center sym full swap hard keepdim keepdims
-    need_weights use_separate_proj_weight average_attn_weights include_last_offset
+    need_weights use_separate_proj_weight average_attn_weights size_average reduce
 """
 _TRUTHY = frozenset(_COUNTED.split())
 _ALL_IN_PYTHON = frozenset({"multi_head_attention_forward"})

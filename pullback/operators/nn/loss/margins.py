@@ -169,7 +169,7 @@ def triplet_margin_with_distance_loss(
     negative: Any,
     *,
     distance_function: Callable[[Any, Any], Any] | None = None,
-    margin: float = 1.0,
+    margin: Any = 1.0,
     swap: bool = False,
     reduction: str = "mean",
 ) -> Any:
@@ -212,7 +212,7 @@ def _triplets(
 def multi_margin_loss(
     input: Any,
     target: Any,
-    p: int = 1,
+    p: float = 1,
     margin: float = 1.0,
     weight: Any = None,
     size_average: bool | None = None,

@@ -431,7 +431,7 @@ def instance_normed(
 
 
 def local_response_norm(
-    input: Any, size: int, alpha: float = 1e-4, beta: float = 0.75, k: float = 1.0
+    input: Any, size: int, alpha: Any = 1e-4, beta: Any = 0.75, k: Any = 1.0
 ) -> Any:
     """Divide by `(k + alpha * mean of squares) ** beta`, over `size` neighbouring channels.
 

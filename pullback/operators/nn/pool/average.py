@@ -367,7 +367,7 @@ def _lp_pool(
 
 
 def lp_pool1d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """The root of the sum of powers `norm_type` of each window of lines.
 
@@ -379,7 +379,7 @@ def lp_pool1d(
 
 
 def lp_pool2d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """The root of the sum of powers `norm_type` of each window of images.
 
@@ -391,7 +391,7 @@ def lp_pool2d(
 
 
 def lp_pool3d(
-    input: Any, norm_type: float, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
+    input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
     """The root of the sum of powers `norm_type` of each window of volumes.
 
