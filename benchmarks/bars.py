@@ -28,6 +28,7 @@ BARS = {
     "scalar-polynomial": Bar(1.3, goal=3, enforced=True),
     "mlp-step": Bar(0.9, goal=1.3, enforced=True),
     "transformer-block": Bar(0.8, goal=1.5),
+    "tiny-gpt": Bar(0.9, goal=1.1),
     "conv-net": Bar(0.6, goal=1.2),
     "lstm": Bar(1.0, goal=1.5),
     "gru": Bar(1.5),

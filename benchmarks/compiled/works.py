@@ -17,7 +17,7 @@ from benchmarks.compiled.program import (
     torch_style,
 )
 from benchmarks.program import Program, Tensor, clear_grad
-from benchmarks.works.nets import mlp, mlp_parameters, parameter
+from benchmarks.works.nets import language_model, mlp, mlp_parameters, parameter
 from benchmarks.works.small import chain
 from benchmarks.works.transforms import reprojection
 
@@ -177,34 +177,7 @@ def mlp_adam(torch: ModuleType) -> Program:
 @compiled_work("tiny GPT (2 layers, 64 wide, 32 tokens, batch 8), step with Adam", rounds=15)
 def tiny_gpt(torch: ModuleType) -> Program:
     """Embeddings, causal attention, feed-forward layers, cross entropy."""
-    functional_ = torch.nn.functional
-    batch, length, width, heads, words, depth = 8, 32, 64, 4, 65, 2
-    rng = np.random.default_rng(13)
-    tokens = torch.tensor(rng.integers(0, words, (batch, length)))
-    labels = torch.tensor(rng.integers(0, words, batch * length))
-    table, places = parameter(torch, rng, words, width), parameter(torch, rng, length, width)
-    layers = [
-        [torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
-         parameter(torch, rng, 3 * width, width), parameter(torch, rng, width, width),
-         torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
-         parameter(torch, rng, 4 * width, width), parameter(torch, rng, width, 4 * width)]
-        for _ in range(depth)
-    ]  # fmt: skip
-    head = parameter(torch, rng, words, width)
-    leaves = [table, places, head, *(leaf for layer in layers for leaf in layer)]
-
-    def loss_of(tokens: Tensor, labels: Tensor) -> Tensor:
-        x = functional_.embedding(tokens, table) + places
-        for norm_1, shift_1, joint, project, norm_2, shift_2, wide, narrow in layers:
-            y = functional_.layer_norm(x, (width,), norm_1, shift_1) @ joint.t()
-            q, k, v = (p.reshape(batch, length, heads, -1).transpose(1, 2) for p in y.chunk(3, -1))
-            y = functional_.scaled_dot_product_attention(q, k, v, is_causal=True)
-            x = x + y.transpose(1, 2).reshape(batch, length, width) @ project.t()
-            y = functional_.layer_norm(x, (width,), norm_2, shift_2)
-            x = x + functional_.gelu(y @ wide.t()) @ narrow.t()
-        return functional_.cross_entropy((x @ head.t()).reshape(-1, words), labels)
-
-    return _adam_step(torch, leaves, loss_of, [tokens, labels])
+    return _adam_step(torch, *language_model(torch))
 
 
 def _block(torch: ModuleType) -> Any:

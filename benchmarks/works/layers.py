@@ -1,4 +1,4 @@
-"""Works of `nn`: recurrent layers, convolutions, small batches, a tiny language model."""
+"""Works of `nn`: recurrent layers, convolutions, small batches, a model of letters."""
 
 from __future__ import annotations
 

@@ -1,7 +1,8 @@
-"""Works that look like training: a dense network, a convolutional one, a transformer block."""
+"""Works that look like training: a dense network, a convolutional one, transformers."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from itertools import pairwise
 from types import ModuleType
 
@@ -137,3 +138,55 @@ def transformer_block(torch: ModuleType) -> Program:
         run=run,
         answer=lambda loss: [loss, *grads(leaves)],
     )
+
+
+def language_model(torch: ModuleType) -> tuple[list[Tensor], Callable[..., Tensor], list[Tensor]]:
+    """A tiny GPT: its leaves, its loss, and what that is given: tokens and labels."""
+    functional = torch.nn.functional
+    batch, length, width, heads, words, depth = 8, 32, 64, 4, 65, 2
+    rng = np.random.default_rng(13)
+    tokens = torch.tensor(rng.integers(0, words, (batch, length)))
+    labels = torch.tensor(rng.integers(0, words, batch * length))
+    table, places = parameter(torch, rng, words, width), parameter(torch, rng, length, width)
+    layers = [
+        [torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
+         parameter(torch, rng, 3 * width, width), parameter(torch, rng, width, width),
+         torch.ones(width, requires_grad=True), torch.zeros(width, requires_grad=True),
+         parameter(torch, rng, 4 * width, width), parameter(torch, rng, width, 4 * width)]
+        for _ in range(depth)
+    ]  # fmt: skip
+    head = parameter(torch, rng, words, width)
+    leaves = [table, places, head, *(leaf for layer in layers for leaf in layer)]
+
+    def loss_of(tokens: Tensor, labels: Tensor) -> Tensor:
+        x = functional.embedding(tokens, table) + places
+        for norm_1, shift_1, joint, project, norm_2, shift_2, wide, narrow in layers:
+            y = functional.layer_norm(x, (width,), norm_1, shift_1) @ joint.t()
+            q, k, v = (p.reshape(batch, length, heads, -1).transpose(1, 2) for p in y.chunk(3, -1))
+            y = functional.scaled_dot_product_attention(q, k, v, is_causal=True)
+            x = x + y.transpose(1, 2).reshape(batch, length, width) @ project.t()
+            y = functional.layer_norm(x, (width,), norm_2, shift_2)
+            x = x + functional.gelu(y @ wide.t()) @ narrow.t()
+        return functional.cross_entropy((x @ head.t()).reshape(-1, words), labels)
+
+    return leaves, loss_of, [tokens, labels]
+
+
+@work(
+    "tiny GPT (2 layers, 64 wide, 32 tokens, batch 8), step with Adam",
+    needs=("nn.functional.scaled_dot_product_attention", "optim.Adam"),
+)
+def tiny_gpt(torch: ModuleType) -> Program:
+    """Embeddings, causal attention, feed-forward layers, cross entropy, all parameters stepped."""
+    leaves, loss_of, given = language_model(torch)
+    # So small a rate that thousands of steps change nothing that is compared.
+    optimizer = torch.optim.Adam(leaves, lr=1e-9)
+
+    def run(nothing: None) -> Tensor:
+        optimizer.zero_grad()
+        loss = loss_of(*given)
+        loss.backward()
+        optimizer.step()
+        return loss.detach()
+
+    return Program(run=run, answer=lambda loss: [loss, *grads(leaves)])
