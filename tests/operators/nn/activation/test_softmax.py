@@ -104,3 +104,30 @@ def test_functional_softmax_guesses_the_dimension_and_warns():
     with pytest.warns(UserWarning, match="pass dim"):
         guessed = torch.nn.functional.softmax(x)
     assert torch.equal(guessed, torch.softmax(x, 1))
+
+
+@pytest.mark.parametrize("shift", [0.0, -9.0, -60.0, -200.0, 39.0, 90.0])
+@pytest.mark.parametrize("dtype", [numpy.float32, numpy.float64])
+def test_hidden_scores_get_nothing_and_cost_the_others_no_digit(dtype, shift):
+    """Rows with -inf among them, some far below the others, and one that sees nothing."""
+    rng = numpy.random.default_rng(0)
+    scores = (3 * rng.standard_normal((80, 40)) + shift).astype(dtype)
+    scores[rng.random(scores.shape) < 0.4] = -numpy.inf
+    scores[:, 0] = dtype(shift)
+    for blind in (False, True):
+        if blind:
+            scores[7] = -numpy.inf
+        made = torch.softmax(torch.tensor(scores), 1)._array
+        wide = numpy.exp(scores.astype("g") - scores.max(1, keepdims=True).astype("g"))
+        wide /= wide.sum(1, keepdims=True)
+        tolerance = 20 * numpy.finfo(dtype).eps
+        numpy.testing.assert_allclose(made, wide.astype(dtype), rtol=tolerance)
+        assert (made[scores == -numpy.inf] == 0).sum() >= (scores[:7] == -numpy.inf).sum()
+
+
+def test_weights_far_below_the_largest_keep_their_digits():
+    scores = numpy.full((100, 20), -60.0, numpy.float32)
+    scores[:, 3] = -5.0
+    scores[:, 4] = -numpy.inf
+    made = torch.softmax(torch.tensor(scores), 1)._array
+    numpy.testing.assert_allclose(made[:, 0], numpy.exp(-55.0), rtol=1e-5)
