@@ -391,7 +391,7 @@ def refuse(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
 
 
 # Classes whose instances need not be looked at.
-QUIET: set[type] = {Tensor, int, float, bool, complex, str, type(None)}
+QUIET = frozenset((Tensor, int, float, bool, complex, str, type(None)))  # in code: must be hashable
 
 
 def any_handler(value: Any) -> bool:
