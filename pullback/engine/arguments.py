@@ -35,6 +35,8 @@ _SEVERAL = (tuple, list)
 
 def listed(values: Any) -> list[Any]:
     """One tensor or edge, or an iterable of such, as a list."""
+    if values.__class__ is list:
+        return values[:]
     return [values] if isinstance(values, _ONE) else list(values)
 
 
@@ -86,6 +88,22 @@ def checked_roots(roots: Sequence[Any], gradients: list[Any] | None) -> list[tup
     if untracked is not None:
         raise errors.root_without_history(untracked, why_untracked(roots[untracked]))
     return checked
+
+
+def roots_of(outputs: Any, gradients: Any) -> list[tuple[Any, Any]]:
+    """As `checked_roots`, from the user's arguments; at once for the one root that most have."""
+    if outputs.__class__ is Tensor and gradients.__class__ is Tensor:
+        edge, array, g = outputs._node, outputs._array, gradients._array
+        if edge is not None and edge._special:
+            edge = edge()  # of a view or leaf, where nothing needs to be made
+        if (
+            edge is not None
+            and g.shape == array.shape
+            and g.dtype is array.dtype
+            and numpy.ndarray is g.__class__ is array.__class__
+        ):
+            return [(edge, gradients)]
+    return checked_roots(listed(outputs), given_gradients(gradients))
 
 
 def why_untracked(root: Any) -> str:
@@ -152,7 +170,8 @@ def input_edges(asked: Sequence[Any]) -> list[Any]:
     edges: list[Any] = []
     for one in asked:
         # The mark of a leaf that some graph holds; everything else takes a closer look.
-        leaf = isinstance(one, Tensor) and one._node.__class__ is Leaf and one._node()
+        plain = one.__class__ is Tensor or isinstance(one, Tensor)
+        leaf = plain and one._node.__class__ is Leaf and one._node()
         edges.append(leaf or _input_edge(one, len(edges)))
     return edges
 

@@ -34,6 +34,7 @@ from pullback.engine.arguments import (
     metadata_of,
     retaining_edge,
     root_edge,
+    roots_of,
     why_untracked,
     zeros_for,
 )
@@ -95,7 +96,7 @@ def backward(
             raise EmptyInputsError(
                 "inputs= of backward() is empty; leave it away, or name a tensor."
             )
-    roots = checked_roots(listed(tensors), given_gradients(grad_tensors))
+    roots = roots_of(tensors, grad_tensors)
     if create_graph:
         _warn_of_cycle()
     _run(
@@ -126,7 +127,8 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
-    if foreign(outputs) or foreign(inputs) or mode.get_mode().functions:
+    asks = outputs.__class__ is not Tensor and foreign(outputs)
+    if asks or foreign(inputs) or mode.get_mode().functions:
         options = {
             "grad_outputs": grad_outputs,
             "retain_graph": retain_graph,
@@ -158,7 +160,7 @@ def grad(
     if is_grads_batched:
         results = _batched(outputs, edges, grad_outputs, keep, create_graph)
     else:
-        roots = checked_roots(listed(outputs), given_gradients(grad_outputs))
+        roots = roots_of(outputs, grad_outputs)
         results = _run(
             roots, retain_graph=keep, create_graph=create_graph, accumulates=False, wanted=edges
         )
@@ -177,8 +179,8 @@ def _finished(
     finished: list[Any] = []
     for index, value in enumerate(results):
         if value is not None:
-            plain = value.__class__ is numpy.ndarray
-            finished.append(wrap(value) if plain else ordered.as_tensor(value))
+            known = value.__class__ is numpy.ndarray
+            finished.append(wrap(value) if known else ordered.as_tensor(value))
         elif materialize:
             one = wanted[index]
             if not isinstance(one, Tensor):
@@ -292,7 +294,9 @@ def _run(
     wanted: list[Any] | None,
 ) -> list[Any]:
     """Run a pass in the right grad mode and return what it captured, in the order of `wanted`."""
-    before = mode.settle()
+    before = mode.get_mode()
+    if before is mode.FRESH:
+        before = mode.settle()
     other = passes.taken_over.get()
     if other is not None and not create_graph:
         answer: list[Any] | None = other.run(
@@ -307,14 +311,18 @@ def _run(
         for edge, _ in roots:  # as below: a comprehension costs every pass a fifth of a microsecond
             if edge._seq <= LEAF_SEQ:
                 starts.append(ref(edge))
-    freed = Freed(origin.user_frame(origin.getframe(2)), starts)
+    frame: Any = origin.getframe(2)
+    if origin.internal[frame.f_code.co_filename]:
+        frame = origin.user_frame(frame)
+    freed = Freed(frame, starts)
     request = Request(roots, retain_graph, create_graph, accumulates, wanted, freed)
     outer = passes.running.get()
     node = passes.evaluating.get()
     if outer is not None:
         request.surround(outer, node)
     try:
-        request.in_mode = mode.with_grad(before, grad=create_graph)
+        usual = before is mode.PLAIN and not create_graph
+        request.in_mode = mode.NO_GRAD if usual else mode.with_grad(before, grad=create_graph)
         if before.functions:  # they see calls of the user
             request.in_mode = mode.changed(request.in_mode, functions=())
         mode.current.set(request.in_mode)
@@ -483,7 +491,9 @@ class Request:
         if _wants_order():
             return self._run_in_order()
         if self.wanted is not None:
-            edges = [edge for edge, _ in self.roots]
+            edges = []
+            for edge, _ in self.roots:  # a comprehension is a call
+                edges.append(edge)
             self.chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
         inbox = self.inbox = Inbox()
         if self.tensors:
