@@ -40,13 +40,13 @@ class Filter:
                 inside = True
         self.captures = {} if accumulates else asked
         self.captures_inside = inside
-        nodes, leaves, ends, outputs = _reachable(roots)
-        if not inside and not ends and leaves <= asked.keys():  # all that can run must run
+        nodes, leaves, ends, outputs = _reachable(roots, asked)
+        if not inside and not ends:  # all that can run must run
             nodes |= leaves
             self.reached = nodes
             self.pruned = None
         else:
-            self.reached = leaves & asked.keys()
+            self.reached = leaves
             self.pruned = _pruned(
                 nodes, asked, self.reached, outputs=outputs, accumulates=accumulates
             )
@@ -95,10 +95,10 @@ def _targets(edges: tuple[Any, ...]) -> list[Any]:
     return [edge.node if edge is not None and edge._seq == OUTPUT_SEQ else edge for edge in edges]
 
 
-def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any], bool, bool]:
-    """Inner nodes and leaves that the roots lead to.
+def _reachable(roots: list[Any], asked: dict[Node, Any]) -> tuple[set[Any], set[Any], bool, bool]:
+    """Inner nodes, and leaves of those `asked` for, that the roots lead to.
 
-    Then whether a way ends but at a leaf, and whether one goes by an output of several.
+    Then whether a way ends but at such a leaf, and whether one goes by an output of several.
     """
     nodes: set[Any] = set()
     leaves: set[Any] = set()
@@ -111,7 +111,10 @@ def _reachable(roots: list[Any]) -> tuple[set[Any], set[Any], bool, bool]:
                 continue
             seq = edge._seq
             if seq == LEAF_SEQ:
-                leaves.add(edge)
+                if edge in asked:
+                    leaves.add(edge)
+                else:
+                    ends = True
                 continue
             if seq > 0:
                 if seq != OUTPUT_SEQ:

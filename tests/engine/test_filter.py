@@ -65,6 +65,6 @@ def test_asking_for_all_leaves_prunes_as_asking_for_some_does(seed, monkeypatch)
     wanted = input_edges(leaves)
     short = filtering.Filter(edges, wanted, accumulates=False)
     walk = filtering._reachable
-    monkeypatch.setattr(filtering, "_reachable", lambda roots: (*walk(roots)[:2], True, True))
+    monkeypatch.setattr(filtering, "_reachable", lambda *given: (*walk(*given)[:2], True, True))
     whole = filtering.Filter(edges, wanted, accumulates=False)
     assert (short.edges, short.reached) == (whole.edges, whole.reached)
