@@ -96,11 +96,11 @@ def _split(xp: Namespace, input: Array, split_size: int, dim: Dim) -> Any:
     length = input.shape[dim]
     if split_size <= 0 and (split_size or length):
         raise RuntimeError(f"split: split_size must be positive, got {split_size}.")
+    starts = range(0, length or 1, split_size or 1)
+    if dim == 0:
+        return [input[start : start + split_size] for start in starts]
     before = (slice(None),) * dim
-    return [
-        input[(*before, slice(start, start + split_size))]
-        for start in range(0, length or 1, split_size or 1)
-    ]
+    return [input[(*before, slice(start, start + split_size))] for start in starts]
 
 
 @linear(input=lambda g, dim: cat(g, dim), outputs="*", node="UnsafeSplitBackward0", method=False)
