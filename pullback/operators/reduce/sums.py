@@ -37,7 +37,6 @@ from pullback.operators.reduce.scan import exclusive_cumprod
 from pullback.operators.shape.reshaping import expand, reshape
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
-from pullback.operators.variants import named
 
 FOUND_IN = {
     "torch": "mean nanmean prod sum",
@@ -131,41 +130,34 @@ _sum_dims = linear(
 )(_sum)
 
 
-def _added_up(op: str, full: Any, along: Any) -> Any:
-    def reduced(
-        input: Any,
-        dim: Any = NOT_GIVEN,
-        keepdim: bool = False,
-        *,
-        dtype: Any = None,
-        out: Any = None,
-        axis: Any = None,
-        keepdims: Any = None,
-    ) -> Any:
-        if dtype is None and out is None and axis is None and keepdims is None:
-            if dim is NOT_GIVEN and keepdim is False:
-                return full(input)
-            if dim is not NOT_GIVEN and (keepdim is False or keepdim is True):
-                return along(input, dim, keepdim)
-        dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
-        input = input if dtype is None else in_dtype(input, dtype)
-        return _less_usual(op, full, along, input, dim, keepdim, dtype, out)
+# Written out, as are `max` and `min`: made by one function, `sum` and `mean` would close over what
+# they call, and take 2 to 5 % longer.
+@method
+@quick
+def sum(
+    input: Any,
+    dim: Any = NOT_GIVEN,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """The sum of all elements, or over the dimensions `dim`; integers add up in int64.
 
-    return quick(reduced)
-
-
-sum = method(
-    named(
-        "sum",
-        _added_up("sum", _sum_full, _sum_dims),
-        """The sum of all elements, or over the dimensions `dim`; integers add up in int64.
-
-        >>> import pullback as torch
-        >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)
-        tensor([4, 6])
-        """,
-    )
-)
+    >>> import pullback as torch
+    >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)
+    tensor([4, 6])
+    """
+    if dtype is None and out is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN and keepdim is False:
+            return _sum_full(input)
+        if dim is not NOT_GIVEN and (keepdim is False or keepdim is True):
+            return _sum_dims(input, dim, keepdim)
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
+    input = input if dtype is None else in_dtype(input, dtype)
+    return _less_usual("sum", _sum_full, _sum_dims, input, dim, keepdim, dtype, out)
 
 
 def _put_back_numbers(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
@@ -244,18 +236,32 @@ _mean_dims = linear(
 )(_mean)
 
 
-mean = method(
-    named(
-        "mean",
-        _added_up("mean", _mean_full, _mean_dims),
-        """The mean of all elements, or over the dimensions `dim`.
+@method
+@quick
+def mean(
+    input: Any,
+    dim: Any = NOT_GIVEN,
+    keepdim: bool = False,
+    *,
+    dtype: Any = None,
+    out: Any = None,
+    axis: Any = None,
+    keepdims: Any = None,
+) -> Any:
+    """The mean of all elements, or over the dimensions `dim`.
 
-        >>> import pullback as torch
-        >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
-        tensor([1.5000, 3.5000])
-        """,
-    )
-)
+    >>> import pullback as torch
+    >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
+    tensor([1.5000, 3.5000])
+    """
+    if dtype is None and out is None and axis is None and keepdims is None:
+        if dim is NOT_GIVEN and keepdim is False:
+            return _mean_full(input)
+        if dim is not NOT_GIVEN and (keepdim is False or keepdim is True):
+            return _mean_dims(input, dim, keepdim)
+    dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
+    input = input if dtype is None else in_dtype(input, dtype)
+    return _less_usual("mean", _mean_full, _mean_dims, input, dim, keepdim, dtype, out)
 
 
 @method
