@@ -157,15 +157,10 @@ def verified(backend: Any, library: Any = None) -> Any:
     from pullback.compiled.verify import Verified
 
     def build(
-        calls: Any,
-        inputs: Any,
-        outputs: Any,
-        constants: Any,
-        wishes: Any = None,
-        shared: Any = None,
+        calls: Any, inputs: Any, outputs: Any, constants: Any, _: Any = None, *shared: Any
     ) -> Any:
         return Verified(
-            backend(calls, inputs, outputs, constants, None, shared),
+            backend(calls, inputs, outputs, constants, None, *shared),
             *(calls, inputs, outputs, library),
         )
 

@@ -195,28 +195,24 @@ def full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
     return mean_of_ties(d_input, input, reached, dim, True).reshape(out.shape)
 
 
-@primitive(
-    input=share_full,
-    jvp=full_tangent,
-    name="max.full",
-    node="MaxBackward1",
-    method=False,
-    aten="max.default(input)",
-    meta="lengths kept",
-)
+def of_all(op: str) -> dict[str, Any]:
+    """What is declared of an operator that chooses one of all elements; ties share its gradient."""
+    return {
+        "input": share_full,
+        "jvp": full_tangent,
+        "name": f"{op}.full",
+        "method": False,
+        "aten": f"{op}.default(input)",
+        "meta": "lengths kept",
+    }
+
+
+@primitive(**of_all("max"), node="MaxBackward1")
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
-@primitive(
-    input=share_full,
-    jvp=full_tangent,
-    name="min.full",
-    node="MinBackward1",
-    method=False,
-    aten="min.default(input)",
-    meta="lengths kept",
-)
+@primitive(**of_all("min"), node="MinBackward1")
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
 
@@ -239,30 +235,22 @@ def pick_chosen(d_input: Any, indices: Any, input_shape: Any, dim: int, keepdim:
     return chosen, None
 
 
-@primitive(
-    input=put_back_chosen,
-    jvp=pick_chosen,
-    outputs="values indices",
-    fixed="indices",
-    name="max",
-    method=False,
-    aten="max.dim",
-    meta="lengths kept",
-)
+# What is declared of operators that choose elements along a dimension.
+CHOSEN: dict[str, Any] = {
+    "input": put_back_chosen,
+    "jvp": pick_chosen,
+    "outputs": "values indices",
+    "fixed": "indices",
+    "method": False,
+}
+
+
+@primitive(**CHOSEN, name="max", aten="max.dim", meta="lengths kept")
 def _max_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return kernels.extreme_along(xp, "max", input, dim, keepdim)
 
 
-@primitive(
-    input=put_back_chosen,
-    jvp=pick_chosen,
-    outputs="values indices",
-    fixed="indices",
-    name="min",
-    method=False,
-    aten="min.dim",
-    meta="lengths kept",
-)
+@primitive(**CHOSEN, name="min", aten="min.dim", meta="lengths kept")
 def _min_along(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return kernels.extreme_along(xp, "min", input, dim, keepdim)
 

@@ -26,12 +26,7 @@ from pullback.operators.pointwise.arithmetic import lerp
 from pullback.operators.pointwise.comparison import isnan
 from pullback.operators.pointwise.extrema import clamp_min
 from pullback.operators.pointwise.rounding import ceil, floor, round
-from pullback.operators.reduce.extremes import (
-    full_tangent,
-    pick_chosen,
-    put_back_chosen,
-    share_full,
-)
+from pullback.operators.reduce.extremes import CHOSEN, of_all
 from pullback.operators.reduce.sorting import sort
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
@@ -64,28 +59,12 @@ def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
     return _median_along(xp, op, flat, 0, keepdim=False)[0]
 
 
-@primitive(
-    input=share_full,
-    jvp=full_tangent,
-    name="median.full",
-    node="MedianBackward0",
-    method=False,
-    aten="median.default(input)",
-    meta="lengths kept",
-)
+@primitive(**of_all("median"), node="MedianBackward0")
 def _median_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return _median_of_all(xp, "median", input, dim)
 
 
-@primitive(
-    input=share_full,
-    jvp=full_tangent,
-    name="nanmedian.full",
-    node="NanmedianBackward0",
-    method=False,
-    aten="nanmedian.default(input)",
-    meta="lengths kept",
-)
+@primitive(**of_all("nanmedian"), node="NanmedianBackward0")
 def _nanmedian_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return _median_of_all(xp, "nanmedian", input, dim)
 
@@ -112,22 +91,13 @@ def _median_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 
-_chosen: dict[str, Any] = {
-    "input": put_back_chosen,
-    "jvp": pick_chosen,
-    "outputs": "values indices",
-    "fixed": "indices",
-    "method": False,
-}
-
-
-@primitive(**_chosen, name="median", node="MedianBackward1", aten="median.dim", meta="lengths kept")
+@primitive(**CHOSEN, name="median", node="MedianBackward1", aten="median.dim", meta="lengths kept")
 def _median_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return _median_along(xp, "median", input, dim, keepdim)
 
 
 @primitive(
-    **_chosen,
+    **CHOSEN,
     name="nanmedian",
     node="NanmedianBackward1",
     aten="nanmedian.dim",
@@ -192,7 +162,7 @@ nanmedian = method(
 # The most frequent element ------------------------------------------------------------------------
 
 
-@primitive(**_chosen, name="mode", meta="lengths kept")
+@primitive(**CHOSEN, name="mode", meta="lengths kept")
 def _mode(xp: Namespace, input: Array, dim: Dim = -1, keepdim: bool = False) -> Any:
     if input.dtype.kind == "c":
         raise unsupported("mode", input)

@@ -291,28 +291,22 @@ def _extreme_adjoint(g_values: Any, indices: Any, input_shape: Any, dim: int) ->
     return add_back(g_values, indices, input_shape[dim] if input_shape else 1, dim)
 
 
-@primitive(
-    input=_extreme_adjoint,
-    jvp=lambda d_input, indices, dim: (pick(d_input, indices, dim), None),
-    outputs="values indices",
-    fixed="indices",
-    name="cummax",
-    method=False,
-    meta="lengths kept",
-)
+_RUNNING: dict[str, Any] = {
+    "input": _extreme_adjoint,
+    "jvp": lambda d_input, indices, dim: (pick(d_input, indices, dim), None),
+    "outputs": "values indices",
+    "fixed": "indices",
+    "method": False,
+    "meta": "lengths kept",
+}
+
+
+@primitive(**_RUNNING, name="cummax")
 def _cummax(xp: Namespace, input: Array, dim: Dim) -> Any:
     return _running_extreme(xp, "cummax", xp.maximum, input, dim)
 
 
-@primitive(
-    input=_extreme_adjoint,
-    jvp=lambda d_input, indices, dim: (pick(d_input, indices, dim), None),
-    outputs="values indices",
-    fixed="indices",
-    name="cummin",
-    method=False,
-    meta="lengths kept",
-)
+@primitive(**_RUNNING, name="cummin")
 def _cummin(xp: Namespace, input: Array, dim: Dim) -> Any:
     return _running_extreme(xp, "cummin", xp.minimum, input, dim)
 

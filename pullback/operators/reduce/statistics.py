@@ -390,50 +390,46 @@ std = method(
 )
 
 
-def var_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    out: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> tuple[Tensor, Tensor]:
+def _with_mean(op: str, function: Any) -> Any:
+    def both(
+        input: Any,
+        dim: Any = None,
+        unbiased: bool | None = None,
+        keepdim: bool = False,
+        *,
+        correction: float | None = None,
+        out: Any = None,
+        axis: Any = None,
+        keepdims: Any = None,
+    ) -> tuple[Tensor, Tensor]:
+        made: tuple[Tensor, Tensor] = _called(
+            op, function, input, dim, unbiased, keepdim, correction, out, axis, keepdims
+        )
+        return made
+
+    return both
+
+
+var_mean = named(
+    "var_mean",
+    _with_mean("var_mean", _var_mean),
     """Variance and mean.
 
     >>> import pullback as torch
     >>> torch.var_mean(torch.tensor([1.0, 3.0]))
     (tensor(2.), tensor(2.))
-    """
-    both: tuple[Tensor, Tensor] = _called(
-        "var_mean", _var_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
-    )
-    return both
-
-
-def std_mean(
-    input: Any,
-    dim: Any = None,
-    unbiased: bool | None = None,
-    keepdim: bool = False,
-    *,
-    correction: float | None = None,
-    out: Any = None,
-    axis: Any = None,
-    keepdims: Any = None,
-) -> tuple[Tensor, Tensor]:
+    """,
+)
+std_mean = named(
+    "std_mean",
+    _with_mean("std_mean", _std_mean),
     """Standard deviation and mean.
 
     >>> import pullback as torch
     >>> torch.std_mean(torch.tensor([1.0, 3.0]))
     (tensor(1.4142), tensor(2.))
-    """
-    both: tuple[Tensor, Tensor] = _called(
-        "std_mean", _std_mean, input, dim, unbiased, keepdim, correction, out, axis, keepdims
-    )
-    return both
+    """,
+)
 
 
 # Several variables --------------------------------------------------------------------------------
