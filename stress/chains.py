@@ -23,7 +23,7 @@ from typing import Any, NamedTuple
 
 from stress import forks
 from stress.state import changed, state
-from stress.stepping import KINDS, Kind, is_step, where
+from stress.stepping import KINDS, Kind, is_ours, is_step, where
 from stress.works import WORKS
 
 Step = tuple[int, int]  # which, and the how-many-th of its run
@@ -103,11 +103,26 @@ def _is_handled(fault: BaseException) -> bool:
     return at is fault
 
 
-def steps_of(name: str, kind: str) -> list[Step]:
-    """The steps of a run of a program, in this process."""
-    found: list[Step] = []
-    watch = Watch(KINDS[kind], lambda step, frame: found.append(step))
-    with watch.on():
+_DEPTH = 4  # functions of a place: with all of them, nearly every step would be one of its own
+
+
+def steps_of(name: str, kind: str) -> dict[Step, int]:
+    """The steps of a run of a program, in this process, with the place of each.
+
+    A place is a line with its callers. Programs have many in common.
+    """
+    found: dict[Step, int] = {}
+
+    def note(step: Step, frame: FrameType) -> None:
+        place: list[tuple[str, int]] = []
+        at: FrameType | None = frame
+        while at is not None and len(place) < _DEPTH:
+            if is_ours(at.f_code):
+                place.append((at.f_code.co_filename, at.f_lineno))
+            at = at.f_back
+        found[step] = hash(tuple(place))
+
+    with Watch(KINDS[kind], note).on():
         WORKS[name]()
     return found
 

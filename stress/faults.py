@@ -180,33 +180,66 @@ _TURN = 0.006  # seconds of a fault in a chain, about
 def _cold(report: Report, draw: random.Random, end: float, calls: int | None) -> None:
     """Chains of faults for each program and kind, until every step was tried or its time is over.
 
-    If the time is too short for all steps, those that are tried are drawn.
+    Places that no other program had go first. If the time is too short for all steps, those that
+    are tried are drawn.
     """
+    taken: dict[str, set[int]] = {kind: set() for kind in KINDS}
+    known: dict[str, set[int]] = {kind: set() for kind in KINDS}
     for name, kind, share in _shares(draw, end, calls):
         expected = in_a_fork(WORKS[name])
-        steps = in_a_fork(partial(chains.steps_of, name, kind))
-        fit = min(len(steps), int(max(share - time.monotonic(), 0) / _TURN) + 1)
+        places = in_a_fork(partial(chains.steps_of, name, kind))
+        fit = int(max(share - time.monotonic(), 0) / _TURN) + 1
         if calls is not None:
             fit = min(fit, -(-calls // len(WORKS) // len(KINDS)))
-        targets = set(draw.sample(steps, fit))
-        report.counts[f"steps of {name}, {kind}, cold"] = len(steps)
-        while targets and time.monotonic() < share:
+        new, rest = _new_places(places, taken[kind], draw)
+        chosen = [set(new[:fit]), set(rest[: max(fit - len(new), 0)])]
+        tried = _chained(report, name, kind, chosen, expected, share)
+        known[kind].update(places.values())
+        taken[kind].update(places[step] for step in tried)
+        report.counts["steps, cold"] += len(places)
+    report.counts["places, cold"] = sum(map(len, known.values()))
+    report.counts["places tried, cold"] = sum(map(len, taken.values()))
+
+
+def _new_places(
+    places: dict[chains.Step, int], taken: set[int], draw: random.Random
+) -> tuple[list[chains.Step], list[chains.Step]]:
+    """A step for each place that was not taken, and the other steps; both in some order."""
+    steps = list(places)
+    draw.shuffle(steps)
+    of_place = {places[step]: step for step in steps if places[step] not in taken}
+    new = list(of_place.values())
+    return new, list(places.keys() - set(new))
+
+
+def _chained(
+    report: Report,
+    name: str,
+    kind: str,
+    chosen: list[set[chains.Step]],
+    expected: Any,
+    end: float,
+) -> list[chains.Step]:
+    """Put faults in at the chosen steps, the first set of them first; those that were tried."""
+    tried: list[chains.Step] = []
+    for targets in chosen:
+        while targets and time.monotonic() < end:
             # One chain is not given all the time: what a stuck one tried is lost with it.
-            turn_end = min(share, time.monotonic() + 60)
+            turn_end = min(end, time.monotonic() + 60)
             task = partial(chains.chain, name, kind, targets, expected, turn_end)
             told = in_a_fork(task, turn_end - time.monotonic() + 2 * STUCK)
             if isinstance(told, str):
                 report.found(f"{name}: {told}", f"{kind}, cold: a chain of faults")
                 break
-            report.counts[f"tried of {name}, {kind}, cold"] += len(told.tried)
             report.counts[f"{kind}, cold"] += len(told.tried)
             report.counts["swallowed, right all the same"] += told.swallowed
             if told.wrong:
                 report.found(told.wrong, f"{kind}, cold, after faults at {', '.join(told.where)}")
             if not told.tried:
-                report.counts[f"not met again of {name}, {kind}, cold"] = len(targets)
                 break
             targets.difference_update(told.tried)
+            tried += told.tried
+    return tried
 
 
 def _warm(report: Report, draw: random.Random, end: float, calls: int | None) -> None:

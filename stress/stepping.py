@@ -43,7 +43,8 @@ KINDS = {
 
 
 @cache
-def _is_ours(code: CodeType) -> bool:
+def is_ours(code: CodeType) -> bool:
+    """Whether code is the package's, or was written by it."""
     return code.co_filename.startswith(_OURS)
 
 
@@ -57,7 +58,7 @@ def is_step(kind: Kind, frame: FrameType, event: str, arg: Any) -> bool:
     """Whether an event of the interpreter's is one at which a fault of this kind can come."""
     return (
         event in kind.events
-        and _is_ours(frame.f_code)
+        and is_ours(frame.f_code)
         and (kind.error is not MemoryError or _asks_for_memory(arg))
         and not (event == "call" and frame.f_code.co_name == _UNGUARDED)
     )
