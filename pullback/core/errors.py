@@ -402,8 +402,8 @@ def too_large(op: str, error: Exception) -> RuntimeError:
     """Memory, or a number, that no array has room for."""
     if isinstance(error, MemoryError):
         text = str(error).partition("Unable to allocate ")[2].partition(" for")[0]
-        wanted = f" {text}" if text else ""
-        return RuntimeError(f"{op}: there is no memory for the{wanted} that this needs.")
+        wanted = f" ({text})" if text else ""
+        return RuntimeError(f"{op}: there is no memory{wanted} for what this needs.")
     return RuntimeError(f"{op}: a number is too large for where it goes; 64 bits are the most.")
 
 

@@ -82,6 +82,8 @@ def trunc_normal_(
     """
     if isinstance(tensor, Tensor) and not tensor.is_floating_point():
         raise RuntimeError(f"trunc_normal_: takes floating-point tensors, got {tensor.dtype}.")
+    if std == 0:
+        raise ValueError("trunc_normal_: a distribution has no std of 0; use constant_.")
     if mean < a - 2 * std or mean > b + 2 * std:
         warnings.warn(
             f"trunc_normal_: mean {mean} is more than 2 std from [{a}, {b}]; the distribution of "

@@ -13,7 +13,10 @@ from collections.abc import Iterable
 from types import FunctionType
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
+from pullback.core.dtype import dtype
 from pullback.core.tensor import Tensor
 
 __all__ = ["REFUSALS", "explained", "guard_all", "guarded", "named"]
@@ -97,9 +100,30 @@ def explained(function: Any, error: Exception, arguments: dict[str, Any]) -> Exc
             return TypeError(f"{function.__name__}(): argument `{name}` must not be a {got}.")
         of = "a Tensor" if value is asked else "a sequence of Tensors"
         return TypeError(f"{function.__name__}(): argument `{name}` must be {of}, got {got}.")
+    if sources := _sources(asked, error.name or "", arguments):
+        return errors.not_a_tensor(function.__name__, "` or `".join(sources), arguments[sources[0]])
     if any(isinstance(one, Tensor | tuple | list) for one in arguments.values()):
         return None
     return TypeError(f"{function.__name__}(): needs a Tensor, and none was given.")
+
+
+_NUMBERS = (bool, int, float, complex)
+_NUMPYS = (numpy.ndarray, numpy.generic, numpy.dtype)
+
+
+def _sources(asked: Any, attribute: str, arguments: dict[str, Any]) -> list[str]:
+    """Arguments that are no tensors, of which came what was asked for an attribute of tensors.
+
+    A sum of numbers is a number, a part of a list a list, and what is an array's is NumPy's.
+    """
+    if not (hasattr(Tensor, attribute) or hasattr(dtype, attribute)):
+        return []
+    given = {name: value for name, value in arguments.items() if name != "args"}
+    for kinds in (_NUMPYS, _NUMBERS, (list, tuple)):
+        if isinstance(asked, kinds):
+            alike = [name for name, value in given.items() if type(value) is type(asked)]
+            return alike or [name for name, value in given.items() if isinstance(value, kinds)]
+    return []
 
 
 def named(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any]:

@@ -43,7 +43,7 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
     if not isinstance(dims, tuple | list):
         if isinstance(dims, Set | Mapping):
             raise errors.unordered(op, "dim", dims)
-        if not isinstance(dims, Iterable) or getattr(dims, "ndim", 1) == 0:
+        if not is_sequence(dims) or getattr(dims, "ndim", 1) == 0:
             return (as_dim(dims, ndim, op),)
     checked = tuple([as_dim(dim, ndim, op) for dim in dims])
     if len(set(checked)) != len(checked):
@@ -60,6 +60,11 @@ def as_required_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...]:
     return checked
 
 
+def is_sequence(value: Any) -> bool:
+    """Whether an argument is several values; bytes are ints to Python, and never meant as such."""
+    return isinstance(value, Iterable) and not isinstance(value, bytes | bytearray)
+
+
 def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
     """A shape as a tuple of ints."""
     if type(shape) is tuple:
@@ -72,7 +77,7 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
         return (shape,)
     if isinstance(shape, Set | Mapping):
         raise errors.unordered(op, "size", shape)
-    if not isinstance(shape, Iterable) or getattr(shape, "ndim", 1) == 0:
+    if not is_sequence(shape) or getattr(shape, "ndim", 1) == 0:
         shape = (shape,)
     shape = tuple(shape)
     if shape and isinstance(shape[0], bool):  # torch looks for bools in the first place only

@@ -16,6 +16,16 @@ CALLS = {
     "kron": lambda: torch.ones(2).kron(None),
     "mse_loss": lambda: torch.nn.functional.mse_loss(torch.ones(2), [1.0, 1.0]),
     "multi_dot": lambda: torch.linalg.multi_dot([torch.ones(2), 3]),
+    "vsplit": lambda: torch.vsplit(input=-2, indices_or_sections=2),
+    "svd_lowrank": lambda: torch.svd_lowrank(torch.ones(3, 4), 1, 2, 1j),
+    "cov": lambda: torch.cov(torch.ones(2, 3), fweights=numpy.ones(3)),
+    "embedding_bag": lambda: torch.nn.functional.embedding_bag(numpy.float32(1.5), ()),
+    "gaussian_nll_loss": lambda: torch.nn.functional.gaussian_nll_loss(
+        torch.ones(1), torch.ones(1), numpy.float32(1.5)
+    ),
+    "fuse_linear_bn_weights": lambda: torch.nn.utils.fuse_linear_bn_weights(
+        torch.ones(2), torch.ones(2), torch.ones(2), 2, 1.5, torch.ones(2), torch.ones(2)
+    ),
 }
 
 
@@ -91,3 +101,29 @@ def test_what_torch_asks_in_python_may_be_whatever_counts():
     assert torch.nn.functional.relu(x.clone(), inplace=1).tolist() == [[0, 2]]
     _, places = torch.nn.functional.max_pool1d(x, 2, return_indices=1)
     assert places.tolist() == [[1]]
+
+
+def test_what_was_made_of_an_argument_that_is_no_tensor_names_it():
+    """Issue 15, item 8: only what was asked itself was looked for among the arguments."""
+    with pytest.raises(TypeError, match="`M` must be a Tensor, got complex"):
+        torch.svd_lowrank(torch.ones(3, 4), 1, 2, 1j)
+    with pytest.raises(TypeError, match="`bn_rv` or `bn_eps` must be a Tensor, got int"):
+        torch.nn.utils.fuse_linear_bn_weights(*[torch.ones(2)] * 3, 2, 1, *[torch.ones(2)] * 2)
+
+
+def test_numbers_beyond_64_bits_are_told_as_such():
+    """They ended in NumPy's OverflowError."""
+    with pytest.raises(IndexError, match="64 bits"):
+        torch.ones(2)[2**63] = 1
+    with pytest.raises(RuntimeError, match="64 bits"):
+        10**400 in torch.ones(2)
+    with pytest.raises(RuntimeError, match="no memory"):
+        torch.randperm(2**45)
+
+
+def test_bytes_are_no_shape():
+    """They are sequences of ints to Python: `tile` of a few letters asked for gigabytes."""
+    one = torch.ones(1)
+    for call in (one.tile, one.reshape, one.expand, one.repeat, one.view, one.permute, one.sum):
+        with pytest.raises(TypeError):
+            call(b"\x00")

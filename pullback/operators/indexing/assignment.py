@@ -84,6 +84,10 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
             part[...] = value._array
             bump(self, "__setitem__")
             return
+    except OverflowError:
+        raise IndexError(
+            f"__setitem__: an index has more than 64 bits (the tensor has shape {array.shape})."
+        ) from None
     except IndexError as error:
         check_count(self, len(place) - place.count(None) - 1)
         raise IndexError(f"{error} (the tensor has shape {array.shape})") from None

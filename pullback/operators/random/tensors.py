@@ -294,7 +294,10 @@ def randperm(
         [0, 1, 2, 3]
     """
     if type(n) is int and n >= 0 and not options and out is generator is None and undisturbed():
-        return wrap(draw.permutation(default_generator.draw_from(), n))
+        try:
+            return wrap(draw.permutation(default_generator.draw_from(), n))
+        except MemoryError as error:
+            raise errors.too_large("randperm", error) from None
     (count,) = shape_argument("randperm", (as_int(n, "randperm", "n"),))
     dtype = checked("randperm", options, int64.numpy, out)
     needs("randperm", dtype, "iufV")

@@ -28,7 +28,13 @@ from pullback.operators.declare import (
     method,
     view,
 )
-from pullback.operators.options import as_dim, as_required_dims, as_shape, numpy_spelled
+from pullback.operators.options import (
+    as_dim,
+    as_required_dims,
+    as_shape,
+    is_sequence,
+    numpy_spelled,
+)
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import (
     _expand,
@@ -76,7 +82,7 @@ METHODS["as_strided"] = as_strided
 
 def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """`x.view(2, 3)` and `x.view((2, 3))` mean the same."""
-    if len(sizes) == 1 and type(sizes[0]) is not int and isinstance(sizes[0], Iterable):
+    if len(sizes) == 1 and type(sizes[0]) is not int and is_sequence(sizes[0]):
         sizes = tuple(sizes[0])
     return sizes
 

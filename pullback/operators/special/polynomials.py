@@ -17,6 +17,7 @@ Closed = Callable[[Namespace, Array, Array], Array]
 # takes some microseconds and a degree may be any number.
 _FEW = 64
 _MANY = 1_000_000  # some seconds
+_ENOUGH = 16_384  # for a degree beyond many: what grows has overflowed, nearly always
 
 
 def _polynomial(
@@ -36,13 +37,16 @@ def _polynomial(
         far = beyond(xp, x, xp.where(degree > _FEW, degree, 1))
         result = xp.where(degree > _FEW, xp.where(xp.isfinite(far), far, math.nan), result)
         highest = _FEW
-    for k in range(1, min(highest, _MANY) + 1):
+    for k in range(1, (highest if highest <= _MANY else _ENOUGH) + 1):
         result = xp.where(degree == k, last, result)
         if k % _FEW == 0 and not xp.isfinite(last).any():
             return xp.where(degree > k, math.nan, result).astype(x.dtype)
         before, last = last, step(k, x, last, before)
     if highest > _MANY:
-        raise RuntimeError(f"A polynomial of degree {highest:.3e} takes as many steps; it may not.")
+        raise RuntimeError(
+            f"A polynomial of degree {highest:.3e} takes as many steps, which would not end soon; "
+            f"degrees up to {_MANY:,} are allowed."
+        )
     return result.astype(x.dtype)
 
 

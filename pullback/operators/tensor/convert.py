@@ -512,6 +512,8 @@ def _contains(self: Tensor, element: Any) -> bool:
         )
     try:
         return bool(numpy.equal(self._array, element).any())
+    except OverflowError as error:
+        raise errors.too_large("in", error) from None
     except ValueError:
         raise errors.shapes_do_not_broadcast("in", self._array.shape, element.shape) from None
 

@@ -54,6 +54,7 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     values = "".join(f"{theirs(x)}, " for x in (*positional, *keywords))
     extra = [f"{name}={theirs(one)}" for name, one in (("more", more), ("named", others)) if one]
     shown = by_name([*positional, *keywords, *([more] if more else [])])
+    shown += f"**{theirs(others)}" if others else ""
     ours = {
         "layer": layer,
         "plain": layer.plain,

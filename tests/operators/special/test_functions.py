@@ -3,6 +3,7 @@
 import importlib
 import math
 import re
+import time
 
 import numpy
 import pytest
@@ -203,3 +204,13 @@ def test_polygamma_by_scipy_is_that_of_our_own_way(n, monkeypatch):
     monkeypatch.setattr(functions, "scipy_special", lambda xp: None)
     for one, own in zip(found, [torch.polygamma(n, x), torch.polygamma(n, x[5])], strict=True):
         numpy.testing.assert_allclose(one.numpy(), own.numpy(), rtol=1e-12)
+
+
+@pytest.mark.parametrize("name", ["legendre_polynomial_p", "laguerre_polynomial_l"])
+def test_degrees_without_a_closed_form_are_refused_before_their_steps_are_taken(name):
+    """Issue 15, item 5: a million steps were, and then came the error."""
+    began = time.process_time()
+    with pytest.raises(RuntimeError, match="degrees up to"):
+        getattr(torch.special, name)(torch.tensor([0.5]), torch.tensor([2.0**45]))
+    assert time.process_time() - began < 1.5
+    assert torch.special.hermite_polynomial_h(torch.tensor([0.5]), torch.tensor(2.0**45)).isnan()

@@ -17,6 +17,7 @@ from pullback.operators.nn.loss.classes import (
     nll_of_indices,
 )
 from pullback.operators.nn.loss.elementwise import REDUCTIONS, reduced, reduction_of
+from pullback.operators.options import as_int
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
@@ -52,6 +53,8 @@ def nll_loss(
     tensor(0.2877)
     """
     _check_tensors("nll_loss", input, target)
+    if type(ignore_index) is not int:
+        ignore_index = as_int(ignore_index, "nll_loss", "ignore_index")
     if size_average is None and reduce is None and weight is None:
         scores, classes = input._array, target._array
         if scores.ndim == 2 and reduction in REDUCTIONS and are_classes(scores, classes):
@@ -81,6 +84,8 @@ def cross_entropy(
     tensor(0.6931)
     """
     _check_tensors("cross_entropy", input, target)
+    if type(ignore_index) is not int:
+        ignore_index = as_int(ignore_index, "cross_entropy", "ignore_index")
     if size_average is None and reduce is None and label_smoothing == 0 and weight is None:
         scores, classes = input._array, target._array
         if scores.ndim == 2 and reduction in REDUCTIONS and are_classes(scores, classes):

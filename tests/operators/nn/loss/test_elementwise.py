@@ -327,3 +327,13 @@ def test_long_sums_of_half_precision_are_made_in_single(dtype, name, reduction):
     assert function(x.to(kind), given, reduction=reduction).item() == pytest.approx(
         expected, rel=0.01
     )
+
+
+def test_the_class_to_ignore_may_be_a_tensor_of_one_integer():
+    """It was compared as it stood, and failed inside; what is no integer is told."""
+    scores, target = torch.tensor([[1.0, 2.0, 3.0], [3.0, 1.0, 0.0]]), torch.tensor([0, 2])
+    for loss in (torch.nn.functional.cross_entropy, torch.nn.functional.nll_loss):
+        expected = loss(scores, target, ignore_index=2)
+        assert torch.equal(loss(scores, target, ignore_index=torch.tensor(2)), expected)
+        with pytest.raises(TypeError, match="ignore_index"):
+            loss(scores, target, ignore_index=1.5)
