@@ -23,7 +23,7 @@ def is_symmetric(made: Sequence[Any], entered: Sequence[Any]) -> bool:
     if any(one._leaf_hooks or one._array.dtype.kind != "f" for one in entered):
         return False
     nodes: set[Any] = set()
-    stack = [edge_of(one) for one in made]
+    stack: list[Any] = [edge_of(one) for one in made]
     while stack:
         edge = stack.pop()
         if edge is None or edge._seq == LEAF_SEQ:

@@ -222,7 +222,8 @@ def _padded(below: Any, value: Any, rank: int) -> Any:
         if not array.flags.c_contiguous:
             return _below(padded, below, {"value": value, "bdim": 0, "rank": rank})
         first, *own = array.shape
-        return plainly(_view.op)(below, value, (first, *(1,) * (rank - len(own)), *own))
+        viewing: Any = _view
+        return plainly(viewing.op)(below, value, (first, *(1,) * (rank - len(own)), *own))
     # Nobody will see it, and without history it need not be known as a view.
     made = new(Tensor)
     made._array = array[(slice(None), *(None,) * (rank + 1 - array.ndim))]
