@@ -1,6 +1,7 @@
 """Device tensors between ranks by NCCL: one rank where a device is, several on the stand-in."""
 
 import threading
+import time
 
 import numpy
 import pytest
@@ -12,6 +13,7 @@ from pullback.distributed.engines.nccl import NcclCommunicator
 from pullback.distributed.engines.threads import ThreadWorld
 from pullback.distributed.reduction import ReduceOp
 from tests.cuda import stand_in
+from tests.cuda.stand_in import nccl
 
 pytestmark = pytest.mark.usefixtures("library")
 
@@ -107,10 +109,13 @@ def ranks(library):
             from pullback.distributed.engines.threads import ThreadCommunicator
 
             host = ThreadCommunicator(world.room("world", tuple(range(size))), number)
+            made = NcclCommunicator(host)
             try:
-                results[number] = function(NcclCommunicator(host), library.cupy)
+                results[number] = function(made, library.cupy)
             except BaseException as error:
                 results[number] = error
+            finally:
+                made.close()
 
         threads = [threading.Thread(target=rank, args=(n,)) for n in range(size)]
         for one in threads:
@@ -214,3 +219,71 @@ def test_two_ranks_send_and_receive(ranks):
         return x.get().tolist()
 
     assert ranks(program, 2) == [[1.0] * 3, [1.0] * 3]
+
+
+class Hanging:
+    """An event that does not come."""
+
+    done = False
+
+    def __init__(self, **_):
+        pass
+
+    def record(self, stream=None):
+        pass
+
+
+@pytest.fixture
+def hanging(ranks, monkeypatch):
+    """Calls that never end by themselves, as when a peer is lost."""
+    monkeypatch.setattr(stand_in.module.cuda, "Event", Hanging)
+    monkeypatch.setattr(nccl, "calls", [])
+    monkeypatch.setattr(nccl, "faults", [])
+    return ranks
+
+
+def test_an_error_of_nccl_aborts_the_communicator_and_is_told_with_rank_and_call(hanging):
+    """B-6: NCCL is asked while a call is under way; who waits for it gets the error."""
+    nccl.faults.append("remote process exited")
+
+    def program(comm, cupy):
+        x = cupy.asarray(numpy.ones(2))
+        started = time.monotonic()
+        for _ in range(2):  # the call itself, and one that comes after
+            with pytest.raises(dist.DistBackendError) as caught:
+                comm.all_reduce(call("all_reduce", "float64[2]"), x, ReduceOp.SUM)
+        assert time.monotonic() - started < 5
+        return str(caught.value)
+
+    for rank, text in enumerate(hanging(program)):
+        assert text.startswith(f"rank {rank}: all_reduce #")
+        assert "NCCL says remote process exited; its communicator is aborted" in text
+    assert nccl.calls.count("abort") == 3
+
+
+def test_a_call_of_nccl_that_takes_too_long_is_aborted(hanging):
+    """B-6, B-9."""
+
+    def program(comm, cupy):
+        started = time.monotonic()
+        with pytest.raises(dist.DistBackendError, match=r"waited 0\.3 s for a rank, which did not"):
+            comm.broadcast(Call("broadcast", "", 0.3), cupy.asarray(numpy.ones(2)), 0)
+        assert time.monotonic() - started < 5
+
+    hanging(program)
+    assert nccl.calls.count("abort") == 3
+
+
+def test_what_the_program_waits_for_itself_is_ended_too(hanging):
+    """B-6: on the main thread a call returns at once, and the stream is waited for later."""
+
+    def program(comm, cupy):
+        x = cupy.asarray(numpy.ones(2))
+        comm._ready(call("all_reduce"), x)
+        comm._made[0].begun(Call("all_reduce", "", 0.2))
+        comm._made[0]._thread.join(20)  # it has nothing to look after any more
+        with pytest.raises(dist.DistBackendError, match=r"waited 0\.2 s"):
+            comm.all_reduce(call("all_reduce"), x, ReduceOp.SUM)
+
+    hanging(program)
+    assert nccl.calls.count("abort") == 3

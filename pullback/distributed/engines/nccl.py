@@ -19,6 +19,7 @@ from pullback.core.device import CPU, holder_of
 from pullback.core.ports import ports
 from pullback.distributed.call import Call, checking
 from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.engines.nccl_watch import Watched
 from pullback.distributed.engines.over_host import OverHost
 from pullback.distributed.errors import DistBackendError
 from pullback.distributed.reduction import ReduceOp, working_dtype
@@ -78,7 +79,7 @@ class NcclCommunicator(OverHost):
 
     def __init__(self, host: Communicator) -> None:
         super().__init__(host)
-        self._made: dict[int, Any] = {}  # NCCL's communicators by device
+        self._made: dict[int, Watched] = {}  # NCCL's communicators by device
 
     # --------------------------------------------------------------------------------- beginnings
 
@@ -93,15 +94,17 @@ class NcclCommunicator(OverHost):
             own = nccl.get_unique_id() if self.rank == 0 else b""
             begin = Call("nccl", "the communicator's name", call.timeout)
             name = self.host.exchange(begin, own)[0]
-            known = nccl.NcclCommunicator(self.size, name, self.rank)
-            self._made[number] = known
-        return known, int(found.cupy.cuda.get_current_stream().ptr)
+            made = nccl.NcclCommunicator(self.size, name, self.rank)
+            known = self._made[number] = Watched(made, self.rank, self.name)
+        known.check()
+        return known.comm, int(found.cupy.cuda.get_current_stream().ptr)
 
-    @staticmethod
-    def _finish() -> None:
+    def _finish(self, call: Call, array: Any) -> None:
         """In a thread of the group's own the result is waited for: its stream is nobody else's."""
+        known = self._made[int(array.device.id)]
+        event = known.begun(call)
         if threading.current_thread() is not threading.main_thread():
-            found.cupy.cuda.get_current_stream().synchronize()
+            known.wait(event, call)
 
     # ---------------------------------------------------------------------------------- reductions
 
@@ -134,7 +137,7 @@ class NcclCommunicator(OverHost):
             at = work.data.ptr
             comm.allReduce(at, at, work.size, kind, operation, stream)
             _written(array, work)
-            self._finish()
+            self._finish(call, array)
 
     def reduce(self, call: Call, array: Any, op: ReduceOp, root: int) -> None:
         if type(array) not in LIBRARIES:
@@ -152,7 +155,7 @@ class NcclCommunicator(OverHost):
             comm.reduce(*given)
             if self.rank == root:
                 _written(array, out)
-            self._finish()
+            self._finish(call, array)
 
     def reduce_scatter(self, call: Call, out: Any, rows: Any, op: ReduceOp) -> None:
         if type(out) not in LIBRARIES:
@@ -170,7 +173,7 @@ class NcclCommunicator(OverHost):
             given = work.data.ptr, made.data.ptr, made.size, kind, operation, stream
             comm.reduceScatter(*given)
             _written(out, made)
-            self._finish()
+            self._finish(call, out)
 
     # -------------------------------------------------------------------------------------- copies
 
@@ -182,7 +185,7 @@ class NcclCommunicator(OverHost):
             comm, stream = self._ready(call, array)
             at = array.data.ptr
             comm.broadcast(at, at, array.nbytes, _BYTES, root, stream)
-            self._finish()
+            self._finish(call, array)
 
     def all_gather(self, call: Call, out: Any, array: Any) -> None:
         if type(array) not in LIBRARIES:
@@ -191,7 +194,7 @@ class NcclCommunicator(OverHost):
         with found.cupy.cuda.Device(array.device.id):
             comm, stream = self._ready(call, array)
             comm.allGather(array.data.ptr, out.data.ptr, array.nbytes, _BYTES, stream)
-            self._finish()
+            self._finish(call, array)
 
     def gather(self, call: Call, out: Any, array: Any, root: int) -> None:
         if type(array) not in LIBRARIES:
@@ -244,7 +247,7 @@ class NcclCommunicator(OverHost):
                         comm.recv(at, size, _BYTES, peer, stream)
             finally:
                 nccl.groupEnd()
-            self._finish()
+            self._finish(call, array)
 
     def send(self, call: Call, array: Any, peer: int, tag: int) -> None:
         if type(array) not in LIBRARIES:
@@ -272,8 +275,9 @@ class NcclCommunicator(OverHost):
             )
         with found.cupy.cuda.Device(array.device.id):
             stream = int(found.cupy.cuda.get_current_stream().ptr)
-            act(known, array.data.ptr, array.nbytes, _BYTES, peer, stream)
-            self._finish()
+            known.check()
+            act(known.comm, array.data.ptr, array.nbytes, _BYTES, peer, stream)
+            self._finish(call, array)
 
     # ------------------------------------------------------------------------------- by the others
 
@@ -282,14 +286,14 @@ class NcclCommunicator(OverHost):
         return None if made is None else NcclCommunicator(made)
 
     def abort(self, reason: str) -> None:
-        for comm in self._made.values():
-            comm.abort()
+        for known in self._made.values():
+            known.close(abort=True)
         self.host.abort(reason)
 
     def close(self) -> None:
         made, self._made = self._made, {}
-        for comm in made.values():
-            comm.destroy()
+        for known in made.values():
+            known.close()
         self.host.close()
 
 

@@ -17,6 +17,7 @@ __all__ = ["NcclCommunicator", "calls", "get_unique_id", "groupEnd", "groupStart
 
 available = True
 calls: list[str] = []
+faults: list[str] = []  # what the next question for errors is answered with
 _TYPES: dict[int, Any] = {
     0: "i1", 1: "u1", 2: "i4", 3: "u4", 4: "i8", 5: "u8", 6: "f2", 7: "f4", 8: "f8",
 }  # fmt: skip
@@ -126,7 +127,12 @@ class NcclCommunicator:
                 (mine,) = [data for to, data in came[peer] if to == self.rank]
                 _memory(at, count, kind)[...] = mine
 
+    def check_async_error(self) -> None:
+        if faults:
+            raise RuntimeError(faults[0])
+
     def abort(self) -> None:
+        calls.append("abort")
         self._room.barrier.abort()
 
     def destroy(self) -> None:
