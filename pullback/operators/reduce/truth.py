@@ -25,8 +25,9 @@ def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: 
     """Reduce with `ufunc`; no dims at all, (), leave every element for itself, as in torch."""
     if keepdim is not False:
         check_keepdim(op, keepdim)
-    whole = dim is None and keepdim is False
-    if whole and input.dtype is _BOOL and type(input) is numpy.ndarray and input.size < _FEW:
+    kind = type(input)
+    whole = dim is None and keepdim is False and kind is numpy.ndarray and input.dtype is _BOOL
+    if whole and input.size < _FEW and kind not in LIBRARIES:  # where numpy may stand for CuPy
         bits = input.tobytes()  # a search in bytes starts sooner; true is any byte but 0
         return xp.array(b"\0" not in bits if ufunc is xp.logical_and else bits.strip(b"\0") != b"")
     if dim == ():
