@@ -85,10 +85,12 @@ class NcclCommunicator(OverHost):
 
     def _ready(self, call: Call, array: Any) -> tuple[Any, int]:
         """NCCL's communicator on the array's device, and its current stream; all ranks come."""
-        if checking():
-            self.host.barrier(call)
         number = int(array.device.id)
         known = self._made.get(number)
+        if known is not None:
+            known.check()  # first: who has found it broken does not come
+        if checking():
+            self.host.barrier(call)
         if known is None:
             nccl = _nccl()
             own = nccl.get_unique_id() if self.rank == 0 else b""
@@ -96,7 +98,6 @@ class NcclCommunicator(OverHost):
             name = self.host.exchange(begin, own)[0]
             made = nccl.NcclCommunicator(self.size, name, self.rank)
             known = self._made[number] = Watched(made, self.rank, self.name)
-        known.check()
         return known.comm, int(found.cupy.cuda.get_current_stream().ptr)
 
     def _finish(self, call: Call, array: Any) -> None:
