@@ -137,9 +137,15 @@ def live(calls: list[Call], wanted: Iterable[Value]) -> list[Call]:
     """The calls that `wanted` depends on, and those that draw random numbers."""
     needed = {one.number for one in wanted}
     kept = []
-    for call in reversed(calls):
-        if call.random or any(one.number in needed for one in call.results):
-            kept.append(call)
-            needed.update(one.number for one in call.inputs)
+    for call in reversed(calls):  # generators would be a frame for each call
+        if not call.random:
+            for made in call.results:
+                if made.number in needed:
+                    break
+            else:
+                continue
+        kept.append(call)
+        for read in call.inputs:
+            needed.add(read.number)
     kept.reverse()
     return kept
