@@ -90,10 +90,11 @@ class compiled_autograd:  # noqa: N801 (a context)
             _refuse_stored_nan(roots)
         if (
             passes.running.get() is not None
+            or is_running.get()
             or settle() not in (PLAIN, NO_GRAD)
             or fast.plain is None
         ):
-            return None  # inside another pass, or something is on that sees operators
+            return None  # inside another pass or replay, or something is on that sees operators
         if accumulates and any(edge._seq != LEAF_SEQ for edge in wanted or ()):
             self._refuse("it adds to the .grad of a tensor inside the graph")
             return None

@@ -203,6 +203,33 @@ def test_threads_have_their_own_switch():
     assert seen == [False]
 
 
+def test_threads_capture_side_by_side():
+    """K-5: each by its own compiler."""
+    compilers, wrong = [Compiler() for _ in range(4)], []
+    together = threading.Barrier(len(compilers))
+
+    def work(compiler, power):
+        x = torch.ones(3, requires_grad=True)
+        with module._enable(compiler):
+            together.wait()
+            for _ in range(5):
+                x.grad = None
+                (x**power).sum().backward()
+                if not x.grad.eq(power).all():
+                    wrong.append(power)
+
+    threads = [
+        threading.Thread(target=work, args=(compiler, 2 + n))
+        for n, compiler in enumerate(compilers)
+    ]
+    for one in threads:
+        one.start()
+    for one in threads:
+        one.join()
+    assert not wrong
+    assert [len(one.calls) for one in compilers] == [5] * 4
+
+
 def test_a_pass_inside_a_pass_runs_on_the_engine():
     """K-6"""
 
@@ -224,6 +251,29 @@ def test_a_pass_inside_a_pass_runs_on_the_engine():
     with compiled_autograd(backend="python", fallback="silent"):
         Twice.apply(x).sum().backward()
     assert x.grad.eq(2).all()
+
+
+def test_a_pass_inside_a_replay_runs_on_the_engine():
+    """K-6: whatever a compiler's function does, only the pass around it is a program."""
+    x, inner = leaf(3), leaf(3)
+    seen = []
+
+    def compiler(graph_module):
+        def run(*lists):
+            with torch.enable_grad():
+                (g,) = torch.autograd.grad((inner * inner).sum(), inner)
+            seen.append(torch.equal(g, 2 * inner))
+            return graph_module(*lists)
+
+        return run
+
+    with module._enable(compiler):
+        for _ in range(3):
+            x.exp().sum().backward()
+    assert seen == [True] * 3
+    assert counters["compiled_autograd"]["captures"] == 1
+    assert counters["compiled_autograd"]["hits"] == 2
+    torch.testing.assert_close(x.grad, 3 * x.exp())
 
 
 def test_captures_hits_and_fallbacks_are_counted():
