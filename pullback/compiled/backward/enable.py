@@ -5,6 +5,8 @@ from __future__ import annotations
 import operator
 from typing import Any
 
+import numpy
+
 from pullback.compiled.backward.takeover import compiled_autograd
 from pullback.compiled.capture.steps import live
 from pullback.compiled.graph import enter_calls, tensor_program
@@ -53,6 +55,7 @@ class _PassProgram:
                 f"compiler_fn returned {type(run).__name__}; it has to return a function."
             )
         self.run = run
+        self.wanted = [(one.shape, one.dtype) for one in outputs]
 
     @property
     def source(self) -> str:
@@ -60,8 +63,15 @@ class _PassProgram:
         return str(self.module.code)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
-        """The gradients."""
-        return tensor_program(lambda *tensors: self.run(list(tensors), [], [], [], []), arrays)
+        """The gradients, refused before anybody gets one if they are not those of the graph."""
+        made = tensor_program(lambda *tensors: self.run(list(tensors), [], [], [], []), arrays)
+        found = [(numpy.shape(one), getattr(one, "dtype", type(one))) for one in made]
+        if found != self.wanted:
+            raise RuntimeError(
+                "The function that compiler_fn returned gave results of shapes and dtypes "
+                f"{found}; the graph that it was given has {self.wanted}."
+            )
+        return made
 
 
 class _ByUser:

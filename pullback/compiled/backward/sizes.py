@@ -33,10 +33,10 @@ def skeleton(key: tuple[Any, ...]) -> tuple[Any, ...]:
 def _bare(part: Any) -> Any:
     if part.__class__ is not tuple or not part:
         return part
+    if isinstance(part[0], type):  # an option of a node, which may be a dtype
+        return part[0], _blurred(part[1])
     if isinstance(part[-1], numpy.dtype):
         return len(part[0]), part[-1]
-    if isinstance(part[0], type):
-        return part[0], _blurred(part[1])
     return tuple([_bare(one) for one in part])
 
 

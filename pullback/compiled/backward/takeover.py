@@ -378,8 +378,8 @@ def is_cache_empty() -> bool:
 
 
 def clear_cache() -> None:
-    """Forget the backward programs; refused inside a pass."""
-    if passes.running.get() is not None:
+    """Forget the backward programs; refused inside a pass, or the replay of one."""
+    if passes.running.get() is not None or is_running.get():
         raise RuntimeError("The cache of compiled backward passes is in use: a pass runs now.")
     _programs.clear()
     _passes.clear()

@@ -1,0 +1,143 @@
+"""What goes wrong in captured backward passes: nothing is consumed, nothing is half done."""
+
+import numpy as np
+import pytest
+from pullback._dynamo import compiled_autograd as module
+
+import pullback as torch
+from pullback.compiler import compiled_autograd
+
+
+@pytest.fixture(autouse=True)
+def _fresh():
+    torch.manual_seed(0)
+    module.reset()
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+def test_changed_and_freed_values_are_refused_as_by_the_engine():
+    """K-14"""
+    x, w = leaf(3), torch.randn(3)
+    with compiled_autograd(backend="python", fallback="silent"):
+        y = (x * w).sum()
+        w.add_(1)
+        with pytest.raises(RuntimeError, match=r"modified in place|changed in place"):
+            y.backward()
+        z = (x * w).sum()
+        z.backward()
+        with pytest.raises(RuntimeError, match=r"second time|freed"):
+            z.backward()
+
+
+def test_anomaly_detection_names_the_node():
+    """K-18"""
+    x = torch.tensor([0.0], requires_grad=True)
+    with (
+        compiled_autograd(backend="python", fallback="silent"),
+        torch.autograd.set_detect_anomaly(True),
+        pytest.warns(UserWarning, match=r"[Aa]nomaly|recorded"),
+        pytest.raises(RuntimeError, match=r"nan|NaN"),
+    ):
+        (x.sqrt() * 0).sum().backward()
+
+
+def test_anomaly_detection_refuses_a_stored_nan_up_front():
+    """K-18"""
+    x = leaf(3)
+    x.grad = torch.tensor([0.0, float("nan"), 0.0])
+    y = x.exp().sum()
+    with compiled_autograd(backend="python", fallback="silent"):
+        with torch.autograd.set_detect_anomaly(True, check_nan=False):
+            y.backward(retain_graph=True)
+        before = x.grad.clone()
+        with (
+            torch.autograd.set_detect_anomaly(True),
+            pytest.raises(RuntimeError, match="before this backward pass begins"),
+        ):
+            y.backward()
+    assert torch.equal(x.grad[0], before[0])
+
+
+def test_clearing_is_refused_inside_a_pass():
+    """K-30"""
+    x = leaf(3)
+    x.register_hook(lambda g: module.clear_cache())
+    with pytest.raises(RuntimeError, match="in use"):
+        x.sum().backward()
+    assert module.is_cache_empty()
+
+    def compiler(graph_module):
+        def run(*lists):
+            with pytest.raises(RuntimeError, match="in use"):
+                module.clear_cache()
+            return graph_module(*lists)
+
+        return run
+
+    y = leaf(3)
+    with module._enable(compiler):
+        y.exp().sum().backward()
+    assert not module.is_cache_empty()
+    module.clear_cache()
+    assert module.is_cache_empty()
+
+
+def test_a_hook_that_fails_fails_as_on_the_engine():
+    """K-33, K-34"""
+    x = leaf(3)
+    y = x.exp()
+    y.register_hook(lambda g: 1 / 0)
+    with compiled_autograd(backend="python", fallback="silent"), pytest.raises(ZeroDivisionError):
+        y.sum().backward()
+    z = x.exp()
+    z.register_hook(lambda g: g[:1])
+    with (
+        compiled_autograd(backend="python", fallback="silent"),
+        pytest.raises(RuntimeError, match="changed the size"),
+    ):
+        z.sum().backward()
+    x.grad = None
+    x.exp().sum().backward()
+    np.testing.assert_allclose(x.grad._array, x.exp()._array)
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        list,
+        lambda: [torch.ones(2)],
+        lambda: [torch.ones(3, dtype=torch.float64)],
+        lambda: [torch.ones(3)] * 2,
+        lambda: [3],
+    ],
+)
+def test_results_that_are_not_the_graphs_are_refused(wrong):
+    """K-32, K-33: by a replay that fails nothing is consumed."""
+    x = leaf(3)
+    y = x.exp().sum()
+    with (
+        module._enable(lambda graph_module: lambda *lists: wrong()),
+        pytest.raises(RuntimeError, match="gave results of shapes and dtypes"),
+    ):
+        y.backward()
+    assert x.grad is None
+    assert not module.in_compiled_autograd_region
+    y.backward()
+    assert torch.equal(x.grad, x.exp())
+
+
+def test_a_compiler_that_fails_shows_the_graph():
+    """K-35"""
+
+    def compiler(graph):
+        raise ValueError("no")
+
+    x = leaf(3)
+    with module._enable(compiler), pytest.raises(ValueError, match="no") as caught:
+        x.exp().sum().backward()
+    assert "aten" in "".join(caught.value.__notes__)
+    x.exp().sum().backward()
+    assert torch.equal(x.grad, x.exp())
