@@ -16,7 +16,7 @@ from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.writer import define
 
-__all__ = ["Graph", "Unsupported"]
+__all__ = ["Graph", "Unsupported", "geometry_of"]
 
 
 class Unsupported(Exception):  # noqa: N818 (no error: the engine runs the pass)
@@ -45,6 +45,8 @@ class Graph:
                     parts.append((self.numbers.get(id(edge.node)), edge.nr))
                 else:
                     parts.append(self.numbers.get(id(edge)))
+        # What a gradient is fitted to: of an operand that nobody keeps, nothing else would tell.
+        parts += [geometry_of(one) for one in (*self.nodes, *self.leaves)]
         parts += [(a.shape, a.strides, a.dtype) for a in self.arrays]
         self.key = tuple(parts)
 
@@ -113,6 +115,12 @@ class Graph:
         if value is None or isinstance(value, int | float | complex | numpy.generic):
             return (type(value), value)
         raise Unsupported(f"a saved value of type {type(value).__name__}")
+
+
+def geometry_of(node: Any) -> tuple[Any, ...]:
+    """Shape and dtype of the gradient that a node takes; of several, of each."""
+    sizes = node._g_sizes
+    return (node._g_shape, node._g_dtype) if sizes is None else tuple(sizes)
 
 
 def _option(value: Any) -> Any:

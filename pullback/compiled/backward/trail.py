@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.backward.graph import Graph
+from pullback.compiled.backward.graph import Graph, geometry_of
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.writer import define_once
@@ -112,13 +112,22 @@ class _Writer:
             self._edge(f"{name}.node", edge.node)
         elif edge._seq == LEAF_SEQ:
             name = self._named(edge, text, "l")
-            self.check(f"{name}.__class__ is not Accumulate or {name}._cold is not None")
+            self.check(f"{name}.__class__ is not Accumulate or {name}._cold is not None or "
+                       f"{self._fitted_otherwise(name, edge)}")  # fmt: skip
             self.lines.append(f"    v = {name}.variable")
             self.check("v._post_accumulate_grad_hooks or v._leaf_hooks")
         else:
             name = self._named(edge, text, "n")
             cls = self.constant(type(edge))
-            self.check(f"{name}.__class__ is not {cls} or {name}._cold is not None")
+            self.check(f"{name}.__class__ is not {cls} or {name}._cold is not None or "
+                       f"{self._fitted_otherwise(name, edge)}")  # fmt: skip
+
+    def _fitted_otherwise(self, name: str, node: Any) -> str:
+        """The condition that a node takes gradients of another shape or dtype than this one."""
+        if node._g_sizes is not None:
+            return f"tuple({name}._g_sizes) != {self.constant(geometry_of(node))}"
+        shape, dtype = geometry_of(node)
+        return f"{name}._g_shape != {shape!r} or {name}._g_dtype is not {self.constant(dtype)}"
 
     def _named(self, one: Any, text: str, letter: str) -> str:
         name = self.objects[id(one)] = f"{letter}{len(self.objects)}"

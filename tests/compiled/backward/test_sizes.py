@@ -118,3 +118,36 @@ def test_a_skeleton_has_no_numbers_but_those_of_edges():
     assert skeleton(key) != skeleton((2, *key[1:]))
     assert skeleton(key) != skeleton((*key[:3], (bool, True), *key[4:]))
     assert skeleton(key) != skeleton((*key[:-1], ((7,), (1,), np.dtype("f4"))))
+
+
+def leaf(*shape):
+    return torch.randn(*shape, requires_grad=True)
+
+
+OPERANDS = {
+    "a leaf of fewer dimensions": lambda: (leaf(2, 3), leaf(2, 3), leaf(3), leaf(1, 3)),
+    "a leaf of another dtype": lambda: (leaf(2, 3), leaf(2, 3), leaf(2, 3).double().detach()),
+    "a number of elements": lambda: (leaf(2, 3), leaf(1), leaf(1, 1), leaf(2, 1)),
+}
+
+
+@pytest.mark.parametrize("name", OPERANDS)
+@pytest.mark.parametrize("other_first", [False, True])
+def test_operands_that_nobody_keeps_are_told_apart(name, other_first, backend):
+    """K-21: a sum keeps none of its operands, and its gradients still have their shapes."""
+    x, *others = OPERANDS[name]()
+    for other in [one.requires_grad_() for one in others] * 3:
+        for constant in (torch.ones(1), torch.ones(4, 1, 1, dtype=torch.float64)):
+
+            def f(x=x, other=other, constant=constant):
+                total = other + x if other_first else x + other
+                return (total + constant).exp2().sub(1).sum()
+
+            for wanted in ([x, other], [other]):
+                engine = torch.autograd.grad(f(), wanted)
+                with takeover.compiled_autograd(backend=backend, fallback="error"):
+                    ours = torch.autograd.grad(f(), wanted)
+                for a, b in zip(ours, engine, strict=True):
+                    assert a.dtype is b.dtype
+                    assert a.shape == b.shape
+                    torch.testing.assert_close(a, b)
