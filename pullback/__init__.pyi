@@ -1010,7 +1010,7 @@ def outer(input: _Tensor, vec2: _Tensor, *, out: _Tensor | None = None) -> _Tens
     """All products of an element of one vector with an element of another, as a matrix."""
 from pullback import overrides as overrides
 from pullback import package as package
-def pairwise_distance(x1: _Any, x2: _Any, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
+def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
 def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> _tuple[_Tensor, _Tensor, _Tensor]:
     """Principal components `(U, S, V)` of the rows of `A`: its SVD with the mean row taken away."""

@@ -169,7 +169,7 @@ def lp_pool2d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any =
     """The root of the sum of powers `norm_type` of each window of images."""
 def lp_pool3d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
     """The root of the sum of powers `norm_type` of each window of volumes."""
-def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def margin_ranking_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
 @_overload
 def max_pool1d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, dilation: _Any = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor: ...
@@ -222,7 +222,7 @@ def normalize(input: _Tensor, p: _float = 2.0, dim: _int = 1, eps: _Any = 1e-12,
 def one_hot(input: _Tensor, num_classes: _int = -1) -> _Tensor:
     """A 1 at the place that each element names, zeros elsewhere, in a new last dimension."""
 def pad(input: _Tensor, pad: _Any, mode: _str = 'constant', value: _float | None = None) -> _Tensor: ...
-def pairwise_distance(x1: _Any, x2: _Any, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
+def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
 def pdist(input: _Tensor, p: _float = 2.0) -> _Tensor:
     """Distances of order `p` between the rows of a matrix: each pair once, in rising order."""
@@ -278,9 +278,9 @@ def threshold(input: _Tensor, threshold: _float, value: _float, inplace: _bool =
     """`x` where it is above `threshold`, `value` elsewhere."""
 def threshold_(input: _Tensor, threshold: _float, value: _float) -> _Tensor:
     """In-place form of `threshold`."""
-def triplet_margin_loss(anchor: _Any, positive: _Any, negative: _Any, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
+def triplet_margin_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """How much nearer than by `margin` the negative is to the anchor than the positive."""
-def triplet_margin_with_distance_loss(anchor: _Any, positive: _Any, negative: _Any, *, distance_function: _Callable[[_Any, _Any], _Any] | None = None, margin: _Any = 1.0, swap: _bool = False, reduction: _str = 'mean') -> _Tensor:
+def triplet_margin_with_distance_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, *, distance_function: _Callable[[_Any, _Any], _Any] | None = None, margin: _Any = 1.0, swap: _bool = False, reduction: _str = 'mean') -> _Tensor:
     """`triplet_margin_loss` with a distance of the user's."""
 def unfold(input: _Tensor, kernel_size: _Any, dilation: _Any = 1, padding: _Any = 0, stride: _Any = 1) -> _Tensor:
     """The windows of images (n, channels, height, width) as columns (n, channels * h * w, places)."""

@@ -161,6 +161,12 @@ def check_bool_if_given(value: Any, op: str, name: str) -> None:
         as_bool(value, op, name)
 
 
+def check_tensor(value: Any, op: str, name: str) -> None:
+    """Refuse an array or a number where only arithmetic would tell that it is no tensor."""
+    if not isinstance(value, Tensor) and not hasattr(type(value), "__torch_function__"):
+        raise errors.not_a_tensor(op, name, value)
+
+
 class Typed(NamedTuple):
     """What refuses the values that an annotation excludes, and those that need no such look."""
 
@@ -170,6 +176,7 @@ class Typed(NamedTuple):
 
 
 TYPED: dict[str, Typed] = {
+    "Tensor": Typed(check_tensor, "{0}.__class__ is not Tensor", (Tensor,)),
     "bool": Typed(as_bool, "{0} is not True and {0} is not False", (bool,)),
     "int": Typed(check_int, "{0}.__class__ is not int", (int,)),
     "float": Typed(

@@ -162,3 +162,52 @@ def test_what_has_no_order_names_no_dimensions_or_sizes(wrong):
     for call in (torch.amax, torch.mean, torch.reshape, torch.flip, torch.permute):
         with pytest.raises(TypeError):
             call(torch.ones(1), wrong)
+
+
+def test_losses_take_no_arrays_for_tensors():
+    x = torch.ones(2, 3)
+    for loss in (F.l1_loss, F.smooth_l1_loss, F.huber_loss, F.kl_div, F.poisson_nll_loss):
+        with pytest.raises(TypeError, match="`target`"):
+            loss(x, x.numpy())
+        with pytest.raises(TypeError, match="`input`"):
+            loss(x.numpy(), x)
+    for wrong in (x.numpy(), 1.5):
+        with pytest.raises(TypeError, match="`x2`"):
+            F.pairwise_distance(x, wrong)
+
+
+@pytest.mark.parametrize("wrong", ["text", None, [1.0]])
+def test_what_is_real_already_is_a_tensor_all_the_same(wrong):
+    for call in (torch.real, torch.conj_physical):
+        with pytest.raises(TypeError, match="`input`"):
+            call(wrong)
+
+
+def test_flags_that_would_be_ignored_are_refused():
+    x = torch.ones(2, 2)
+    with pytest.raises(TypeError):
+        torch.max(x, x, keepdim=True)
+    with pytest.raises(TypeError, match="`full`"):
+        F.poisson_nll_loss(x, x, full="no")
+    with pytest.raises(TypeError, match="`swap`"):
+        F.triplet_margin_loss(x, x, x, swap=1)
+    with pytest.raises(TypeError, match="`keepdim`"):
+        torch.linalg.matrix_norm(x, keepdim="no")
+
+
+def test_ints_of_functions_with_numpys_spellings_too():
+    x = torch.ones(4)
+    for call in (
+        lambda: torch.narrow(x, 0, 0, True),
+        lambda: torch.unsafe_split(x, True),
+        lambda: torch.unsafe_chunk(x, True),
+        lambda: torch.slice_scatter(x, x, step=True),
+        lambda: torch.gradient(x, edge_order=1.0),
+    ):
+        with pytest.raises(TypeError, match="must be int"):
+            call()
+    for call in (x.permute, x.reshape, x.flip, x.tile, x.broadcast_to):
+        with pytest.raises(TypeError):
+            call({0})
+    with pytest.raises(TypeError):
+        torch.as_strided(x, {2}, (1,))

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.tensor import Tensor
 from pullback.operators.create.constants import beside
 from pullback.operators.linalg.between import euclidean_between
 from pullback.operators.linalg.products import delivered
@@ -57,7 +58,7 @@ def _length(x: Any, dim: int, eps: float) -> Any:
 
 
 def pairwise_distance(
-    x1: Any, x2: Any, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
+    x1: Tensor, x2: Tensor, p: float = 2.0, eps: float = 1e-6, keepdim: bool = False
 ) -> Any:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0.
 

@@ -17,7 +17,7 @@ from pullback.operators.linalg.checks import adjoint, check_matrices, check_squa
 from pullback.operators.linalg.products import delivered, matmul
 from pullback.operators.linalg.solve import inv, inv_ex
 from pullback.operators.linalg.spectral import eigvalsh, svdvals
-from pullback.operators.options import as_dim, numpy_spelled
+from pullback.operators.options import as_bool, as_dim, numpy_spelled
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import nan_to_num
 from pullback.operators.reduce.extremes import amax, amin
@@ -198,6 +198,7 @@ def matrix_norm(
     rows, columns = (as_dim(d, input.ndim, op) for d in dims)
     if rows == columns:
         raise RuntimeError(f"{op}: dim must name 2 different dimensions, got {dim}.")
+    as_bool(keepdim, op, "keepdim")
     result = _norm_of(op, input, ord, rows, columns, keepdim, dtype)
     return delivered(op, result, out)
 

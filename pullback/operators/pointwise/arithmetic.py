@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import numbers
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +11,7 @@ from numpy import ndarray
 
 from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.errors import unsupported
+from pullback.core.errors import not_a_tensor, unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
@@ -77,7 +78,16 @@ def conj_physical(input: Any, *, out: Tensor | None = None) -> Any:
     >>> torch.conj_physical(torch.tensor([1 + 2j]))
     tensor([1.-2.j])
     """
-    return input if out is None and not is_complex(input) else _conj_physical(input, out=out)
+    if out is None and not is_complex(input):
+        return as_it_is("conj_physical", input)
+    return _conj_physical(input, out=out)
+
+
+def as_it_is(op: str, input: Any) -> Any:
+    """What is real already: a tensor, or in a rule an array or a number; nothing else."""
+    if isinstance(input, Tensor | numbers.Number) or hasattr(input, "dtype"):
+        return input
+    raise not_a_tensor(op, "input", input)
 
 
 _conj_physical_ = inplace_of(_conj_physical, "conj_physical_")

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.memory.narrow import held
 from pullback.operators.declare import Array, Namespace, elementwise, view
-from pullback.operators.pointwise.arithmetic import is_complex
+from pullback.operators.pointwise.arithmetic import as_it_is, is_complex
 
 FOUND_IN = {
     "torch": "complex imag real view_as_complex view_as_real",
@@ -34,7 +34,7 @@ def real(input: Any) -> Any:
     >>> torch.real(torch.tensor([1 + 2j]))
     tensor([1.])
     """
-    return _real(input) if is_complex(input) else input
+    return _real(input) if is_complex(input) else as_it_is("real", input)
 
 
 def imag(input: Any) -> Any:

@@ -10,7 +10,7 @@ from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.linalg.products import delivered
-from pullback.operators.options import as_dim, as_dims, as_int, numpy_spelled
+from pullback.operators.options import as_dim, as_dims, as_int, check_int, numpy_spelled
 from pullback.operators.pointwise.arithmetic import sub
 from pullback.operators.pointwise.comparison import ne
 from pullback.operators.reduce.scan import cumsum
@@ -100,6 +100,7 @@ def gradient(
     """
     dims = as_dims(dim, input.ndim, "gradient")
     dims = tuple(range(input.ndim)) if dims is None else dims
+    check_int(edge_order, "gradient", "edge_order")
     if edge_order not in (1, 2):
         raise RuntimeError(f"gradient: edge_order must be 1 or 2, got {edge_order}.")
     for at in dims:

@@ -327,6 +327,8 @@ def _chosen(forms: Any, input: Any, dim: Any, keepdim: Any, other: Any, out: Any
             raise errors.not_an_int(op, "dim", None)
         return full(input, out=out)
     if other is not None or isinstance(dim, Tensor):
+        if keepdim is not False:  # no dimension is reduced, so nothing could be kept
+            raise errors.not_an_int(op, "dim", dim)
         return of_two(input, dim if other is None else other, out=out)
     kernels.check_keepdim(op, keepdim)
     return result.of(along(input, dim, keepdim, out=out))

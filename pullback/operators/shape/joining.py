@@ -57,7 +57,7 @@ def narrow(input: Any, dim: int, start: Any, length: int) -> Any:
     size = shape[at]
     if isinstance(start, Tensor) and (start.ndim or start._array.dtype.kind not in "iu"):
         raise RuntimeError("narrow: a start that is a tensor must be a 0-d tensor of integers.")
-    start = as_int(start, "narrow", "start")
+    start, length = as_int(start, "narrow", "start"), as_int(length, "narrow", "length")
     if not -size <= start <= size:
         raise IndexError(f"narrow: start {start} is outside of dimension {at} of size {size}.")
     first = start + size if start < 0 else start
@@ -205,6 +205,7 @@ def unsafe_split(input: Any, split_size: int, dim: int = 0) -> Any:
     >>> torch.unsafe_split(torch.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
+    check_int(split_size, "unsafe_split", "split_size")
     return _unsafe_split(input, split_size, dim)
 
 
@@ -238,6 +239,7 @@ def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> int:
     shape: tuple[int, ...] = input._array.shape
     if not shape:
         raise RuntimeError(f"{op}: a 0-d tensor has no dimension to split.")
+    check_int(chunks, op, "chunks")
     if chunks <= 0:
         raise RuntimeError(f"{op}: chunks must be positive, got {chunks}.")
     return -(-shape[as_dim(dim, len(shape), op)] // chunks)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
 from pullback.core import errors
@@ -83,6 +83,8 @@ METHODS["as_strided"] = as_strided
 def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """`x.view(2, 3)` and `x.view((2, 3))` mean the same."""
     if len(sizes) == 1 and type(sizes[0]) is not int and is_sequence(sizes[0]):
+        if isinstance(sizes[0], Set | Mapping):
+            raise errors.unordered("view", "size", sizes[0])
         sizes = tuple(sizes[0])
     return sizes
 

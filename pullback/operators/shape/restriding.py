@@ -6,10 +6,11 @@ whose base was written to gets its node from here, and forward mode finds the ta
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Set
 from functools import partial
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.mode import PLAIN, current, settle
 from pullback.core.node import Edge
 from pullback.core.ports import ports
@@ -77,6 +78,8 @@ def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = 
         offset = source[2]
     else:  # of one example: from its first element, as it knows of no memory before that
         offset = storage_offset - (_first_place(input) if examples else 0)
+    if isinstance(size, Set) or isinstance(stride, Set):
+        raise errors.unordered("as_strided", "size, stride", stride)
     geometry = (tuple(size), tuple(stride), offset)
     if len(geometry[0]) != len(geometry[1]):
         raise RuntimeError(

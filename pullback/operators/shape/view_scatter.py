@@ -15,7 +15,7 @@ from pullback.operators.arrays.strides import contiguous_strides, extent, restri
 from pullback.operators.arrays.strides import storage_offset as offset_of
 from pullback.operators.batching import together
 from pullback.operators.declare import Dim, Namespace, method, primitive
-from pullback.operators.options import numpy_spelled
+from pullback.operators.options import check_int, numpy_spelled
 from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.joining import narrow
@@ -140,6 +140,7 @@ def slice_scatter(
     """
     if input.ndim == 0:
         raise IndexError("slice_scatter: a 0-d tensor cannot be sliced; it has no dimension.")
+    check_int(step, "slice_scatter", "step")
     if step <= 0:
         raise RuntimeError(f"slice_scatter: step must be positive, got {step}.")
     src = _matched("slice_scatter", input, src)

@@ -26,6 +26,7 @@ from pullback.operators.arrays.windows import (
 )
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.image.taps import Taps, declare_resample
+from pullback.operators.options import as_number
 
 FOUND_IN = {
     "torch": "constant_pad_nd",
@@ -74,7 +75,7 @@ def constant_pad_nd(input: Any, pad: Any, value: Any = 0) -> Any:
         check_tensor("constant_pad_nd", input)
     options = [pad]
     pads = remembering(_constant_pads, options)(input._array.shape, *options)
-    return _constant_pad(input, pads, value)
+    return _constant_pad(input, pads, as_number(value, "constant_pad_nd", "value"))
 
 
 @functools.lru_cache(256)

@@ -10,13 +10,14 @@ from pullback.core import origin
 from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.smooth import in_float32, log_one_plus_exp, logsigmoid
 from pullback.operators.nn.loss.batch import squared_error
+from pullback.operators.options import as_bool
 from pullback.operators.pointwise.arithmetic import keep_where, shortfall
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
@@ -154,8 +155,8 @@ def mse_loss(
 
 
 def l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
@@ -205,8 +206,8 @@ def _huber(xp: Namespace, input: Array, limit: float) -> Array:
 
 
 def smooth_l1_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
@@ -230,7 +231,7 @@ def smooth_l1_loss(
 
 
 def huber_loss(
-    input: Any, target: Any, reduction: str = "mean", delta: float = 1.0, weight: Any = None
+    input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
     """Half the square of the difference where it is below `delta`, a straight line beyond.
 
@@ -376,8 +377,8 @@ def binary_cross_entropy_with_logits(
 
 
 def kl_div(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
@@ -409,8 +410,8 @@ def kl_div(
 
 
 def poisson_nll_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     log_input: bool = True,
     full: bool = False,
     size_average: bool | None = None,
@@ -425,6 +426,7 @@ def poisson_nll_loss(
     tensor(1.)
     """
     name = reduction_of("poisson_nll_loss", reduction, size_average, reduce)
+    as_bool(full, "poisson_nll_loss", "full")
     if log_input:
         losses = exp(input) - target * input
     else:
@@ -437,8 +439,8 @@ def poisson_nll_loss(
 
 
 def gaussian_nll_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     var: Any,
     full: bool = False,
     eps: float = 1e-6,

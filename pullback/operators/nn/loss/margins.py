@@ -6,12 +6,13 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.arrays import namespace
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.indexing.gather import gather
 from pullback.operators.indexing.selection import masked_fill, where
 from pullback.operators.linalg.distance import pairwise_distance
 from pullback.operators.nn.activation.smooth import logsigmoid, softplus
 from pullback.operators.nn.loss.elementwise import reduced, reduction_of
+from pullback.operators.options import as_bool
 from pullback.operators.pointwise.extrema import clamp_min, minimum
 from pullback.operators.pointwise.powers import sqrt
 from pullback.operators.reduce.sums import mean, sum
@@ -52,9 +53,9 @@ def hinge_embedding_loss(
 
 
 def margin_ranking_loss(
-    input1: Any,
-    input2: Any,
-    target: Any,
+    input1: Tensor,
+    input2: Tensor,
+    target: Tensor,
     margin: float = 0,
     size_average: bool | None = None,
     reduce: bool | None = None,
@@ -111,8 +112,8 @@ def cosine_embedding_loss(
 
 
 def soft_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     size_average: bool | None = None,
     reduce: bool | None = None,
     reduction: str = "mean",
@@ -133,9 +134,9 @@ def soft_margin_loss(
 
 
 def triplet_margin_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     margin: float = 1.0,
     p: float = 2,
     eps: float = 1e-6,
@@ -158,15 +159,15 @@ def triplet_margin_loss(
         (anchor, positive, negative),
         lambda a, b: pairwise_distance(a, b, p, eps),
         margin,
-        swap=swap,
+        swap=as_bool(swap, "triplet_margin_loss", "swap"),
         reduction=name,
     )
 
 
 def triplet_margin_with_distance_loss(
-    anchor: Any,
-    positive: Any,
-    negative: Any,
+    anchor: Tensor,
+    positive: Tensor,
+    negative: Tensor,
     *,
     distance_function: Callable[[Any, Any], Any] | None = None,
     margin: Any = 1.0,
@@ -301,8 +302,8 @@ def multilabel_margin_loss(
 
 
 def multilabel_soft_margin_loss(
-    input: Any,
-    target: Any,
+    input: Tensor,
+    target: Tensor,
     weight: Any = None,
     size_average: bool | None = None,
     reduce: bool | None = None,
