@@ -79,3 +79,36 @@ def test_elements_along_a_dimension_are_those_of_numpys_own_functions(dim, rows,
     np.testing.assert_array_equal(out, whole)
     reduce_along(np, np.add, out, dim, index, taken)
     np.testing.assert_array_equal(out, 2 * whole)
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8"])
+@pytest.mark.parametrize("inner", [(), (1,), (5,), (2, 3)])
+def test_many_rows_into_few_add_up_by_a_product(monkeypatch, dtype, inner):
+    rng = np.random.default_rng(0)
+    index = rng.integers(-7, 7, 300)
+    values, out = drawn(rng, (300, *inner), dtype), drawn(rng, (7, *inner), dtype)
+    expected = out.copy()
+    np.add.at(expected, index, values)
+    taken = []
+    by_ones = scatter_kernels._add_by_rows_of_ones
+
+    def noted(*given):
+        taken.append(by_ones(*given))
+        return taken[-1]
+
+    monkeypatch.setattr(scatter_kernels, "_add_by_rows_of_ones", noted)
+    add_at(np, out, (index,), (0,), values)
+    assert taken == ([True] if inner else [])
+    np.testing.assert_allclose(out, expected, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("odd", [np.inf, -np.inf, np.nan, 1e30])
+def test_what_zeros_would_spread_stays_at_its_place(odd):
+    values = np.ones((40, 3), "f4")
+    values[4, 1] = odd
+    out = np.zeros((5, 3), "f4")
+    with np.errstate(all="ignore"):  # as operators have it
+        add_at(np, out, (np.arange(40) % 5,), (0,), values)
+    expected = np.full((5, 3), 8, "f4")
+    expected[4, 1] = np.float32(odd) + np.float32(7)
+    np.testing.assert_array_equal(out, expected)
