@@ -30,13 +30,17 @@ BARS = {
     "transformer-block": Bar(0.8, goal=1.5),
     "tiny-gpt": Bar(0.9, goal=1.1),
     "conv-net": Bar(0.6, goal=1.2),
+    # Of 32 steps, 16 x 16 to 64, both ways, our kernels alone take 1.4 ms, half of that in BLAS;
+    # torch's whole layer takes 1.6.
     "lstm": Bar(1.0, goal=1.5),
     "gru": Bar(1.5),
     "letters": Bar(1.0, goal=1.5),
-    # OpenBLAS's products alone take as long as torch's whole convolution from 16 channels on.
+    # OpenBLAS's products alone take as long as torch's whole convolution from 16 channels on: 0.81
+    # ms for 16 to 32 with all gradients, where torch takes 0.77.
     "convolution-first": Bar(0.9, goal=1.2),
     "convolution-middle": Bar(0.55, goal=0.9),
     "mlp-small-batch": Bar(1.15),
+    # The layer alone takes 0.37 ms, its array calls 0.19 of that; torch's layer 0.45.
     "batch-norm": Bar(1.0, goal=1.2),
     "elementwise": Bar(0.5, goal=2),
     "custom-function": Bar(1.2, goal=3),
@@ -64,6 +68,7 @@ BARS = {
     "vmap-level": Bar(1.0),
     "adam-step": Bar(1.5, goal=3),
     "sgd-momentum-step": Bar(1.2),
+    # The array calls take 3.1 us of the 9.8 for each tensor; torch's seven operators take 9.9.
     "adam-by-hand": Bar(1.2),
     "sgd-large-step": Bar(1.0),
     # The step is one pass by BLAS; the momentum takes NumPy a product and a sum in cache.
