@@ -6,6 +6,7 @@ live in.
 
 from __future__ import annotations
 
+from functools import lru_cache
 from typing import Any
 
 from pullback.core import errors
@@ -110,11 +111,18 @@ def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
     aten="expand.default",
 )
 def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
-    own = input.shape
+    return restrided(input, *_expanded(input.shape, input.strides, size))
+
+
+@lru_cache(maxsize=1000)
+def _expanded(
+    own: tuple[int, ...], steps: tuple[int, ...], size: tuple[int, ...]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The shape, and the strides in bytes, of what is expanded to `size`."""
     dim = extra = len(size) - len(own)
     if extra < 0 or (extra and min(size[:extra]) < 0):
         raise _not_expandable(own, size)
-    shape, strides = list(size), [0] * extra + list(input.strides)
+    shape, strides = list(size), [0] * extra + list(steps)
     for here in own:
         wanted = size[dim]
         if wanted == -1:
@@ -124,7 +132,7 @@ def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
                 raise _not_expandable(own, size)
             strides[dim] = 0
         dim += 1
-    return restrided(input, shape, strides)
+    return tuple(shape), tuple(strides)
 
 
 def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeError:
