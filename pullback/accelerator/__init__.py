@@ -1,4 +1,4 @@
-"""The accelerator of this machine, whichever type it has; there is none yet."""
+"""The accelerator of this machine, whichever type it has: CUDA, or none."""
 
 from __future__ import annotations
 

@@ -1,6 +1,6 @@
 """gradcheck and gradgradcheck: a function's derivatives by backward against finite differences.
 
-Arguments and what they mean; the checks themselves are in derivative_check.py.
+Arguments and what they mean; the checks themselves are in check/derivatives.py.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Functions whose backward the user writes: `autograd.Function`.
 
 `apply` here is the straight line for the usual call: tensors and other values by position, plain
-grad mode, one fresh tensor as result. Everything else goes on in function_apply.py.
+grad mode, one fresh tensor as result. Everything else goes on in apply.py.
 """
 
 from __future__ import annotations

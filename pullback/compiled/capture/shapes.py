@@ -1,7 +1,7 @@
 """What shape, dtype and strides the results of a call will have.
 
 For most calls a look at the inputs says it; the rest is asked of the declaration's own forward, the
-way tensors on device "meta" ask (operators/meta.py).
+way tensors on device "meta" ask (operators/running/meta.py).
 """
 
 from __future__ import annotations

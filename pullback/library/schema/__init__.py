@@ -2,7 +2,7 @@
 
     name.overload(Type argument=default, *, Type keyword_only) -> Return
 
-The parser is schema_parser.py; `parse_schema` here is what everyone calls.
+The parser is parser.py; `parse_schema` here is what everyone calls.
 """
 
 from __future__ import annotations

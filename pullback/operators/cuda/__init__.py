@@ -2,6 +2,6 @@
 
 `found` looks for CuPy and the devices. `namespace` is CuPy under NumPy's names, with what CuPy has
 not. `retarget` gives every kernel of the package a copy that names this namespace where it named
-NumPy; `instead` are kernels that are another program on a device. `lines` writes the straight lines
-of operators for device arrays.
+NumPy; `instead` are kernels that are another program on a device. `library` has the straight
+lines of operators written for device arrays.
 """

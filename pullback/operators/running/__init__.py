@@ -2,5 +2,5 @@
 
 `interpret` is the oracle of the written code and its way out; `recording` gives results their
 history, `inplace` and `writes` change tensors, `meta` computes shapes alone. Start with
-`interpret`. Imports core and `declare`; never a family.
+`interpret`. Imports core, `declare`, `arrays`, `writing` and `watching`; never a family.
 """

@@ -1,6 +1,6 @@
 """Gives results their history: nodes with what their rules will ask for, views with their base.
 
-Step by step, for calls that are not plain; `build_node.py` writes the same as a straight line.
+Step by step, for calls that are not plain; `writing/record.py` writes the same as a straight line.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 Everything that follows from shapes and options alone is worked out once and remembered; small
 convolutions would spend most of their time on it. The adjoint with respect to the input is in
-conv_adjoint.py, the operators are in convolution.py.
+adjoint.py, the operators are in operators.py.
 """
 
 from __future__ import annotations

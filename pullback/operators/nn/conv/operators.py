@@ -2,8 +2,8 @@
 
 `convolution` and its two adjoints (`transposed_convolution` with respect to the input,
 `convolution_weight` with respect to the weight) are each other's derivatives: the circle closes at
-every order, for any number of dimensions. The public forms are in conv.py, the arithmetic in
-conv_kernels.py and conv_adjoint.py.
+every order, for any number of dimensions. The public forms are in functions.py, the arithmetic in
+kernels.py and adjoint.py.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
 A sample is a sum of neighbours times weights. It is linear in the image, and its derivative by the
 grid is one by the weights' derivatives: three operators, which know how often the weights are
 differentiated, are each other's derivatives at every order. Their arithmetic is in
-sampling_kernels.py.
+kernels.py.
 """
 
 from __future__ import annotations

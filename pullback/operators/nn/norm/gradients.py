@@ -1,6 +1,6 @@
 """Gradients of norm layers on arrays, all in one go: what they share is worked out once.
 
-The ways to see the input are those of standard_kernels.py.
+The ways to see the input are those of kernels.py.
 """
 
 from __future__ import annotations

@@ -2,14 +2,14 @@
 
 Layer, group, batch, instance and RMS norm differ in the dimensions over which they do that, in
 whether the mean is taken away, and in what the weights belong to: the last dimensions, or one of
-channels. That is their one option, `over` (see standard_layout.py). With x' the standardised input
+channels. That is their one option, `over` (see layout.py). With x' the standardised input
 and r the inverse deviation, everything follows from the symmetric derivative
 
     dx' = J dx,   J v = r (v - mean(v) - x' mean(x' v)),   dr = -r^2 mean(x' dx).
 
 Mean and deviation are computed again where they are needed: in cache that costs less than keeping
 them, and leaves each operator a function of its inputs alone. The arithmetic is in
-standard_kernels.py.
+kernels.py.
 """
 
 from __future__ import annotations

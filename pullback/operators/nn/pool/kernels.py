@@ -1,7 +1,7 @@
 """Max pooling on arrays: the largest of each window, and where it is.
 
 Few windows are looked up all at once, many are compared line by line. The operators are in
-pool_max.py.
+maximum.py.
 """
 
 from __future__ import annotations
