@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import operator
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.listing import only_public as _only_public
@@ -360,11 +360,6 @@ def _shown(value: Any) -> str:
     if isinstance(value, dict):
         return "{" + ", ".join(f"{key}: {_shown(one)}" for key, one in value.items()) + "}"
     return f"%{value}" if isinstance(value, Node) else str(value)
-
-
-def inputs_of(nodes: Iterable[Node]) -> set[Node]:
-    """All nodes that some of these take."""
-    return {one for node in nodes for one in node._input_nodes}
 
 
 __dir__ = _only_public(globals(), "Argument Target")
