@@ -7,15 +7,16 @@ change a mode. Each call follows from the seed and its number alone.
 
 from __future__ import annotations
 
+import contextlib
 import functools
 import inspect
 import random
 import re
 import signal
+import tempfile
 import time
 import warnings
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
 from typing import Any
 
 import numpy
@@ -197,7 +198,7 @@ class TooSlow(BaseException):
     """A call that took longer than any should."""
 
 
-@contextmanager
+@contextlib.contextmanager
 def _limited(seconds: float) -> Iterator[None]:
     def stop(*_: Any) -> None:
         raise TooSlow
@@ -286,10 +287,12 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
     random.Random(seed).shuffle(functions)
     end = time.monotonic() + seconds
     number = 0
-    while time.monotonic() < end and (calls is None or number < calls):
-        name, function = functions[number % len(functions)]
-        try_call(report, name, function, number)
-        number += 1
+    # Some functions make files, by the name that they are given.
+    with tempfile.TemporaryDirectory() as folder, contextlib.chdir(folder):
+        while time.monotonic() < end and (calls is None or number < calls):
+            name, function = functions[number % len(functions)]
+            try_call(report, name, function, number)
+            number += 1
     report.counts["calls"] = number
     report.counts["functions"] = len(functions)
     return report

@@ -168,8 +168,10 @@ def explained(leaves: list[Any], steps: list[Step], found: str) -> bool:
         a, b = (made[use] for use in step.uses)
         made.append(eval(step.text, {"torch": pullback, "a": a, "b": b}))
     a, b = (made[use].numpy() for use in last.uses)
-    # An operand that is a part of the target: torch reads what it has just written.
-    return last.text in WRITES_OF_TWO and a is not b and bool(numpy.shares_memory(a, b))
+    # An operand that is a part of the target: torch reads what it has just written. One element
+    # and its transpose: strides of dimensions of one element are an overlap to torch.
+    apart = a is not b or a.size == 1
+    return last.text in WRITES_OF_TWO and apart and bool(numpy.shares_memory(a, b))
 
 
 def _shown(leaves: list[Any], steps: list[Step]) -> str:
