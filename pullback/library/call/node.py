@@ -148,8 +148,8 @@ def node_class(operator: Operator) -> Any:
     schema = operator.schema
     title = "_".join([*schema.name.split("::"), schema.overload_name or "default"])
     function = function_for(operator, f"GeneratedBackwardFor_{title}", __name__)
-    operator.node_class = function._backward_cls
-    set_backward(operator)
+    _give_backward(function._backward_cls, operator)
+    operator.node_class = function._backward_cls  # last: an error before leaves it to the next call
     return operator.node_class
 
 
@@ -170,8 +170,11 @@ def function_for(operator: Operator, name: str, module: str) -> Any:
 def set_backward(operator: Operator) -> None:
     """Let the nodes of an operator, those that exist too, run the formula it has now."""
     if operator.node_class is not None:
-        backward = staticmethod(_backward_of(operator))
-        operator.node_class._forward_cls.backward = operator.node_class._formula = backward
+        _give_backward(operator.node_class, operator)
+
+
+def _give_backward(node_class: Any, operator: Operator) -> None:
+    node_class._forward_cls.backward = node_class._formula = staticmethod(_backward_of(operator))
 
 
 def _backward_of(operator: Operator) -> Any:
