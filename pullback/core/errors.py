@@ -312,7 +312,9 @@ def not_a_number(op: str, name: str, value: object) -> TypeError:
             f"{op}(): argument `{name}` is a number, and has no gradient; the tensor given for it "
             "requires grad. Multiply by the tensor, or pass its item()."
         )
-    return TypeError(f"{op}(): argument `{name}` must be a number, got {type(value).__name__}.")
+    got = type(value).__name__
+    wanted = "real number" if isinstance(value, complex) else "number"
+    return TypeError(f"{op}(): argument `{name}` must be a {wanted}, got {got}.")
 
 
 def not_a_bool(op: str, name: str, value: object) -> TypeError:

@@ -110,5 +110,5 @@ def test_ends_may_be_tensors_without_dimensions():
 def test_logspace_is_a_power_of_linspace():
     assert torch.logspace(0, 2, 3).tolist() == [1, 10, 100]
     assert torch.logspace(0, 2, 3, base=2).tolist() == [1, 2, 4]
-    with pytest.raises(TypeError, match="base must be a real number"):
+    with pytest.raises(TypeError, match="base` must be a real number"):
         torch.logspace(0, 2, 3, base=1j)
