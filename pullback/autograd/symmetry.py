@@ -28,7 +28,7 @@ def is_symmetric(made: Sequence[Any], entered: Sequence[Any]) -> bool:
         edge = stack.pop()
         if edge is None or edge._seq == LEAF_SEQ:
             continue
-        node: Any = edge.node if edge._seq == OUTPUT_SEQ else edge
+        node = edge.node if edge._seq == OUTPUT_SEQ else edge
         if node in nodes:
             continue
         if node._cold is not None or not hasattr(node.__class__, "op"):

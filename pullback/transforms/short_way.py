@@ -21,13 +21,12 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
 from pullback.operators.batching import Moved, padded
-from pullback.operators.declare import Op, Param
+from pullback.operators.declare import OPERATORS, Op, Param
 from pullback.operators.options import NORMALISE
-from pullback.operators.shape.views import _view
 from pullback.operators.writing.build import plainly
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.writer import block, define, theirs
-from pullback.transforms.batched import Batched
+from pullback.transforms.batched import Batched, batched
 
 __all__ = ["is_random"]
 
@@ -42,6 +41,9 @@ def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
         "plainly": plainly,
         "function": op.function,
         "below_levels": _below,
+        "current": current,
+        "pairs_of": _pairs_of,
+        "batched": batched,
         "padded": _padded,
         **{f"as_{kind}": check for kind, check in NORMALISE.items()},
     }
@@ -56,12 +58,16 @@ def _lines(op: Op) -> list[str]:
         lines = _of_one(op, moved, leave)
     elif _is_aligned(op):
         lines = _of_several(op, leave)
+    elif op.batch is not None and op.outputs != ("*",) and not is_random(op):
+        lines = _by_rule(op, leave)
     else:
         return block(head, [leave])
     usual = block("if LEVELS or fast.plain is None", [leave])
-    return block(head, [*usual, "level = mode.level", "below = mode.below", *lines, *_WRAPPED])
+    lines = [*usual, "level = mode.level", "below = mode.below", *lines]
+    return block(head, [*lines, *(_WRAPPED if len(op.outputs) == 1 else _WRAPPED_EACH)])
 
 
+_WRAPPED_EACH = ["return tuple([batched(one, 0, level) for one in result])"]
 _WRAPPED = [
     "made = new(Batched)",
     "made.value = result",
@@ -184,6 +190,45 @@ def _operand(i: int, param: Param, leave: str, *, alone: bool) -> list[str]:
     ]
 
 
+def _by_rule(op: Op, leave: str) -> list[str]:
+    """Any other call whose rule is asked, without what `process` looks for first."""
+    lines, found = [], []
+    for i, param in enumerate(op.inputs):
+        name = param.local
+        if param.kind == "tensors":
+            lines += [f"p{i} = pairs_of({name}, level)", *block(f"if p{i} is None", [leave])]
+            found.append("True")
+            continue
+        found.append(f"p{i}[1] is not None")
+        lines += [
+            *block(f"if {name}.__class__ is Batched and {name}.level is level", [
+                f"p{i} = ({name}.value, {name}.bdim)",
+                *block(f"if p{i}[0]._kind is not None", [leave]),
+            ]),
+            *block(
+                f"elif {name}.__class__ is Tensor and {name}._kind is None or {name} is None",
+                [f"p{i} = ({name}, None)"],
+            ),
+            *block("else", [leave]),
+        ]  # fmt: skip
+    split = ", ".join(f"{param.name!r}: p{i}" for i, param in enumerate(op.inputs))
+    options = ", ".join(f"{p.name!r}: {p.local}" for p in op.params if not p.is_tensor)
+    return [
+        "rule = op.batch",
+        *lines,
+        *block(f"if rule is None or not ({' or '.join(found)})", [leave]),
+        *block(
+            "try",
+            [
+                "current.set(below)",
+                f"result = rule(op, level.size, {{{split}}}, {{{options}}})",
+            ],
+        ),
+        *block("finally", ["current.set(mode)"]),
+        *block("if result is NotImplemented", [leave]),
+    ]
+
+
 def _shared(op: Op, tensors: list[str], leave: str) -> list[str]:
     """A call without a batch, for all examples at once: below this level."""
     odd = ["below.__class__ is Mapped", *(f"{one}.__class__ is not Tensor" for one in tensors)]
@@ -201,6 +246,26 @@ def _called(op: Op, batches: dict[str, str]) -> list[str]:
         ),
         *block("else", [f"result = plainly(below, {', '.join(given.values())})"]),
     ]
+
+
+def _pairs_of(tensors: Any, level: Any) -> list[Any] | None:
+    """A sequence as rules take it; None where it has no batch, or wants a closer look."""
+    if tensors.__class__ is not list and tensors.__class__ is not tuple:
+        return None
+    pairs: list[tuple[Any, int | None]] = []
+    found = False
+    for one in tensors:
+        kind = one.__class__
+        if kind is Batched and one.level is level:
+            pairs.append((one.value, one.bdim))
+            found = True
+        elif kind is Tensor:
+            pairs.append((one, None))
+        else:
+            return None
+        if pairs[-1][0]._kind is not None:
+            return None
+    return pairs if found else None
 
 
 def _below(function: Any, below: Any, bound: dict[str, Any]) -> Any:
@@ -222,8 +287,7 @@ def _padded(below: Any, value: Any, rank: int) -> Any:
         if not array.flags.c_contiguous:
             return _below(padded, below, {"value": value, "bdim": 0, "rank": rank})
         first, *own = array.shape
-        viewing: Any = _view
-        return plainly(viewing.op)(below, value, (first, *(1,) * (rank - len(own)), *own))
+        return plainly(OPERATORS["_view"])(below, value, (first, *(1,) * (rank - len(own)), *own))
     # Nobody will see it, and without history it need not be known as a view.
     made = new(Tensor)
     made._array = array[(slice(None), *(None,) * (rank + 1 - array.ndim))]

@@ -43,6 +43,10 @@ SHORT = {
     "slice": lambda x: x[:, 1:3],
     "constants": lambda x: x * (torch.ones(4, dtype=torch.float64) * 2).sum(),
     "0-d": lambda x: x[0, 0] * 2 + x[1, 1],
+    "new and swapped dims": lambda x: x.unsqueeze(1).transpose(0, 2) + x.transpose(0, 1)[:, None],
+    "squeeze and expand": lambda x: x[:1].expand(2, 4) * x[:1].squeeze(0),
+    "joined": lambda x: torch.stack([x[0], x[1], torch.ones(4, dtype=torch.float64)], -1),
+    "product": lambda x: x @ x.t() @ torch.ones(2, 3, dtype=torch.float64),
 }
 
 

@@ -9,7 +9,7 @@ from pullback.core.arrays import LIBRARIES
 from pullback.operators.declare import Op
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import PLACED, UNRECORDED, edge_from, frame_lines
-from pullback.operators.writing.steps import MODE_LINES, leaving_lines
+from pullback.operators.writing.steps import MODE_LINES, leaving_lines, mapped_lines
 from pullback.operators.writing.view import VIEW_OF_MODE
 from pullback.operators.writing.writer import indented, theirs
 
@@ -46,7 +46,11 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
     shapes = [f"node.s_{name}_shape = tuple([one.shape for one in arrays])"]
     return [
         *MODE_LINES,
-        *leaving_lines(leave, [f"{theirs('out')} is not None"] if op.has_out else []),
+        *leaving_lines(
+            leave,
+            [f"{theirs('out')} is not None"] if op.has_out else [],
+            mapped=mapped_lines(op),
+        ),
         "try:",
         f"    arrays = [one._plain for one in {local}]",
         "except LEAVES:",
