@@ -106,6 +106,7 @@ _built: list[tuple[Any, Op, str, Any]] = []
 def rewrite() -> None:
     """Write everything anew: an array library for a device is there, and lines ask for types."""
     with first_use:
+        plainly.cache_clear()
         for function, op, called, write in _built:
             own = function.__globals__
             own["unwatched"] = Unwatched(partial(_again, function, op, write))
