@@ -25,6 +25,8 @@ def test_a_wrong_call_that_is_accepted_is_found():
     refusals._judge(report, "tensor: as half", "f(x)", "NotImplementedError", "no kernel", "")
     assert list(report.findings) == ["accepted: bool: 1"]
     assert report.counts["refused by torch, accepted here"] == 2
+    refusals._judge(report, "method: out=", "x.exp(out=y)", "TypeError", "no keywords", "")
+    assert report.counts["refused by torch, accepted here on purpose"] == 1
 
 
 def test_each_argument_of_a_call_is_made_wrong():
