@@ -11,6 +11,7 @@ from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.contraction import einsum
 from pullback.operators.linalg.products import (
     BLAS,
+    are_halves,
     check_inner,
     expands,
     matmul,
@@ -21,7 +22,7 @@ from pullback.operators.linalg.products import (
     total,
 )
 from pullback.operators.linalg.revealed import reveal
-from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.pointwise.arithmetic import conj, in_single
 from pullback.operators.shape.reshaping import reshape
 
 FOUND_IN = {
@@ -84,6 +85,8 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
         )
     if input.ndim == 0:
         raise RuntimeError("linear: input needs at least 1 dimension, got a 0-d tensor.")
+    if bias is not None and are_halves(xp, input, weight, bias):
+        return in_single(xp, linear, input, weight, bias)
     matrix = weight.T
     check_inner("linear", input, matrix)
     result = product(xp, "linear", input, matrix)

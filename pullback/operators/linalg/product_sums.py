@@ -12,6 +12,7 @@ from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
 from pullback.operators.linalg.products import (
     BLAS,
+    are_halves,
     batch_product,
     bmm,
     check_ndim,
@@ -25,7 +26,7 @@ from pullback.operators.linalg.products import (
     total,
 )
 from pullback.operators.options import as_number
-from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.pointwise.arithmetic import conj, in_single
 from pullback.operators.reduce.sums import sum
 
 FOUND_IN = {
@@ -127,6 +128,8 @@ def addmm(
         and mat1.shape[1] == len(mat2)
     ):
         result = mat1.dot(mat2)
+    elif are_halves(xp, input, mat1, mat2):
+        return in_single(xp, addmm, input, mat1, mat2, beta=beta, alpha=alpha)
     else:
         result = checked_product(xp, "addmm", mat1, mat2, mat1=2, mat2=2)
     return _plus(xp, "addmm", result, input, beta, alpha)
@@ -153,6 +156,8 @@ def addmv(
     >>> torch.addmv(torch.ones(2), torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
     tensor([4., 8.])
     """
+    if are_halves(xp, input, mat, vec):
+        return in_single(xp, addmv, input, mat, vec, beta=beta, alpha=alpha)
     result = checked_product(xp, "addmv", mat, vec, mat=2, vec=1)
     return _plus(xp, "addmv", result, input, beta, alpha)
 
@@ -221,6 +226,8 @@ def addbmm(
     >>> torch.addbmm(torch.zeros(1, 1), torch.ones(3, 1, 2), torch.ones(3, 2, 1))
     tensor([[6.]])
     """
+    if are_halves(xp, input, batch1, batch2):
+        return in_single(xp, addbmm, input, batch1, batch2, beta=beta, alpha=alpha)
     result = batch_product(xp, "addbmm", batch1, batch2).sum(0, dtype=batch1.dtype)
     return _plus(xp, "addbmm", result, input, beta, alpha)
 
@@ -254,5 +261,7 @@ def baddbmm(
     <BLANKLINE>
             [[4.]]])
     """
+    if are_halves(xp, input, batch1, batch2):
+        return in_single(xp, baddbmm, input, batch1, batch2, beta=beta, alpha=alpha)
     result = batch_product(xp, "baddbmm", batch1, batch2)
     return _plus(xp, "baddbmm", result, input, beta, alpha)

@@ -11,11 +11,13 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.memory.meta import MetaArray
 from pullback.core.mode import get_mode
-from pullback.core.promotion import promote_dtypes
+from pullback.core.promotion import is_half, promote_dtypes
 from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
 from pullback.operators.linalg import batch as batch_products
@@ -136,6 +138,16 @@ def check_inner(op: str, a: Array, b: Array) -> None:
             f"{op}: shapes {tuple(a.shape)} and {tuple(b.shape)} cannot be multiplied: the last "
             f"size of the first, {a.shape[-1]}, must equal the {which} size of the second, {rows}."
         )
+
+
+def are_halves(xp: Namespace, *arrays: Array) -> bool:
+    """Whether all are of one half precision, in the host's memory.
+
+    Sums with a product of such are computed in single and rounded once, as in torch; a device's
+    library does that by itself.
+    """
+    dtype = arrays[0].dtype
+    return xp is numpy and is_half(dtype) and all(one.dtype == dtype for one in arrays)
 
 
 def expands(shape: tuple[int, ...], to: tuple[int, ...]) -> bool:

@@ -19,7 +19,13 @@ from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, elementwise, method, quick
-from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
+from pullback.operators.pointwise.arithmetic import (
+    conj,
+    in_single,
+    is_complex,
+    keep_where,
+    zeros_of,
+)
 from pullback.operators.pointwise.complex import real
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.tensor.convert import astype
@@ -53,6 +59,8 @@ def rsqrt(xp: Namespace, input: Array) -> Array:
     >>> torch.rsqrt(torch.tensor([4.0, 16.0]))
     tensor([0.5000, 0.2500])
     """
+    if input.dtype.itemsize == 2:  # in single, rounded once
+        return in_single(xp, rsqrt, input)
     return xp.reciprocal(xp.sqrt(input))
 
 

@@ -189,3 +189,23 @@ def test_tangents_of_sums_with_a_product_meet_the_complex_factors_as_they_are(na
         direction = tensor * (1 - 1j)
         _, tangent = torch.func.jvp(of_one, (tensor,), (direction,))
         assert torch.allclose(tangent, of_one(tensor + direction) - of_one(tensor))
+
+
+HALVES = {
+    "linear": lambda c, a, b, m: torch.nn.functional.linear(a, b.t(), c),
+    "addmm": lambda c, a, b, m: torch.addmm(c, a, b, beta=0.5, alpha=0.3),
+    "addmv": lambda c, a, b, m: torch.addmv(c, a, b[:, 0]),
+    "baddbmm": lambda c, a, b, m: torch.baddbmm(c, m, m.mT),
+    "addbmm": lambda c, a, b, m: torch.addbmm(c, m, m.mT),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("name", HALVES)
+def test_sums_with_products_of_half_precision_are_rounded_once(name, dtype):
+    torch.manual_seed(0)
+    shapes = (16,), (16, 24), (24, 16), (3, 16, 24)
+    given = [torch.randn(shape).to(dtype) for shape in shapes]
+    found = HALVES[name](*given)
+    assert found.dtype is dtype
+    assert torch.equal(found, HALVES[name](*[one.float() for one in given]).to(dtype))

@@ -1,5 +1,7 @@
 """Powers: values at the edges, and derivatives by the exponent."""
 
+import pytest
+
 import pullback as torch
 
 
@@ -12,3 +14,9 @@ def test_a_negative_number_has_a_derivative_by_a_complex_exponent():
     assert torch.allclose(by_number, by_tensor)
     real = torch.tensor([0.5], requires_grad=True)
     assert torch.autograd.grad((-1) ** real, real)[0].isnan()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_reciprocal_roots_of_half_precision_are_rounded_once(dtype):
+    x = torch.linspace(0.1, 3, 64).to(dtype)
+    assert torch.equal(x.rsqrt(), x.float().rsqrt().to(dtype))

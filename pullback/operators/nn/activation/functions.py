@@ -35,7 +35,7 @@ from pullback.operators.nn.activation.smooth import (
     mish_kernel,
     silu_kernel,
 )
-from pullback.operators.pointwise.arithmetic import mul, sub
+from pullback.operators.pointwise.arithmetic import in_single, mul, sub
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import sigmoid
 from pullback.operators.pointwise.extrema import relu as relu_kernel
@@ -356,6 +356,8 @@ def glu(xp: Namespace, input: Array, dim: Dim = -1) -> Array:
         raise RuntimeError(
             f"glu: dimension {dim} must have an even size to be halved, got shape {input.shape}."
         )
+    if input.dtype.itemsize == 2:  # in single, rounded once
+        return in_single(xp, glu, input, dim=dim)
     value, gate = _halves(input, dim)
     out = xp.negative(gate)
     xp.exp(out, out)

@@ -256,3 +256,10 @@ def test_prelu_treats_nan_as_what_is_not_positive():
     of_input, of_weight = torch.autograd.grad(functional.prelu(x, weight).sum(), (x, weight))
     assert of_input.tolist() == [0.25, 1]
     assert math.isnan(of_weight.item())
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+def test_a_gate_of_half_precision_is_rounded_once(dtype):
+    x = torch.linspace(-2, 3, 64).to(dtype)
+    glu = torch.nn.functional.glu
+    assert torch.equal(glu(x), glu(x.float()).to(dtype))
