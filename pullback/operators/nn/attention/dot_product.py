@@ -8,17 +8,18 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import LIBRARIES, some
+from pullback.core.arrays import F32, LIBRARIES, namespace, some
 from pullback.core.mode import get_mode
 from pullback.operators.batching import filled
 from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.indexing.selection import masked_fill
-from pullback.operators.linalg.products import matmul, product, total
+from pullback.operators.linalg.products import are_halves, matmul, product, total
 from pullback.operators.nn.activation.dropout import dropout
 from pullback.operators.nn.activation.softmax import softmax, softmax_adjoint, softmax_of
 from pullback.operators.shape.reshaping import reshape, transpose
 from pullback.operators.shape.views import expand_view
+from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
     "nn.functional": "scaled_dot_product_attention",
@@ -46,6 +47,15 @@ def scaled_dot_product_attention(
     tensor([[[1., 1., 1.],
              [1., 1., 1.]]])
     """
+    if query._array.dtype.itemsize == 2 and are_halves(
+        namespace(query._array), query._array, key._array, value._array
+    ):  # all steps in single, rounded once
+        dtype = query._array.dtype
+        if attn_mask is not None and attn_mask._array.dtype == dtype:
+            attn_mask = astype(attn_mask, F32)
+        wide = [astype(one, F32) for one in (query, key, value)]
+        options = attn_mask, dropout_p, is_causal, scale, enable_gqa
+        return astype(scaled_dot_product_attention(*wide, *options), dtype)
     if attn_mask is None and not enable_gqa and _fit(query._array, key._array, value._array):
         factor = 1 / math.sqrt(query._array.shape[-1] or 1) if scale is None else scale
         weights = _attention_weights(query, key, factor, is_causal)

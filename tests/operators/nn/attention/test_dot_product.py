@@ -164,3 +164,23 @@ def test_queries_of_no_width_look_at_all_keys_alike():
     q, k, v = torch.zeros(2, 0), torch.zeros(3, 0), randn(3, 2).detach()
     expected = v.mean(0).expand(2, 2)
     numpy.testing.assert_allclose(attention(q, k, v.float()).numpy(), expected.numpy(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16], ids=str)
+@pytest.mark.parametrize("masked", [False, True])
+def test_attention_of_half_precision_is_rounded_once(dtype, masked):
+    torch.manual_seed(0)
+    halves = [torch.randn(2, 6, 8).to(dtype).requires_grad_() for _ in range(3)]
+    singles = [one.detach().float().requires_grad_() for one in halves]
+    mask = torch.randn(6, 6).to(dtype) if masked else None
+    found = torch.nn.functional.scaled_dot_product_attention(*halves, attn_mask=mask)
+    mask = mask.float() if masked else None
+    expected = torch.nn.functional.scaled_dot_product_attention(*singles, attn_mask=mask)
+    assert torch.equal(found, expected.to(dtype))
+    g = torch.randn(found.shape).to(dtype)
+    for one, other in zip(
+        torch.autograd.grad(found, halves, g),
+        torch.autograd.grad(expected, singles, g.float()),
+        strict=True,
+    ):
+        assert torch.equal(one, other.to(dtype))
