@@ -53,9 +53,9 @@ def scaled_dot_product_attention(
         dtype = query._array.dtype
         if attn_mask is not None and attn_mask._array.dtype == dtype:
             attn_mask = astype(attn_mask, F32)
-        wide = [astype(one, F32) for one in (query, key, value)]
-        options = attn_mask, dropout_p, is_causal, scale, enable_gqa
-        return astype(scaled_dot_product_attention(*wide, *options), dtype)
+        q, k, v = (astype(one, F32) for one in (query, key, value))
+        options = dropout_p, is_causal, scale, enable_gqa
+        return astype(scaled_dot_product_attention(q, k, v, attn_mask, *options), dtype)
     if attn_mask is None and not enable_gqa and _fit(query._array, key._array, value._array):
         factor = 1 / math.sqrt(query._array.shape[-1] or 1) if scale is None else scale
         weights = _attention_weights(query, key, factor, is_causal)
