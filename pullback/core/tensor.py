@@ -32,7 +32,7 @@ from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
 from pullback.core.ports import ports
-from pullback.core.size import SIZES, Size
+from pullback.core.size import SIZES, Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
 from pullback.core.view import DEFAULT, View, refresh, retains
 
@@ -531,7 +531,9 @@ class Tensor(Methods):
     @property
     def shape(self) -> Size:
         """Sizes of the dimensions."""
-        return SIZES[self._array.shape]
+        array = self._array
+        # Sizes that are traced equal the numbers they stand for, and are not those.
+        return SIZES[array.shape] if type(array) is ndarray else size_of(array.shape)
 
     @property
     def dtype(self) -> dtype:

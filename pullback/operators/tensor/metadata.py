@@ -8,6 +8,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.device import HOLDERS, META, holder_of
@@ -15,7 +17,7 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
 from pullback.core.ports import ports
-from pullback.core.size import SIZES, Size
+from pullback.core.size import Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
 from pullback.operators.declare import METHODS, method
@@ -47,9 +49,9 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
         >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
         (torch.Size([2, 3]), 3)
     """
-    shape: tuple[int, ...] = self._array.shape
     if dim is None:
-        return SIZES[shape]
+        return self.shape
+    shape: tuple[int, ...] = self._array.shape
     return shape[_dim("size", dim, len(shape))]
 
 
@@ -95,7 +97,8 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
         (3, 1)
     """
     array = self._array
-    steps = _STEPS.get((array.strides, array.itemsize))
+    known = type(array) is ndarray
+    steps = _STEPS.get((array.strides, array.itemsize)) if known else None
     if steps is None:
         steps = strides_of(array)
     if dim is None:
@@ -112,9 +115,11 @@ def strides_of(array: Array) -> tuple[int, ...]:
     shape, itemsize = array.shape, array.itemsize
     strides = array.strides
     if 0 not in strides:
-        if len(_STEPS) >= _MOST_STEPS:
-            _STEPS.clear()
-        steps = _STEPS[strides, itemsize] = tuple([step // itemsize for step in strides])
+        steps = tuple([step // itemsize for step in strides])
+        if type(array) is ndarray:  # others may have sizes that are traced
+            if len(_STEPS) >= _MOST_STEPS:
+                _STEPS.clear()
+            _STEPS[strides, itemsize] = steps
         return steps
     if 0 in shape and not any(strides):
         return contiguous_strides(shape)
