@@ -298,12 +298,14 @@ def _run(
     if before is mode.FRESH:
         before = mode.settle()
     other = passes.taken_over.get()
+    kind: Any = Request
     if other is not None and not create_graph:
-        answer: list[Any] | None = other.run(
-            roots, wanted, retain_graph=retain_graph, accumulates=accumulates
-        )
+        answer = other.run(roots, wanted, retain_graph=retain_graph, accumulates=accumulates)
+        if answer.__class__ is list:
+            found: list[Any] = answer
+            return found
         if answer is not None:
-            return answer
+            kind = answer  # makes a request that runs in its own way
     # Weak references to where the pass begins: a later one that comes to what this one freed can
     # tell what the two share.
     starts: list[Any] = []
@@ -315,7 +317,7 @@ def _run(
     if origin.internal[frame.f_code.co_filename]:
         frame = origin.user_frame(frame)
     freed = Freed(frame, starts)
-    request = Request(roots, retain_graph, create_graph, accumulates, wanted, freed)
+    request = kind(roots, retain_graph, create_graph, accumulates, wanted, freed)
     outer = passes.running.get()
     node = passes.evaluating.get()
     if outer is not None:
@@ -344,7 +346,7 @@ def _run(
         if passes.at_end and accumulates and outer is None:
             for act in tuple(passes.at_end):
                 act()
-        found: list[Any] = []
+        found = []
         for edge in wanted or ():
             place = (edge.node, edge.nr) if edge._seq == OUTPUT_SEQ else (edge, 0)
             found.append(captured.get(place))

@@ -56,14 +56,14 @@ class Task:
 
 def run(task: Task) -> None:
     """Take the gradients of the roots to leaves and captures."""
-    plan = _Plan(task)
+    plan = Plan(task)
     inbox: dict[Node, list[Any]] = {}
     ready = _Ready()
     for edge, g in task.roots:
         node, number = node_and_number(edge)
         if node is None or node not in plan.reached:
             continue
-        _add(task, inbox, node, number, g)
+        add(task, inbox, node, number, g)
     for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
         if node is not None and node in plan.reached and plan.missing.get(node, 0) == 0:
             ready.put(node)
@@ -71,7 +71,7 @@ def run(task: Task) -> None:
     try:
         while ready:
             node = ready.take()
-            _visit(task, plan, inbox, ready, node)
+            visit(task, plan, inbox, ready, node)
     except BaseException as error:
         if node is not None:
             annotate(error, node)
@@ -103,20 +103,24 @@ class _Ready:
         return bool(self.leaves or self.heap)
 
 
-class _Plan:
+class Plan:
     """Which nodes are reached, which of them run, and how many gradients each waits for."""
+
+    reached: Any  # sets of nodes
+    runs: Any
+    wanted: dict[Node, set[int]]
+    missing: dict[Node, int]
 
     def __init__(self, task: Task) -> None:
         roots = [node_and_number(edge)[0] for edge, _ in task.roots]
         order = _children_first(roots)
-        self.wanted: dict[Node, set[int]] = {}
+        self.wanted = {}
         for edge in task.wanted or ():
             node, number = node_and_number(edge)
             if node is not None:
                 self.wanted.setdefault(node, set()).add(number)
         if task.wanted is None:
-            self.reached: set[Node] = set(order)
-            self.runs: set[Node] = self.reached
+            self.reached = self.runs = set(order)
         else:
             self.reached, self.runs = set(), set()
             for node in order:
@@ -129,7 +133,7 @@ class _Plan:
                     self.runs.add(node)
                 if leads_on or node in self.wanted:
                     self.reached.add(node)
-        self.missing: dict[Node, int] = {}
+        self.missing = {}
         for node in order:
             if node not in self.runs:
                 continue
@@ -170,7 +174,8 @@ def _children_first(roots: list[Any]) -> list[Node]:
     return order
 
 
-def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: Any) -> None:
+def add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: Any) -> None:
+    """One more gradient for an output of a node."""
     slots = inbox.get(node)
     if slots is None:
         slots = inbox[node] = [None] * len(node._g_sizes or (None,))
@@ -181,9 +186,7 @@ def _add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: A
         slots[number] = before + g if task.tensors else numpy.add(before, g)
 
 
-def _visit(
-    task: Task, plan: _Plan, inbox: dict[Node, list[Any]], ready: _Ready, node: Node
-) -> None:
+def visit(task: Task, plan: Plan, inbox: dict[Node, list[Any]], ready: Any, node: Node) -> None:
     """Run a node whose gradient is complete, and pass on what it returns."""
     evaluating.set(node)  # put back where the pass was entered
     gradients: tuple[Any, ...] = tuple(inbox.pop(node, [None]))
@@ -299,9 +302,9 @@ def apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, .
 
 def _deliver(
     task: Task,
-    plan: _Plan,
+    plan: Plan,
     inbox: dict[Node, list[Any]],
-    ready: _Ready,
+    ready: Any,
     edges: tuple[Any, ...],
     results: tuple[Any, ...],
 ) -> None:
@@ -312,7 +315,7 @@ def _deliver(
         if node is None or node not in plan.reached:
             continue
         value = result if task.tensors or result is None else getattr(result, "_array", result)
-        _add(task, inbox, node, number, value)
+        add(task, inbox, node, number, value)
         plan.missing[node] -= 1
         if plan.missing[node] == 0:
             ready.put(node)
@@ -325,7 +328,7 @@ def order_of(task: Any) -> list[Node]:
 
 def visits_of(task: Any) -> list[tuple[Node, bool]]:
     """The nodes that a pass stops by, in order, and whether each runs or is only captured."""
-    plan = _Plan(task)
+    plan = Plan(task)
     ready = _Ready()
     for node in dict.fromkeys(node_and_number(edge)[0] for edge, _ in task.roots):
         if node is not None and node in plan.reached and not plan.missing.get(node):

@@ -13,18 +13,27 @@ from typing import Any
 import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ
+from pullback.core.saved import Packed
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.writer import define
 
-__all__ = ["Graph", "Unsupported", "geometry_of"]
+__all__ = ["Graph", "Unsupported", "geometry_of", "hooks_at", "hooks_of"]
 
 
 class Unsupported(Exception):  # noqa: N818 (no error: the engine runs the pass)
     """Why a pass is not captured."""
 
 
+class _ByItself(Exception):  # noqa: N818 (no error: the engine runs the node)
+    """A node keeps what only a user's function makes a tensor of."""
+
+
 class Graph:
-    """Nodes newest first, leaves, arrays (each once), and the key."""
+    """Nodes newest first, leaves, arrays (each once), and the key.
+
+    A user's code runs at some of them, the stops: hooks, a custom Function, an unpack hook. What
+    those nodes keep is no part of the graph, and which functions they are is none of the key.
+    """
 
     def __init__(self, roots: list[tuple[Any, Any]], wanted: list[Any] | None) -> None:
         self.nodes: list[Any] = []
@@ -33,6 +42,7 @@ class Graph:
         self.tensors: list[Any] = []  # the tensor that stands on an array, or None
         self.places: dict[int, int] = {}  # id of an array -> its place
         self.numbers: dict[int, int] = {}  # id of a node, output or leaf -> its number
+        self.stops: dict[int, Any] = {}  # id of a node or leaf -> how many hooks of each sort
         self._heap: list[int] = []
         self._waiting: dict[int, Any] = {}
         parts: list[Any] = []
@@ -48,6 +58,7 @@ class Graph:
         # What a gradient is fitted to: of an operand that nobody keeps, nothing else would tell.
         parts += [geometry_of(one) for one in (*self.nodes, *self.leaves)]
         parts += [(a.shape, a.strides, a.dtype) for a in self.arrays]
+        parts += [("stop", self.numbers[one], hooks) for one, hooks in self.stops.items()]
         self.key = tuple(parts)
 
     def _walk(self, parts: list[Any]) -> None:
@@ -62,17 +73,34 @@ class Graph:
                 node = waiting.pop(heappop(heap))
             else:
                 return
-            if node._cold is not None:
-                raise Unsupported(f"hooks on {type(node).__name__}")
             self.nodes.append(node)
+            if node._cold is not None or node._by_user:
+                self._stop(node, parts)
+                continue
             read = _readers.get(node.__class__)
             if read is None:
                 read = _readers[node.__class__] = _written(node.__class__)
-            read(node, self, numbers, places, parts)
+            before = len(parts)
+            try:
+                read(node, self, numbers, places, parts)
+            except _ByItself:
+                del parts[before:]
+                self._stop(node, parts)
+
+    def _stop(self, node: Any, parts: list[Any]) -> None:
+        """A node that the engine runs."""
+        if not node._by_user and getattr(node.__class__, "plan", None) is None:
+            raise Unsupported(f"{type(node).__name__}, which no declared operator made")
+        self.stops[id(node)] = hooks_of(node._cold)
+        parts += (node.__class__, len(node._edges))
+        for edge in node._edges:
+            parts.append(self.edge(edge))
 
     def array(self, array: Any, tensor: Any = None) -> int:
         """The place of an array among the inputs."""
         if type(array) is not numpy.ndarray:
+            if type(array) is Packed:
+                raise _ByItself
             raise Unsupported(f"an array of type {type(array).__name__}")
         place = self.places.get(id(array))
         if place is None:
@@ -96,24 +124,32 @@ class Graph:
         if edge._seq == LEAF_SEQ:
             leaf = edge.variable
             if edge._cold is not None or leaf._post_accumulate_grad_hooks or leaf._leaf_hooks:
-                raise Unsupported("hooks on a leaf")
+                self.stops[id(edge)] = hooks_at(edge)
             self.leaves.append(edge)
             return -1 - known  # no node has such a number
         self._waiting[edge._seq] = edge
         heappush(self._heap, edge._seq)
         return known
 
+    def changed(self, value: Any) -> None:
+        """Refuse a saved value of another version than its tensor; a packed one has none."""
+        if isinstance(value, Packed):
+            raise _ByItself
+        raise Unsupported("a saved tensor that was changed")
+
     def kept(self, value: Any, version: Any) -> Any:
         """What stands for a saved input in the key."""
         if isinstance(value, Tensor):
             if value._cell[0] != version:
-                raise Unsupported("a saved tensor that was changed")
+                self.changed(value)
             return self.array(value._array, value)
         if isinstance(value, tuple):
             versions = version if isinstance(version, tuple) else (None,) * len(value)
             return tuple(self.kept(v, n) for v, n in zip(value, versions, strict=True))
         if value is None or isinstance(value, int | float | complex | numpy.generic):
             return (type(value), value)
+        if isinstance(value, Packed):
+            raise _ByItself
         raise Unsupported(f"a saved value of type {type(value).__name__}")
 
 
@@ -121,6 +157,25 @@ def geometry_of(node: Any) -> tuple[Any, ...]:
     """Shape and dtype of the gradient that a node takes; of several, of each."""
     sizes = node._g_sizes
     return (node._g_shape, node._g_dtype) if sizes is None else tuple(sizes)
+
+
+def hooks_of(cold: Any) -> Any:
+    """How many hooks of each sort a node has, not which."""
+    if cold is None or not cold.has_hooks:
+        return None
+    tensors = tuple([(nr, len(hooks)) for nr, hooks in (cold.tensor_hooks or {}).items()])
+    counts = len(cold.pre_hooks or ()), len(cold.post_hooks or ())
+    return tensors, tuple(cold.retained or ()), counts
+
+
+def hooks_at(leaf_node: Any) -> Any:
+    """The same of a leaf."""
+    leaf = leaf_node.variable
+    return (
+        hooks_of(leaf_node._cold),
+        len(leaf._leaf_hooks or ()),
+        len(leaf._post_accumulate_grad_hooks or ()),
+    )
 
 
 def _option(value: Any) -> Any:
@@ -155,13 +210,12 @@ def _written(cls: type[Any]) -> Any:
         lines += [
             f"    v = node.{name}",
             f"    if v is not None and node.{name}_c[0] != node.{name}_v:",
-            "        raise Unsupported('a saved tensor that was changed')",
+            "        graph.changed(v)",
             "    add(None if v is None else graph.array(v))",
         ]
     for option in (*plan.options, *plan.derived):
         lines.append(f"    add(option(node.s_{option}))")
-    scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "Unsupported": Unsupported,
-                             "option": _option}  # fmt: skip
+    scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "option": _option}
     return define(lines, scope, f"key of {plan.op.name}: {cls.__name__}")
 
 

@@ -5,31 +5,27 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import OrderedDict
-from collections.abc import Callable
 from contextvars import ContextVar
-from functools import cache
+from functools import cache, partial
 from typing import Any
-
-import numpy
 
 from pullback.compiled import backends
 from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.backward.reasons import compile_reasons, note
+from pullback.compiled.backward.segments import Schedule, SegmentedPass
 from pullback.compiled.backward.sizes import Passes, as_captured
+from pullback.compiled.backward.standing import StandIns, built, owned
 from pullback.compiled.backward.trail import Found, trail_of
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
-from pullback.compiled.capture.steps import live
-from pullback.compiled.capture.tracer import Tracer
 from pullback.compiled.counting import counters
 from pullback.core import passes
 from pullback.core.explain import anomaly
-from pullback.core.mode import NO_GRAD, PLAIN, changed, current, fast, settle
+from pullback.core.mode import NO_GRAD, PLAIN, fast, settle
 from pullback.core.node import LEAF_SEQ, node_and_number
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
-from pullback.core.tensor import wrap
 from pullback.engine.accumulate import accumulate
-from pullback.engine.backward import run_pass
 
 __all__ = ["clear_cache", "compile_reasons", "compiled_autograd", "is_cache_empty"]
 
@@ -40,14 +36,14 @@ _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
-compile_reasons: list[str] = []  # why each program was made, the last ones
 
 
 class compiled_autograd:  # noqa: N801 (a context)
     """Within the block, `backward()` and `grad()` of eager graphs run as captured programs.
 
-    The forward is untouched. What cannot be captured (hooks, custom Functions, `create_graph`) runs
-    on the engine; `fallback` says whether that is told: "warn", "silent" or "error".
+    The forward is untouched. Hooks and custom Functions run between programs, in the engine's
+    order. What cannot be captured (`create_graph`, ...) runs on the engine; `fallback` says whether
+    that is told: "warn", "silent" or "error".
 
     >>> import pullback as torch
     >>> from pullback.compiled.backward.takeover import compiled_autograd
@@ -84,8 +80,8 @@ class compiled_autograd:  # noqa: N801 (a context)
         *,
         retain_graph: bool,
         accumulates: bool,
-    ) -> list[Any] | None:
-        """Run a pass; None where the engine must."""
+    ) -> Any:
+        """Run a pass; None where the engine must, a maker of requests where both have a part."""
         if anomaly.state.enabled and anomaly.state.check_nan:
             _refuse_stored_nan(roots)
         if (
@@ -99,12 +95,15 @@ class compiled_autograd:  # noqa: N801 (a context)
             self._refuse("it adds to the .grad of a tensor inside the graph")
             return None
         found, known = self._known(roots, wanted)
+        graph = None
+        if known.__class__ is Schedule and not known.knows(accumulates):
+            known = None
         if known is None:
             try:
                 graph = Graph(roots, wanted)
                 known = _programs.get((self.backend, graph.key))
                 if known is None:
-                    known = self._derived(graph) or self._captured(graph, roots, wanted)
+                    known = self._new(graph, roots, wanted)
                     found = Found(graph.arrays, graph.leaves, graph.nodes, _release)
                 else:
                     counters["compiled_autograd"]["hits"] += 1
@@ -113,6 +112,8 @@ class compiled_autograd:  # noqa: N801 (a context)
             except (Unsupported, CannotCapture) as reason:
                 self._refuse(str(reason))
                 return None
+        if known.__class__ is Schedule:
+            return partial(SegmentedPass, known, found, graph, self.backend)
         program, places, slots = known
         before = is_running.get()
         try:
@@ -120,7 +121,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             made = program([found.arrays[place] for place in places])
         finally:
             is_running.set(before)
-        results = _owned(made, found.arrays)
+        results = owned(made, found.arrays)
         if not retain_graph:
             found.release(Freed(user_frame(getframe(3)), []))
         arrived = self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
@@ -180,16 +181,28 @@ class compiled_autograd:  # noqa: N801 (a context)
 
     # Capture ----------------------------------------------------------------------------------
 
-    def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
+    def _new(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
+        """What runs a pass that none before was like."""
+        if not graph.stops:
+            return self._derived(graph) or self._captured(graph, roots, wanted)
+        if all(id(node) in graph.stops for node in graph.nodes):
+            raise Unsupported("hooks or functions of the user at each of its nodes")
+        self._note(graph)
+        known = Schedule(graph)
+        self._keep(graph.key, known)
+        return known
+
+    def _note(self, graph: Graph) -> None:
         counters["compiled_autograd"]["captures"] += 1
-        compile_reasons.append(_why(graph))
-        del compile_reasons[:-64]
-        capture = _Capture(graph)
+        note(_why(graph))
+
+    def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
+        self._note(graph)
+        capture = StandIns(graph.arrays, graph.tensors, graph.nodes)
         targets = graph.leaves if wanted is None else wanted
         values, calls = capture.gradients(roots, targets)
-        constants = [(value, array) for array, _, value in capture.tracer.constants.values()]
         gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
-        captured = as_captured(capture.values, calls, gradients, constants, graph.key)
+        captured = as_captured(capture.values, calls, gradients, capture.constants(), graph.key)
         reason = None if self.is_users else _passes.note(self.backend, captured)
         if reason is not None:
             counters["sizes"][f"a backward pass: {reason}"] += 1
@@ -208,22 +221,16 @@ class compiled_autograd:  # noqa: N801 (a context)
 
         It is kept by its key.
         """
+        program, places = built(self.backend, captured, sharing)
         slots = [slot for slot, _ in captured.gradients]
-        outputs: list[Any] = [value for _, value in captured.gradients]
-        read = {one.number for call in live(captured.calls, outputs) for one in call.inputs}
-        read |= {one.number for one in outputs}
-        inputs = [one for one in captured.inputs if one.value.number in read]
-        places = [one.place for one in inputs if one.kind == "argument"]
-        constants = {one.value.number: one.place for one in inputs if one.kind == "constant"}
-        values = [one.value for one in inputs]
-        program = self.backend(captured.calls, values, outputs, constants, None, sharing)
-        if constants:
-            program = _with_constants(program, list(constants.values()))
-        _programs[self.backend, key] = (program, places, slots)
+        self._keep(key, (program, places, slots))
+        return program, places, slots
+
+    def _keep(self, key: Any, known: Any) -> None:
+        _programs[self.backend, key] = known
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
             _warn_of_many()
-        return program, places, slots
 
 
 @cache
@@ -283,93 +290,6 @@ def _why(graph: Graph) -> str:
 
 def _named(one: Any) -> str:
     return one.__name__ if isinstance(one, type) else repr(one)
-
-
-class _Capture:
-    """Saved values stand on arrays without data while the engine's pass runs once, on tensors."""
-
-    def __init__(self, graph: Graph) -> None:
-        self.graph = graph
-        self.tracer = Tracer()
-        self.traced = [self.tracer.stand_in(array) for array in graph.arrays]
-        self.values = [one.value for one in self.traced]
-        self.by_array = {id(a): t for a, t in zip(graph.arrays, self.traced, strict=True)}
-
-    def gradients(self, roots: Any, targets: list[Any]) -> tuple[list[Any], list[Any]]:
-        """Values of the gradients, and the calls that make them."""
-        mode = settle()
-        restore = self._stand_in()
-        try:
-            current.set(changed(mode, tracing=self.tracer, grad=False))
-            seeds = [(edge, wrap(self.by_array[id(array)])) for edge, array in self._seeds(roots)]
-            before = passes.taken_over.get()
-            try:
-                passes.taken_over.set(None)
-                made = run_pass(seeds, targets, retain_graph=True, create_graph=False)
-            except CannotCapture:
-                raise
-            except Exception as error:  # then the engine raises it too, or knows more
-                raise Unsupported(f"capturing it raised {type(error).__name__}") from error
-            finally:
-                passes.taken_over.set(before)
-            values = [None if g is None else self.tracer.value_of(g._array) for g in made]
-        finally:
-            current.set(mode)
-            self.tracer.is_open = False
-            for one, name, value in restore:
-                setattr(one, name, value)
-        return values, self.tracer.calls
-
-    def _seeds(self, roots: Any) -> list[tuple[Any, Any]]:
-        return [(edge, self.before.get(id(g), g._array)) for edge, g in roots]
-
-    def _stand_in(self) -> list[tuple[Any, str, Any]]:
-        restore: list[tuple[Any, str, Any]] = []
-        self.before: dict[int, Any] = {}
-        for tensor, array, traced in zip(
-            self.graph.tensors, self.graph.arrays, self.traced, strict=True
-        ):
-            if tensor is not None:
-                restore.append((tensor, "_array", array))
-                self.before[id(tensor)] = array
-                tensor._array = traced
-        for node in self.graph.nodes:
-            for name in type(node).plan.outputs:
-                array = getattr(node, f"s_{name}")
-                if id(array) in self.by_array:
-                    restore.append((node, f"s_{name}", array))
-                    setattr(node, f"s_{name}", self.by_array[id(array)])
-            for param in type(node).plan.inputs:
-                for one in _tensors_of(getattr(node, f"s_{param.name}")):
-                    known = self.by_array.get(id(one._array))
-                    if known is not None:  # another tensor on the same array
-                        restore.append((one, "_array", one._array))
-                        one._array = known
-        restore.reverse()
-        return restore
-
-
-def _tensors_of(value: Any) -> list[Any]:
-    listed = value if isinstance(value, tuple) else (value,)
-    return [one for one in listed if hasattr(one, "_array")]
-
-
-def _with_constants(
-    program: Callable[[list[Any]], list[Any]], arrays: list[Any]
-) -> Callable[[list[Any]], list[Any]]:
-    """A program whose constants, its last inputs, are given with each call."""
-    return lambda given: program([*given, *arrays])
-
-
-def _owned(made: list[Any], given: list[Any]) -> list[Any]:
-    """Gradients that the engine may add to: new ones, each its own."""
-    seen = {id(one) for one in given}
-    results = []
-    for one in made:
-        fresh = one.base is None and id(one) not in seen and one.flags.writeable
-        results.append(one if fresh else numpy.array(one))
-        seen.add(id(one))
-    return results
 
 
 def is_cache_empty() -> bool:

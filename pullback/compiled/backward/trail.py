@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.backward.graph import Graph, geometry_of
+from pullback.compiled.backward.graph import Graph, geometry_of, hooks_at, hooks_of
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.writer import define_once
@@ -23,14 +23,14 @@ __all__ = ["Found", "trail_of"]
 class Found:
     """What a trail leads to: the parts of a `Graph` that a run needs."""
 
-    __slots__ = ("_forget", "_nodes", "arrays", "leaves")
+    __slots__ = ("_forget", "arrays", "leaves", "nodes")
 
     def __init__(self, arrays: list[Any], leaves: list[Any], nodes: Any, forget: Any) -> None:
-        self.arrays, self.leaves, self._nodes, self._forget = arrays, leaves, nodes, forget
+        self.arrays, self.leaves, self.nodes, self._forget = arrays, leaves, nodes, forget
 
     def release(self, freed: Any) -> None:
         """Have the nodes let go of what they kept."""
-        self._forget(self._nodes, freed)
+        self._forget(self.nodes, freed)
 
 
 def trail_of(graph: Graph, roots: list[Any], wanted: list[Any] | None) -> Any:
@@ -46,7 +46,8 @@ class _Writer:
         self.lines: list[str] = []
         self.forget: list[str] = []
         self.scope: dict[str, Any] = {"Found": Found, "Tensor": Tensor, "ndarray": numpy.ndarray,
-                                      "Accumulate": AccumulateGrad}  # fmt: skip
+                                      "Accumulate": AccumulateGrad, "hooks_of": hooks_of,
+                                      "hooks_at": hooks_at}  # fmt: skip
         self.objects: dict[int, str] = {}  # id of a node, leaf or output -> its name
         self.arrays: dict[int, str] = {}
         self.constants: dict[Any, str] = {}
@@ -112,14 +113,22 @@ class _Writer:
             self._edge(f"{name}.node", edge.node)
         elif edge._seq == LEAF_SEQ:
             name = self._named(edge, text, "l")
-            self.check(f"{name}.__class__ is not Accumulate or {name}._cold is not None or "
-                       f"{self._fitted_otherwise(name, edge)}")  # fmt: skip
+            fits = self._fitted_otherwise(name, edge)
+            if id(edge) in self.graph.stops:
+                hooks = self.constant(self.graph.stops[id(edge)])
+                self.check(f"{name}.__class__ is not Accumulate or {fits} or "
+                           f"hooks_at({name}) != {hooks}")  # fmt: skip
+                return
+            self.check(f"{name}.__class__ is not Accumulate or {name}._cold is not None or {fits}")
             self.lines.append(f"    v = {name}.variable")
             self.check("v._post_accumulate_grad_hooks or v._leaf_hooks")
         else:
             name = self._named(edge, text, "n")
             cls = self.constant(type(edge))
-            self.check(f"{name}.__class__ is not {cls} or {name}._cold is not None or "
+            others = f"{name}._cold is not None"
+            if id(edge) in self.graph.stops:
+                others = f"hooks_of({name}._cold) != {self.constant(self.graph.stops[id(edge)])}"
+            self.check(f"{name}.__class__ is not {cls} or {others} or "
                        f"{self._fitted_otherwise(name, edge)}")  # fmt: skip
 
     def _fitted_otherwise(self, name: str, node: Any) -> str:
@@ -137,15 +146,21 @@ class _Writer:
     # Nodes ------------------------------------------------------------------------------------
 
     def _node(self, node: Any) -> None:
-        name, plan = self.objects[id(node)], type(node).plan
+        name = self.objects[id(node)]
         edges = node._edges
-        if len(edges) == 1:
+        is_stop = id(node) in self.graph.stops
+        if len(edges) == 1 and not is_stop:
             self.lines.append(f"    e, = {name}._edges")
             self._edge("e", edges[0])
         else:
             self.lines.append(f"    e = {name}._edges")
+            if is_stop:  # a Function takes as many arguments as it likes
+                self.check(f"len(e) != {len(edges)}")
             for number, edge in enumerate(edges):
                 self._edge(f"e[{number}]", edge)
+        if is_stop:
+            return  # it runs on what it finds
+        plan = type(node).plan
         for param in plan.inputs:
             slot = f"{name}.s_{param.name}"
             self.lines.append(f"    v = {slot}")

@@ -1,0 +1,364 @@
+"""Passes at some nodes of which a user's code runs: programs between stops.
+
+A stop is a node or leaf with hooks, a custom Function, or a node whose saved values a user's hook
+packed. The engine runs it, when its turn comes and in its own way. All nodes between two stops are
+one program, a section. What flows between them waits in an inbox like the engine's, so a section
+for which something is not as it was captured (a gradient of another layout, none at all, a saved
+tensor that a hook changed) is run by the engine too, node by node.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy
+
+from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.backward.reasons import note
+from pullback.compiled.backward.sizes import as_captured
+from pullback.compiled.backward.standing import StandIns, built, owned
+from pullback.compiled.backward.trail import Found
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.counting import counters
+from pullback.core.explain import anomaly
+from pullback.core.node import AccumulateGrad, node_and_number
+from pullback.core.saved import Freed
+from pullback.core.sequence import numbering
+from pullback.core.tensor import Tensor, wrap
+from pullback.engine import ordered, task, watch
+from pullback.engine.backward import Request
+from pullback.engine.turns import annotate
+
+__all__ = ["Schedule", "SegmentedPass"]
+
+_MOST_VARIANTS = 8
+_UNKNOWN = object()
+
+
+class Schedule:
+    """The steps of all passes of one key. It knows nodes and leaves by their place, none itself."""
+
+    def __init__(self, graph: Graph) -> None:
+        self._stops = [id(one) in graph.stops for one in (*graph.nodes, *graph.leaves)]
+        self._steps: dict[bool, Any] = {}
+
+    def knows(self, accumulates: bool) -> bool:
+        """Whether a pass that accumulates, or one that does not, was planned."""
+        return accumulates in self._steps
+
+    def steps(self, request: Request, everything: list[Any], graph: Graph | None) -> Any:
+        """Stops (places) and sections in order, and which nodes are reached, and which run."""
+        known = self._steps.get(request.accumulates)
+        if known is None:
+            assert graph is not None  # a trail leads only to what was planned
+            known = self._steps[request.accumulates] = self._written(request, everything, graph)
+        return known
+
+    def _written(self, request: Request, everything: list[Any], graph: Graph) -> Any:
+        place = {id(one): number for number, one in enumerate(everything)}
+        steps: list[Any] = []
+        order: list[int] = []
+        runs: list[int] = []
+        visits = ordered.visits_of(request)
+        for node, is_run in visits:
+            here = place[id(node)]
+            if is_run:
+                runs.append(here)
+            if self._stops[here] or (not order and isinstance(node, AccumulateGrad)):
+                if order:
+                    steps.append(order)
+                    order = []
+                steps.append(here)
+            else:
+                order.append(here)
+        if order:
+            steps.append(order)
+        reached = {id(node) for node, _ in visits}
+        steps = [
+            one if isinstance(one, int) else _Section(one, everything, place, reached, graph)
+            for one in steps
+        ]
+        return steps, [place[id(node)] for node, _ in visits], runs
+
+
+class _Section:
+    """Nodes, and leaves among them, from one stop to the next."""
+
+    def __init__(
+        self,
+        order: list[int],
+        everything: list[Any],
+        place: dict[int, int],
+        reached: set[int],
+        graph: Graph,
+    ) -> None:
+        self.order = order
+        self.nodes = [one for one in order if not isinstance(everything[one], AccumulateGrad)]
+        self.leaves = [one for one in order if isinstance(everything[one], AccumulateGrad)]
+        touched = dict.fromkeys(self.nodes)
+        self.inputs: list[tuple[int, str, int | None, int]] = []
+        self.outputs: list[tuple[int, str, int]] = []
+        self.numbers: list[tuple[int, str]] = []
+        for here in self.nodes:
+            node = everything[here]
+            for edge in node._edges:
+                target = node_and_number(edge)[0]
+                if target is not None and id(target) in reached:
+                    touched[place[id(target)]] = None
+            self._keep(here, node, graph)
+        self.touched = list(touched)
+        self.variants: dict[Any, Any] = {}  # by the geometry of what waits for these nodes
+
+    def _keep(self, here: int, node: Any, graph: Graph) -> None:
+        """Where the node's saved values are among the arrays of the graph."""
+        for param in type(node).plan.inputs:
+            slot = f"s_{param.name}"
+            value = getattr(node, slot)
+            if isinstance(value, Tensor):
+                self.inputs.append((here, slot, None, graph.places[id(value._array)]))
+            elif isinstance(value, tuple):
+                for number, one in enumerate(value):
+                    if isinstance(one, Tensor):
+                        self.inputs.append((here, slot, number, graph.places[id(one._array)]))
+            else:
+                self.numbers.append((here, slot))
+        for name in type(node).plan.outputs:
+            value = getattr(node, f"s_{name}")
+            if value is not None:
+                self.outputs.append((here, f"s_{name}", graph.places[id(value)]))
+
+    def is_as_it_was(self, everything: list[Any], arrays: list[Any]) -> bool:
+        """Whether a user's code left the nodes and what they keep alone since the walk."""
+        for here in self.nodes:
+            if everything[here]._cold is not None:
+                return False
+        for here in self.leaves:
+            leaf = everything[here].variable
+            if (
+                everything[here]._cold is not None
+                or leaf._leaf_hooks
+                or leaf._post_accumulate_grad_hooks
+            ):
+                return False
+        for here, slot, number, place in self.inputs:
+            value, version = getattr(everything[here], slot), getattr(everything[here], f"{slot}_v")
+            if number is not None and value.__class__ is tuple:
+                value = value[number]
+                version = version[number] if isinstance(version, tuple) else None
+            if getattr(value, "_array", None) is not arrays[place] or value._cell[0] != version:
+                return False
+        for here, slot, place in self.outputs:
+            node = everything[here]
+            changed = getattr(node, f"{slot}_c")[0] != getattr(node, f"{slot}_v")
+            if changed or getattr(node, slot) is not arrays[place]:
+                return False
+        return all(
+            getattr(everything[here], slot).__class__ is not Freed for here, slot in self.numbers
+        )
+
+
+class _Program:
+    """A section captured for gradients of one geometry."""
+
+    def __init__(self, run: Any, places: list[int], slots: list[Any], kept: list[Any],
+                 nothing: list[Any], filled: list[Any]) -> None:  # fmt: skip
+        self.run, self.places = run, places
+        self.slots = slots  # where the first results wait: place of a node, number of its output
+        self.kept = kept  # which gradients for the caller of grad() the others are
+        self.nothing = nothing  # and which of them are None
+        self.filled = filled  # nodes at which something arrives, if only None, and their outputs
+
+
+class _Replayed(ordered.Plan):
+    """The plan of a pass that was planned before; nobody counts what is missing."""
+
+    def __init__(self, request: Any, everything: list[Any], known: Any) -> None:
+        _, reached, runs = known
+        self.reached = {everything[one] for one in reached}
+        self.runs = {everything[one] for one in runs}
+        self.missing = defaultdict(int)
+        self.wanted = {}
+        for edge in request.wanted or ():
+            node, number = node_and_number(edge)
+            if node is not None:
+                self.wanted.setdefault(node, set()).add(number)
+
+
+class SegmentedPass(Request):
+    """One call of backward() or grad() whose graph has stops."""
+
+    def __init__(
+        self, schedule: Schedule, found: Found, graph: Graph | None, backend: Any, *given: Any
+    ) -> None:
+        super().__init__(*given)
+        self.schedule, self.found, self.graph, self.backend = schedule, found, graph, backend
+        self.everything: list[Any] = [*found.nodes, *found.leaves]
+        self.waiting: dict[Any, list[Any]] = {}
+
+    def run(self) -> dict[Any, Any]:
+        """Go from stop to stop; returns what was captured for the caller."""
+        known = self.schedule.steps(self, self.everything, self.graph)
+        reason = self._refused()
+        if reason is not None:
+            counters["compiled_autograd"][f"fallback: {reason}"] += 1
+            return super().run()
+        self.whole = self._task(tensors=False)
+        self.plan = _Replayed(self, self.everything, known)
+        for (edge, _), (_, g) in zip(self.roots, self.whole.roots, strict=True):
+            node, number = node_and_number(edge)
+            if node is not None and node in self.plan.reached:
+                ordered.add(self.whole, self.waiting, node, number, g)
+        is_first = True
+        try:
+            for step in known[0]:
+                if step.__class__ is int:
+                    self._visit(step)
+                    is_first = False
+                else:
+                    self._section(step, is_first)
+        finally:
+            self.waiting.clear()
+        return self.whole.captured
+
+    def _refused(self) -> str | None:
+        """Why the engine has to run all of it."""
+        if self.tensors:
+            return "a Function may return tensors of a class that sees operators"
+        if numbering.changed:
+            return "nodes with other numbers than those of their making"
+        if anomaly.state.enabled or watch.watcher is not None or task.logs_nodes():
+            return "somebody looks at each node"
+        return None
+
+    def _task(self, *, tensors: bool) -> ordered.Task:
+        return ordered.Task(
+            [(edge, g._array) for edge, g in self.roots],
+            keep_graph=self.keep_graph or tensors,
+            create_graph=False,
+            tensors=tensors,
+            accumulates=self.accumulates,
+            wanted=self.wanted,
+            freed=self.freed,
+        )
+
+    def _visit(self, place: int) -> None:
+        """Have the engine run a node with all of its hooks, or serve a leaf."""
+        node = self.everything[place]
+        try:
+            ordered.visit(self.whole, self.plan, self.waiting, None, node)
+        except BaseException as error:
+            annotate(error, node)
+            raise
+
+    def _section(self, section: _Section, is_first: bool) -> None:
+        if is_first or section.is_as_it_was(self.everything, self.found.arrays):
+            program, arrived = self._program(section)
+        else:
+            program = None
+        if program is None:
+            for place in section.order:
+                self._visit(place)
+            return
+        self._run_program(program, arrived, section)
+        arrived = None  # a leaf adopts a gradient that nobody else knows
+        for place in section.leaves:
+            self._visit(place)
+
+    def _program(self, section: _Section) -> tuple[Any, Any]:
+        """The program for what waits now, and that; None where the engine must run the nodes."""
+        arrived: list[Any] = []
+        geometry: list[Any] = []
+        for place in section.touched:
+            slots = self.waiting.get(self.everything[place])
+            geometry.append(None if slots is None else len(slots))
+            for g in slots or ():
+                if g is None:
+                    geometry.append(None)
+                    continue
+                if g.__class__ is not numpy.ndarray:
+                    return None, None
+                geometry.append((g.shape, g.strides, g.dtype))
+                arrived.append(g)
+        key = tuple(geometry)
+        program = section.variants.get(key, _UNKNOWN)
+        if program is not _UNKNOWN:
+            return program, arrived
+        if len(section.variants) >= _MOST_VARIANTS:
+            return None, None
+        counters["compiled_autograd"]["sections"] += 1
+        try:
+            program = self._captured(section, arrived)
+        except (Unsupported, CannotCapture) as reason:
+            counters["compiled_autograd"][f"fallback: {reason}"] += 1
+            note(f"{len(section.nodes)} nodes between hooks are left to the engine: {reason}")
+            program = None
+        section.variants[key] = program
+        return program, arrived
+
+    def _run_program(self, program: _Program, arrived: list[Any], section: _Section) -> None:
+        everything, waiting = self.everything, self.waiting
+        made: list[Any] = []
+        if program.run is not None:
+            given = [*self.found.arrays, *arrived]
+            made = owned(program.run([given[place] for place in program.places]), given)
+        for place in section.nodes:
+            node = everything[place]
+            waiting.pop(node, None)
+            if not self.keep_graph and node in self.plan.runs:
+                node._release(self.freed)
+        for place, outputs in program.filled:
+            waiting.setdefault(everything[place], [None] * outputs)
+        for (place, number), g in zip(program.slots, made, strict=False):
+            waiting[everything[place]][number] = g
+        for (place, number), g in zip(program.kept, made[len(program.slots) :], strict=True):
+            self.whole.captured[everything[place], number] = g
+        for place, number in program.nothing:
+            self.whole.captured[everything[place], number] = None
+
+    def _captured(self, section: _Section, arrived: list[Any]) -> _Program:
+        """Run the section's nodes on arrays without data, and have the back end compile that."""
+        everything, arrays = self.everything, self.found.arrays
+        nodes = [everything[place] for place in section.nodes]
+        stands = StandIns(arrays, [None] * len(arrays), nodes)
+        # Each has a value of its own, though it be an array that somebody saved: the next may not.
+        traced = [stands.tracer.stand_in(one) for one in arrived]
+        given = [wrap(one) for one in traced]
+        values = [*stands.values, *[one.value for one in traced]]
+        whole = self._task(tensors=True)
+        with stands.standing():
+            following = iter(given)
+            inbox = {
+                everything[place]: [
+                    None if g is None else next(following) for g in self.waiting[everything[place]]
+                ]
+                for place in section.touched
+                if everything[place] in self.waiting
+            }
+            before = {node: list(slots) for node, slots in inbox.items()}
+            for node in nodes:
+                ordered.visit(whole, self.plan, inbox, None, node)
+            slots, filled, results = [], [], []
+            for place in section.touched:
+                waited = before.get(everything[place])
+                for number, g in enumerate(inbox.get(everything[place], ())):
+                    if g is not None and (waited is None or g is not waited[number]):
+                        slots.append((place, number))
+                        results.append(stands.tracer.value_of(g._array))
+                if everything[place] in inbox:
+                    filled.append((place, len(inbox[everything[place]])))
+            where = {id(one): place for place, one in enumerate(everything)}
+            kept, nothing = [], []
+            for (node, number), g in whole.captured.items():
+                if g is None:
+                    nothing.append((where[id(node)], number))
+                else:
+                    kept.append((where[id(node)], number))
+                    results.append(stands.tracer.value_of(g._array))
+        if not results:
+            return _Program(None, [], [], [], nothing, filled)
+        gradients = list(enumerate(results))
+        calls, constants = stands.tracer.calls, stands.constants()
+        captured = as_captured(values, calls, gradients, constants, None)
+        run, places = built(self.backend, captured)
+        return _Program(run, places, slots, kept, nothing, filled)
