@@ -29,6 +29,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, task, watch
 from pullback.engine.backward import Request
 from pullback.engine.turns import annotate
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["Schedule", "SegmentedPass"]
 
@@ -75,10 +76,16 @@ class Schedule:
         if order:
             steps.append(order)
         reached = {id(node) for node, _ in visits}
-        steps = [
-            one if isinstance(one, int) else _Section(one, everything, place, reached, graph)
-            for one in steps
-        ]
+        roots = [node_and_number(edge)[0] for edge, _ in request.roots]
+        delivered = {place[id(node)] for node in roots if id(node) in reached}
+        for number, step in enumerate(steps):
+            if isinstance(step, int):
+                targets = [node_and_number(edge)[0] for edge in everything[step]._edges]
+                delivered |= {place[id(one)] for one in targets if id(one) in reached}
+            else:
+                section = _Section(step, everything, place, reached, graph, delivered)
+                section.frees = [one for one in section.frees if one in set(runs)]
+                steps[number] = section
         return steps, [place[id(node)] for node, _ in visits], runs
 
 
@@ -92,6 +99,7 @@ class _Section:
         place: dict[int, int],
         reached: set[int],
         graph: Graph,
+        delivered: set[int],
     ) -> None:
         self.order = order
         self.nodes = [one for one in order if not isinstance(everything[one], AccumulateGrad)]
@@ -108,6 +116,13 @@ class _Section:
                     touched[place[id(target)]] = None
             self._keep(here, node, graph)
         self.touched = list(touched)
+        # Those for which something may wait when the section begins.
+        self.entries = [one for one in touched if one in delivered]
+        self.entered = [one for one in self.entries if one in set(self.nodes)]
+        plans = [(one, type(everything[one]).plan) for one in self.nodes]
+        self.frees = [one for one, plan in plans if plan.inputs or plan.outputs]
+        delivered.update(touched)
+        self.is_as_it_was = self._check()
         self.variants: dict[Any, Any] = {}  # by the geometry of what waits for these nodes
 
     def _keep(self, here: int, node: Any, graph: Graph) -> None:
@@ -128,34 +143,29 @@ class _Section:
             if value is not None:
                 self.outputs.append((here, f"s_{name}", graph.places[id(value)]))
 
-    def is_as_it_was(self, everything: list[Any], arrays: list[Any]) -> bool:
-        """Whether a user's code left the nodes and what they keep alone since the walk."""
-        for here in self.nodes:
-            if everything[here]._cold is not None:
-                return False
+    def _check(self) -> Any:
+        """A function that says whether a user's code left the nodes and what they keep alone."""
+        lines = ["def is_as_it_was(nodes, arrays):"]
+        for here in self.order:
+            lines += [f"    n{here} = nodes[{here}]", f"    if n{here}._cold is not None: return"]
         for here in self.leaves:
-            leaf = everything[here].variable
-            if (
-                everything[here]._cold is not None
-                or leaf._leaf_hooks
-                or leaf._post_accumulate_grad_hooks
-            ):
-                return False
+            lines += [f"    v = n{here}.variable",
+                      "    if v._leaf_hooks or v._post_accumulate_grad_hooks: return"]  # fmt: skip
         for here, slot, number, place in self.inputs:
-            value, version = getattr(everything[here], slot), getattr(everything[here], f"{slot}_v")
-            if number is not None and value.__class__ is tuple:
-                value = value[number]
-                version = version[number] if isinstance(version, tuple) else None
-            if getattr(value, "_array", None) is not arrays[place] or value._cell[0] != version:
-                return False
+            value, version = f"n{here}.{slot}", f"n{here}.{slot}_v"
+            if number is not None:
+                lines.append(f"    if {value}.__class__ is Freed: return")
+                value, version = f"{value}[{number}]", f"{version}[{number}]"
+            lines += [f"    v = {value}",
+                      f"    if v.__class__ is Freed or v._array is not arrays[{place}]"
+                      f" or v._cell[0] != {version}: return"]  # fmt: skip
         for here, slot, place in self.outputs:
-            node = everything[here]
-            changed = getattr(node, f"{slot}_c")[0] != getattr(node, f"{slot}_v")
-            if changed or getattr(node, slot) is not arrays[place]:
-                return False
-        return all(
-            getattr(everything[here], slot).__class__ is not Freed for here, slot in self.numbers
-        )
+            lines.append(f"    if n{here}.{slot} is not arrays[{place}] or "
+                         f"n{here}.{slot}_c[0] != n{here}.{slot}_v: return")  # fmt: skip
+        for here, slot in self.numbers:
+            lines.append(f"    if n{here}.{slot}.__class__ is Freed: return")
+        text = "\n".join([*lines, "    return True"])
+        return define_once(text, {"Freed": Freed}, "nodes between two hooks", "is_as_it_was")
 
 
 class _Program:
@@ -170,13 +180,23 @@ class _Program:
         self.filled = filled  # nodes at which something arrives, if only None, and their outputs
 
 
+class _All:
+    """The set of all nodes."""
+
+    def __contains__(self, node: object) -> bool:
+        return True
+
+
 class _Replayed(ordered.Plan):
     """The plan of a pass that was planned before; nobody counts what is missing."""
 
     def __init__(self, request: Any, everything: list[Any], known: Any) -> None:
         _, reached, runs = known
-        self.reached = {everything[one] for one in reached}
-        self.runs = {everything[one] for one in runs}
+        if request.wanted is None:
+            self.reached = self.runs = _All()
+        else:
+            self.reached = {everything[one] for one in reached}
+            self.runs = {everything[one] for one in runs}
         self.missing = defaultdict(int)
         self.wanted = {}
         for edge in request.wanted or ():
@@ -269,7 +289,7 @@ class SegmentedPass(Request):
         """The program for what waits now, and that; None where the engine must run the nodes."""
         arrived: list[Any] = []
         geometry: list[Any] = []
-        for place in section.touched:
+        for place in section.entries:
             slots = self.waiting.get(self.everything[place])
             geometry.append(None if slots is None else len(slots))
             for g in slots or ():
@@ -300,13 +320,15 @@ class SegmentedPass(Request):
         everything, waiting = self.everything, self.waiting
         made: list[Any] = []
         if program.run is not None:
-            given = [*self.found.arrays, *arrived]
-            made = owned(program.run([given[place] for place in program.places]), given)
-        for place in section.nodes:
-            node = everything[place]
-            waiting.pop(node, None)
-            if not self.keep_graph and node in self.plan.runs:
-                node._release(self.freed)
+            arrays, many = self.found.arrays, len(self.found.arrays)
+            given = [arrays[n] if n < many else arrived[n - many] for n in program.places]
+            made = owned(program.run(given), given)
+        for place in section.entered:
+            waiting.pop(everything[place], None)
+        if not self.keep_graph:
+            freed = self.freed
+            for place in section.frees:
+                everything[place]._release(freed)
         for place, outputs in program.filled:
             waiting.setdefault(everything[place], [None] * outputs)
         for (place, number), g in zip(program.slots, made, strict=False):
@@ -332,7 +354,7 @@ class SegmentedPass(Request):
                 everything[place]: [
                     None if g is None else next(following) for g in self.waiting[everything[place]]
                 ]
-                for place in section.touched
+                for place in section.entries
                 if everything[place] in self.waiting
             }
             before = {node: list(slots) for node, slots in inbox.items()}
