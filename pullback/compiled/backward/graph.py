@@ -31,8 +31,9 @@ class _ByItself(Exception):  # noqa: N818 (no error: the engine runs the node)
 class Graph:
     """Nodes newest first, leaves, arrays (each once), and the key.
 
-    A user's code runs at some of them, the stops: hooks, a custom Function, an unpack hook. What
-    those nodes keep is no part of the graph, and which functions they are is none of the key.
+    A user's code runs at some of them, the stops: hooks, a custom Function, an unpack hook. So are
+    nodes that no declared operator made (a write to a view, a compiled call). What they keep is no
+    part of the graph, and which functions they call is none of the key.
     """
 
     def __init__(self, roots: list[tuple[Any, Any]], wanted: list[Any] | None) -> None:
@@ -74,11 +75,14 @@ class Graph:
             else:
                 return
             self.nodes.append(node)
-            if node._cold is not None or node._by_user:
+            if node._cold is not None:
                 self._stop(node, parts)
                 continue
             read = _readers.get(node.__class__)
             if read is None:
+                if getattr(node.__class__, "plan", None) is None:
+                    self._stop(node, parts)
+                    continue
                 read = _readers[node.__class__] = _written(node.__class__)
             before = len(parts)
             try:
@@ -89,8 +93,6 @@ class Graph:
 
     def _stop(self, node: Any, parts: list[Any]) -> None:
         """A node that the engine runs."""
-        if not node._by_user and getattr(node.__class__, "plan", None) is None:
-            raise Unsupported(f"{type(node).__name__}, which no declared operator made")
         self.stops[id(node)] = hooks_of(node._cold)
         parts += (node.__class__, len(node._edges))
         for edge in node._edges:
@@ -188,9 +190,7 @@ def _option(value: Any) -> Any:
 
 def _written(cls: type[Any]) -> Any:
     """The function that adds a node of a class to the key."""
-    plan = getattr(cls, "plan", None)
-    if plan is None:
-        raise Unsupported(f"{cls.__name__}, which no declared operator made")
+    plan = cls.plan
     # Edges of known nodes are found here; everything else is asked of the graph.
     lines = ["def read(node, graph, numbers, places, parts):", "    add = parts.append",
              "    add(cls)", "    for edge in node._edges:", "        k = numbers.get(id(edge))",

@@ -1,10 +1,11 @@
 """Passes at some nodes of which a user's code runs: programs between stops.
 
-A stop is a node or leaf with hooks, a custom Function, or a node whose saved values a user's hook
-packed. The engine runs it, when its turn comes and in its own way. All nodes between two stops are
-one program, a section. What flows between them waits in an inbox like the engine's, so a section
-for which something is not as it was captured (a gradient of another layout, none at all, a saved
-tensor that a hook changed) is run by the engine too, node by node.
+A stop is a node or leaf with hooks, a custom Function, a node whose saved values a user's hook
+packed, or one that no declared operator made. The engine runs it, when its turn comes and in its
+own way. All nodes between two stops are one program, a section. What flows between them waits in an
+inbox like the engine's, so a section for which something is not as it was captured (a gradient of
+another layout, none at all, a saved tensor that a hook changed) is run by the engine too, node by
+node.
 """
 
 from __future__ import annotations

@@ -186,7 +186,7 @@ class compiled_autograd:  # noqa: N801 (a context)
         if not graph.stops:
             return self._derived(graph) or self._captured(graph, roots, wanted)
         if all(id(node) in graph.stops for node in graph.nodes):
-            raise Unsupported("hooks or functions of the user at each of its nodes")
+            raise Unsupported("hooks, or a function that is no operator, at each of its nodes")
         self._note(graph)
         known = Schedule(graph)
         self._keep(graph.key, known)

@@ -230,6 +230,25 @@ def written_in_place(x, y, z, log):
     return [h.sin().sum()], []
 
 
+def written_through_a_view(x, y, z, log):
+    h = x * y
+    h[1:].mul_(z[1:])
+    h.register_hook(log.hook("h"))
+    h.t()[0].add_(y[0])
+    return [(h.sin() * z).sum()], []
+
+
+def of_a_compiled_call(x, y, z, log):
+    h = _compiled(x * y, z)
+    h.register_hook(log.hook("h", 2.0))
+    return [(h.exp() * y).sum()], []
+
+
+@torch.compile(backend="python")
+def _compiled(a, b):
+    return (a * b).tanh() + b
+
+
 def of_views(x, y, z, log):
     h = x * y
     v = h.t()[1:]
@@ -280,6 +299,7 @@ TABLE = [
     that_adds_another, that_swaps_data, that_ask_for_gradients, of_functions, of_one_result,
     in_another_order, without_gradient, of_packed_values, written_in_place, of_views, stretched,
     that_keep_and_write, of_several_leaves, that_wait_for_the_end,
+    written_through_a_view, of_a_compiled_call,
 ]  # fmt: skip
 
 
