@@ -159,8 +159,9 @@ class profile:  # noqa: N801 (torch's name)
     """Records what a program does, all of it or the steps that a schedule names.
 
     >>> import pullback as torch
+    >>> x = torch.ones(3)
     >>> with torch.profiler.profile(record_shapes=True) as prof:
-    ...     y = torch.ones(3).exp()
+    ...     y = x.exp()
     >>> prof.events()[0].name, prof.events()[0].input_shapes
     ('aten::exp', [[3]])
     """

@@ -254,7 +254,7 @@ class record_function:
     ...     with torch.autograd.profiler.record_function("forward"):
     ...         y = torch.ones(3).exp()
     >>> [event.name for event in prof.function_events]
-    ['forward', 'aten::exp']
+    ['forward', 'aten::ones', 'aten::exp']
     """
 
     __slots__ = ("_start", "args", "name")
