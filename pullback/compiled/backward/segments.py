@@ -32,10 +32,22 @@ from pullback.engine.backward import Request
 from pullback.engine.turns import annotate
 from pullback.operators.writing.writer import define_once
 
-__all__ = ["Schedule", "SegmentedPass"]
+__all__ = ["Schedule", "SegmentedPass", "check_unwatched"]
 
 _MOST_VARIANTS = 8
 _UNKNOWN = object()
+
+
+def check_unwatched() -> None:
+    """Refuse passes of which each node is seen, or whose order is not that of the nodes' making."""
+    if numbering.changed:
+        raise Unsupported("nodes with other numbers than those of their making")
+    if _is_watched():
+        raise Unsupported("somebody looks at each of its nodes")
+
+
+def _is_watched() -> bool:
+    return anomaly.state.enabled or watch.watcher is not None or task.logs_nodes()
 
 
 class Schedule:
@@ -45,9 +57,9 @@ class Schedule:
         self._stops = [id(one) in graph.stops for one in (*graph.nodes, *graph.leaves)]
         self._steps: dict[bool, Any] = {}
 
-    def knows(self, accumulates: bool) -> bool:
-        """Whether a pass that accumulates, or one that does not, was planned."""
-        return accumulates in self._steps
+    def serves(self, accumulates: bool) -> bool:
+        """Whether a pass that accumulates, or one that does not, was planned and may run now."""
+        return accumulates in self._steps and not (numbering.changed or _is_watched())
 
     def steps(self, request: Request, everything: list[Any], graph: Graph | None) -> Any:
         """Stops (places) and sections in order, and which nodes are reached, and which run."""
@@ -220,9 +232,8 @@ class SegmentedPass(Request):
     def run(self) -> dict[Any, Any]:
         """Go from stop to stop; returns what was captured for the caller."""
         known = self.schedule.steps(self, self.everything, self.graph)
-        reason = self._refused()
-        if reason is not None:
-            counters["compiled_autograd"][f"fallback: {reason}"] += 1
+        if self.tensors:  # a Function may return tensors of a class that sees operators
+            counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         self.whole = self._task(tensors=False)
         self.plan = _Replayed(self, self.everything, known)
@@ -241,16 +252,6 @@ class SegmentedPass(Request):
         finally:
             self.waiting.clear()
         return self.whole.captured
-
-    def _refused(self) -> str | None:
-        """Why the engine has to run all of it."""
-        if self.tensors:
-            return "a Function may return tensors of a class that sees operators"
-        if numbering.changed:
-            return "nodes with other numbers than those of their making"
-        if anomaly.state.enabled or watch.watcher is not None or task.logs_nodes():
-            return "somebody looks at each node"
-        return None
 
     def _task(self, *, tensors: bool) -> ordered.Task:
         return ordered.Task(

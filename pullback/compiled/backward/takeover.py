@@ -12,7 +12,7 @@ from typing import Any
 from pullback.compiled import backends
 from pullback.compiled.backward.graph import Graph, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
-from pullback.compiled.backward.segments import Schedule, SegmentedPass
+from pullback.compiled.backward.segments import Schedule, SegmentedPass, check_unwatched
 from pullback.compiled.backward.sizes import Passes, as_captured
 from pullback.compiled.backward.standing import StandIns, built, owned
 from pullback.compiled.backward.trail import Found, trail_of
@@ -94,10 +94,8 @@ class compiled_autograd:  # noqa: N801 (a context)
         if accumulates and any(edge._seq != LEAF_SEQ for edge in wanted or ()):
             self._refuse("it adds to the .grad of a tensor inside the graph")
             return None
-        found, known = self._known(roots, wanted)
+        found, known = self._known(roots, wanted, accumulates)
         graph = None
-        if known.__class__ is Schedule and not known.knows(accumulates):
-            known = None
         if known is None:
             try:
                 graph = Graph(roots, wanted)
@@ -109,6 +107,8 @@ class compiled_autograd:  # noqa: N801 (a context)
                     counters["compiled_autograd"]["hits"] += 1
                     _programs.move_to_end((self.backend, graph.key))
                     found = self._remembered(graph, roots, wanted, known)
+                if known.__class__ is Schedule:
+                    check_unwatched()
             except (Unsupported, CannotCapture) as reason:
                 self._refuse(str(reason))
                 return None
@@ -130,12 +130,14 @@ class compiled_autograd:  # noqa: N801 (a context)
                 act()
         return arrived
 
-    def _known(self, roots: Any, wanted: Any) -> tuple[Any, Any]:
+    def _known(self, roots: Any, wanted: Any, accumulates: bool) -> tuple[Any, Any]:
         """What the trails of programs that ran before lead to, and the program."""
         listed = _trails.get((self.backend, roots[0][0].__class__), [])
         for place, (trail, known) in enumerate(listed):
             found = trail(roots, wanted)
             if found is not None:
+                if known.__class__ is Schedule and not known.serves(accumulates):
+                    break  # the walk tells why, or plans it
                 if place:
                     listed.insert(0, listed.pop(place))
                 counters["compiled_autograd"]["hits"] += 1

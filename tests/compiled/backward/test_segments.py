@@ -552,6 +552,24 @@ def test_a_hook_at_every_node_leaves_the_pass_to_the_engine():
     assert x.grad.eq(4).all()
 
 
+def test_a_pass_with_hooks_whose_nodes_are_logged_is_the_engines(caplog):
+    """K-3, K-31"""
+    x = torch.ones(3, requires_grad=True)
+    h = x * 2
+    h.register_hook(lambda g: g * 2)
+    with caplog.at_level("DEBUG", "pullback.autograd.graph"):
+        with (
+            compiled_autograd(backend="python", fallback="error"),
+            pytest.raises(NotImplementedError, match="somebody looks"),
+        ):
+            h.exp().sum().backward()
+        assert x.grad is None
+        with compiled_autograd(backend="python", fallback="silent"):
+            h.sum().backward()
+    assert x.grad.eq(4).all()
+    assert len(caplog.records) == 3
+
+
 def test_a_section_that_cannot_be_captured_is_left_to_the_engine_with_the_reason(monkeypatch):
     """K-27, K-31"""
     from pullback.compiled.backward import segments
