@@ -6,8 +6,8 @@ VENV ?= .venv
 JOBS ?= 2
 HYPOTHESIS_PROFILE ?= ci
 TEST_TIMEOUT ?= 300
-# A race lost on a busy machine is run once more, and counted in the summary's last line; RERUNS=0 shows it at once.
-RERUNS ?= 1
+# A race lost on a busy machine is run once more, alone, when all else is done; AGAIN=0 lets it fail at once.
+AGAIN ?= 1
 ARGS ?=
 
 BIN := $(VENV)/bin
@@ -57,9 +57,11 @@ demo: $(VENV)/.demo
 
 # Ray's tests are left to test-ray: here each of the JOBS would start a cluster of its own.
 test: lint $(VENV)/.demo $(VENV)/.mpi $(VENV)/.browser $(oracle)
-	$(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE) \
-		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) --reruns $(RERUNS) \
-		--ignore tests/distributed/ray $(ARGS)
+	@export $(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE); set -x; \
+		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) --ignore tests/distributed/ray $(ARGS); \
+		status=$$?; test $$status -ne 1 -o $(AGAIN) = 0 || { \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --timeout $(TEST_TIMEOUT) \
+			--ignore tests/distributed/ray $(ARGS); status=$$?; }; exit $$status
 
 # One cluster for all of them; a minute.
 test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
