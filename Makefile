@@ -60,7 +60,7 @@ test: lint $(VENV)/.demo $(VENV)/.mpi $(VENV)/.browser $(oracle)
 	@export $(ONE_THREAD) HYPOTHESIS_PROFILE=$(HYPOTHESIS_PROFILE); set -x; \
 		$(BIN)/python -m pytest -n $(JOBS) --timeout $(TEST_TIMEOUT) --ignore tests/distributed/ray $(ARGS); \
 		status=$$?; test $$status -ne 1 -o $(AGAIN) = 0 || { \
-		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --timeout $(TEST_TIMEOUT) \
+		$(BIN)/python -m pytest --last-failed --last-failed-no-failures none --maxfail 20 --timeout $(TEST_TIMEOUT) \
 			--ignore tests/distributed/ray $(ARGS); status=$$?; }; exit $$status
 
 # One cluster for all of them; a minute.
