@@ -152,7 +152,7 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
         report.counts["this system has no fork: nothing tried"] = 1
         return report
     draw = random.Random(seed)
-    with warnings.catch_warnings(), _silent_finalizers():
+    with warnings.catch_warnings(), silent_finalizers():
         warnings.simplefilter("ignore")
         _cold(report, draw, time.monotonic() + seconds / 2, calls and max(calls // 20, 1))
         for work in WORKS.values():
@@ -273,7 +273,7 @@ def _swept(
 
 
 @contextmanager
-def _silent_finalizers() -> Iterator[None]:
+def silent_finalizers() -> Iterator[None]:
     """A fault inside a finalizer has nobody to go to, and Python would print it."""
     before, sys.unraisablehook = sys.unraisablehook, lambda unraisable: None
     try:
