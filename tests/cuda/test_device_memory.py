@@ -1,4 +1,5 @@
 """Device memory handed to an MPI that takes it: on a stand-in for MPI whose ranks are threads."""
+# ruff: noqa: N802 (methods of the stand-in have MPI's names)
 
 import os
 import subprocess
@@ -30,7 +31,7 @@ class Done:
     def __init__(self, receive=None):
         self.Recv = receive
 
-    def Test(self):  # noqa: N802 (MPI's name)
+    def Test(self):
         return True
 
 
@@ -55,55 +56,55 @@ class Comm:
         known = {"Get_rank": self.threads.rank, "Get_size": self.threads.size, "Free": None}
         return lambda: known[name]
 
-    def Split_type(self, kind):  # noqa: N802
+    def Split_type(self, kind):
         return self
 
-    def Iallreduce(self, mine, out, op):  # noqa: N802
+    def Iallreduce(self, mine, out, op):
         out[...] = mine
         self.threads.all_reduce(call("Iallreduce"), out, op)
         return Done()
 
-    def Allreduce(self, _in_place, buffer, op):  # noqa: N802
+    def Allreduce(self, _in_place, buffer, op):
         self.threads.all_reduce(call("Allreduce"), self._memory("all_reduce", buffer), op)
 
-    def Reduce(self, buffer, out, op, root):  # noqa: N802
+    def Reduce(self, buffer, out, op, root):
         total = self._memory("reduce", buffer).copy()
         self.threads.reduce(call("Reduce"), total, op, root)
         if out is not None:
             self._memory("reduce", out)[...] = total
 
-    def Bcast(self, buffer, root):  # noqa: N802
+    def Bcast(self, buffer, root):
         self.threads.broadcast(call("Bcast"), self._memory("broadcast", buffer), root)
 
-    def Allgather(self, buffer, out):  # noqa: N802
+    def Allgather(self, buffer, out):
         rows = self._memory("all_gather", out).reshape(SIZE, -1)
         self.threads.all_gather(call("Allgather"), rows, self._memory("all_gather", buffer))
 
-    def Gather(self, buffer, out, root):  # noqa: N802
+    def Gather(self, buffer, out, root):
         rows = None if out is None else self._memory("gather", out).reshape(SIZE, -1)
         self.threads.gather(call("Gather"), rows, self._memory("gather", buffer), root)
 
-    def Scatter(self, rows, out, root):  # noqa: N802
+    def Scatter(self, rows, out, root):
         given = None if rows is None else self._memory("scatter", rows).reshape(SIZE, -1)
         self.threads.scatter(call("Scatter"), self._memory("scatter", out), given, root)
 
-    def Reduce_scatter_block(self, rows, out, op):  # noqa: N802
+    def Reduce_scatter_block(self, rows, out, op):
         given = self._memory("reduce_scatter", rows).reshape(SIZE, -1)
         target = self._memory("reduce_scatter", out)
         self.threads.reduce_scatter(call("Reduce_scatter"), target.reshape(-1), given, op)
 
-    def Alltoall(self, mine, out):  # noqa: N802
+    def Alltoall(self, mine, out):
         self.threads.all_to_all(call("Alltoall"), out, [1] * SIZE, mine, [1] * SIZE)
 
-    def Alltoallv(self, given, out):  # noqa: N802
+    def Alltoallv(self, given, out):
         array, target = self._memory("all_to_all", given), self._memory("all_to_all", out)
         self.threads.all_to_all(call("Alltoallv"), target, out[1], array, given[1])
 
-    def Isend(self, buffer, peer, tag):  # noqa: N802
+    def Isend(self, buffer, peer, tag):
         self.threads.send(call("send"), self._memory("send", buffer).copy(), peer, tag)
         return Done()
 
-    def Improbe(self, source, tag, status):  # noqa: N802
+    def Improbe(self, source, tag, status):
         def receive(buffer):
             memory = self._memory("receive", buffer)
             self.threads.receive(call("recv"), memory, source, tag)
