@@ -50,6 +50,10 @@ class Library:
         """The sums over dimensions, which go."""
         raise NotImplementedError
 
+    def added(self, total: Array, one: Array, *, into: bool) -> Array:
+        """The sum of two arrays of one shape and dtype; in the memory of the first where `into`."""
+        raise NotImplementedError
+
     def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
         """A node was made, of a call on such arrays or on tensors with them."""
 

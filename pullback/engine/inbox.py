@@ -7,8 +7,9 @@ from heapq import heappush
 from typing import Any, TypeAlias
 
 import numpy
+from numpy import ndarray
 
-from pullback.core.arrays import LIBRARIES, Array, beside
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad, OperatorNode, Output
 from pullback.engine.filter import Filter
 
@@ -45,10 +46,11 @@ class Inbox:
                 heappush(self.heap, seq)
             if owned:
                 self.owned.add(seq)
-        elif seq in self.owned and type(before) is numpy.ndarray:
+        elif seq in self.owned and type(before) is ndarray:
             add(before, g, before)
         else:
-            self.gradients[seq] = before + g if type(before) is numpy.ndarray else _sum(before, g)
+            ours = seq in self.owned
+            self.gradients[seq] = before + g if type(before) is ndarray else _sum(before, g, ours)
             self.owned.add(seq)
 
     def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
@@ -58,10 +60,11 @@ class Inbox:
             self.leaves[leaf] = g
             if owned:
                 self.owned_leaves.add(leaf)
-        elif leaf in self.owned_leaves and type(before) is numpy.ndarray:
+        elif leaf in self.owned_leaves and type(before) is ndarray:
             add(before, g, before)
         else:
-            self.leaves[leaf] = before + g if type(before) is numpy.ndarray else _sum(before, g)
+            ours = leaf in self.owned_leaves
+            self.leaves[leaf] = before + g if type(before) is ndarray else _sum(before, g, ours)
             self.owned_leaves.add(leaf)
 
     def put_output(self, output: Output, g: Array) -> None:
@@ -78,7 +81,7 @@ class Inbox:
         if before is None:
             slots[output.nr] = g
         else:
-            slots[output.nr] = before + g if type(before) is numpy.ndarray else _sum(before, g)
+            slots[output.nr] = before + g if type(before) is ndarray else _sum(before, g)
 
     def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
         """The gradient that a pass starts from."""
@@ -138,9 +141,9 @@ class Inbox:
         self.owned_leaves.clear()
 
 
-def _sum(before: Any, g: Any) -> Any:
-    """Of two arrays of a device, there; of tensors as ever."""
-    if not LIBRARIES:
+def _sum(before: Any, g: Any, ours: bool = False) -> Any:
+    """Of two arrays of a device, there, in the first's memory if that is `ours`; of tensors too."""
+    library = LIBRARIES.get(type(before))
+    if library is None or type(g) is not type(before):
         return before + g
-    with beside(before):
-        return before + g
+    return library.added(before, g, into=ours)

@@ -11,7 +11,7 @@ from typing import Any, NoReturn
 
 import numpy
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.nesting import running
 from pullback.core.overriding import disabled_function
@@ -212,12 +212,16 @@ Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # see core/overriding.py
 
 
 def _one_example(array: Array, bdim: int) -> Array:
-    if array.shape[bdim]:
+    library = LIBRARIES.get(type(array))
+    if library is None and array.shape[bdim]:
         if bdim == 0 and array.__class__ is numpy.ndarray:
             return array[0, ...].view(Hidden)
         return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]
-    return numpy.zeros(shape, array.dtype).view(Hidden)
+    made: Any = numpy.zeros(shape, array.dtype).view(Hidden)
+    if library is not None:  # whose arrays know no classes of ours
+        made._device = library.device(array)
+    return made
 
 
 def batched(value: Tensor, bdim: int, level: Any) -> Batched:

@@ -56,8 +56,8 @@ def is_available() -> bool:
 def _nccl() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # CuPy warns where the library is missing: we say so
-        nccl = found.cupy.cuda.nccl
-    return nccl if nccl.available else None
+        nccl = getattr(found.cupy.cuda, "nccl", None)  # not of every build
+    return nccl if nccl is not None and nccl.available else None
 
 
 def need_nccl() -> None:

@@ -17,6 +17,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 from pullback.operators.writing.inline import Inlined
 from pullback.operators.writing.writer import block, define, settled, theirs
@@ -103,71 +104,66 @@ extern "C" __global__ void fused({parameters}, S* out, long long n) {{
 class Fused:
     """One expression of several operands, each an array or a number; `otherwise` takes the rest."""
 
-    __slots__ = ("_kernels", "_ndarray", "_raw", "count", "expression", "otherwise")
+    __slots__ = ("_cupy", "_kernels", "_ndarray", "_raw", "count", "expression", "otherwise")
 
     def __init__(self, cupy: Any, expression: str, count: int, otherwise: Any) -> None:
         self.expression, self.count, self.otherwise = expression, count, otherwise
+        self._cupy = cupy
         self._raw: Any = getattr(cupy, "RawKernel", None)
         self._ndarray = cupy.ndarray
-        self._kernels: dict[Any, Any] = {}
+        self._kernels: dict[Any, Kernel] = {}
 
     def __call__(self, *args: Any) -> Any:
         """The expression of these operands; one more is where the result goes."""
-        ndarray, count = self._ndarray, self.count
+        ndarray = self._ndarray
         first = args[0]
         if self._raw is None or type(first) is not ndarray:
             return self.otherwise(*args)
         dtype, shape = first.dtype, first.shape
         kind = dtype.char
-        given = [first]
         if not first._c_contiguous or kind not in STORED:
             return self.otherwise(*args)
-        arrays = 1
-        for place in range(1, count):
-            one = args[place]
+        out = args[self.count] if len(args) > self.count else None
+        values = []
+        arrays, place = 0, 1
+        for one in args:  # the operands, then what the result goes to
             if type(one) is ndarray:
                 if one.shape != shape or one.dtype is not dtype or not one._c_contiguous:
                     return self.otherwise(*args)
-                arrays |= 1 << place
-                given.append(one)
+                arrays |= place
+                values.append(one.data.ptr)
             else:
-                given.append(computed_in(kind)(one))
-        if len(args) > count:
-            out = args[count]
-            if out.shape != shape or out.dtype is not dtype or not out._c_contiguous:
-                return self.otherwise(*args)
-        else:
-            out = ndarray(shape, dtype)
+                values.append(computed_in(kind)(one))
+            place <<= 1
         size = first.size
-        if not size:
-            return out
-        given.append(out)
-        if size >= _LARGE and self._launched_wide(given, kind, arrays, out):
-            return out
-        kernel = self._kernels.get((kind, arrays))
-        if kernel is None:
-            kernel = self._compiled(kind, arrays)
-        given.append(size)
-        kernel((-(-size // _BLOCK),), (_BLOCK,), given)
+        if out is None:
+            out = ndarray(shape, dtype)
+            arrays |= place
+            values.append(out.data.ptr)
+        if size:
+            values.append(size)
+            self._launched(out, values, kind, arrays)
         return out
 
-    def _launched_wide(self, given: list[Any], kind: str, arrays: int, out: Any) -> bool:
-        """Whether all arrays begin at a multiple of 16 bytes and end at one; then it is done."""
-        ndarray = self._ndarray
-        if out.nbytes % 16 or any(type(one) is ndarray and one.data.ptr % 16 for one in given):
-            return False
-        kernel = self._kernels.get((kind, arrays, "wide"))
+    def _launched(self, out: Any, values: list[Any], kind: str, arrays: int) -> None:
+        size = values[-1]
+        each = 1
+        if size >= _LARGE:
+            pack = 16 // out.itemsize
+            pointers = [one for i, one in enumerate(values[:-1]) if arrays >> i & 1]
+            if not size % pack and not any(one % 16 for one in pointers):
+                each = pack  # all begin and end at a multiple of 16 bytes
+        kernel = self._kernels.get((kind, arrays, each))
         if kernel is None:
-            kernel = self._compiled(kind, arrays, wide=True)
-        threads = out.nbytes // 16
-        kernel((-(-threads // _BLOCK),), (_BLOCK,), [*given, out.size])
-        return True
+            kernel = self._compiled(kind, arrays, each)
+        kernel.start((-(-size // (_BLOCK * each)), 1, 1), (_BLOCK, 1, 1), values)
 
-    def _compiled(self, kind: str, arrays: int, *, wide: bool = False) -> Any:
+    def _compiled(self, kind: str, arrays: int, each: int) -> Kernel:
         are_arrays = [bool(arrays >> place & 1) for place in range(self.count)]
         parameters = ", ".join(
             f"const S* p{i}" if array else f"const T x{i}" for i, array in enumerate(are_arrays)
         )
+        wide = each > 1
         places = [i for i, array in enumerate(are_arrays) if array]
         packs = " ".join(f"const Pack q{i} = ((const Pack*)p{i})[at];" for i in places)
         element = "q{i}.v[i]" if wide else "p{i}[i]"
@@ -175,8 +171,10 @@ class Fused:
         source = (_WIDE_SOURCE if wide else _SOURCE).format(
             parameters=parameters, loads=loads, packs=packs, expression=self.expression
         )
-        key = (kind, arrays, "wide") if wide else (kind, arrays)
-        made = self._kernels[key] = self._raw(head_of(kind) + source, "fused")
+        number = "d" if kind == "d" else "f"
+        layout = "".join("P" if array else number for array in are_arrays) + "Pq"
+        function = self._raw(head_of(kind) + source, "fused")
+        made = self._kernels[kind, arrays, each] = Kernel(self._cupy, function, layout)
         return made
 
 

@@ -50,6 +50,7 @@ class CudaLibrary(Library):
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device
+        self._add = fused_ufunc(cupy, "add", cupy.add)
         ndarray = cupy.ndarray
         # In a node's code: such arrays are the usual ones, and numbers stay Python's.
         self._names = {
@@ -191,6 +192,13 @@ class CudaLibrary(Library):
         if is_half(array.dtype):
             return array.sum(dims, numpy.float32).astype(array.dtype)
         return array.sum(dims)
+
+    def added(self, total: Array, one: Array, *, into: bool) -> Array:
+        """The sum of two arrays, in one launch."""
+        if self.count > 1:
+            with self.beside(total):
+                return self._add(total, one, total) if into else self._add(total, one)
+        return self._add(total, one, total) if into else self._add(total, one)
 
     def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
         """Note stream and device of a node's forward, where there are several."""

@@ -2,8 +2,9 @@
 
 Every array asks CuPy's allocator, which is one function of ours around the pool's. It adds sizes
 up, so that it never thinks too little, and asks the pool (which goes through all blocks) only when
-the sum is above the most so far: between two such questions the most cannot have changed. When the
-pool has nothing left, the error tells what holds memory, by the user's lines.
+the sum is above the most so far: between two such questions the most cannot have changed. A program
+that never asks for the most does not pay for each byte of it: until then the sum may be above by a
+little. When the pool has nothing left, the error tells what holds memory, by the user's lines.
 """
 
 from __future__ import annotations
@@ -17,16 +18,18 @@ from pullback.operators.cuda.found import found
 __all__ = ["Pool", "empty", "forget", "peak", "seen"]
 
 _GRAIN = 512  # the pool rounds up to it
+_LITTLE = 1 << 20  # bytes that the most may be wrong by before anybody has asked for it
 
 
 class _Device:
     """What is known of one device's part."""
 
-    __slots__ = ("most", "most_had", "near")
+    __slots__ = ("little", "most", "most_had", "near")
 
     def __init__(self) -> None:
         self.near = 0  # at least what arrays hold
         self.most = self.most_had = 0
+        self.little = _LITTLE
 
 
 class Pool:
@@ -61,7 +64,7 @@ class Pool:
                 raise self._explained(size) from None
             device = single or self.devices[cuda.Device().id]
             device.near += size + _GRAIN
-            if device.near > device.most:
+            if device.near > device.most + device.little:
                 self._look(device)
             return memory
 
@@ -98,13 +101,14 @@ def peak(number: int) -> tuple[int, int]:
     """The most of both since the beginning, or since they were forgotten."""
     seen(number)
     device = found.library.pool.devices[number]
+    device.little = 0
     return device.most, device.most_had
 
 
 def forget(number: int) -> None:
     """Begin anew, with what is in use now."""
     device = found.library.pool.devices[number]
-    device.most = device.most_had = 0
+    device.most = device.most_had = device.little = 0
     seen(number)
 
 

@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 
 __all__ = ["Rows"]
@@ -234,7 +235,8 @@ class Rows:
             if module is None:
                 source = head_of(kind) + (_HEAD + _BODIES).format()
                 module = self._modules[kind] = self._raw(code=source)
-            known = self._kernels[name, kind] = module.get_function(f"pb_{name}")
+            function = module.get_function(f"pb_{name}")
+            known = self._kernels[name, kind] = Kernel(self.cupy, function)
         return known
 
     def fits(self, *arrays: Any) -> bool:

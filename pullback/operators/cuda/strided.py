@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, head_of
 
 __all__ = ["Strided"]
@@ -54,6 +55,7 @@ class Strided:
     """The kernel, compiled for each dtype when first needed."""
 
     def __init__(self, cupy: Any) -> None:
+        self._cupy = cupy
         self._raw: Any = getattr(cupy, "RawKernel", None)
         self._kernels: dict[str, Any] = {}
 
@@ -73,7 +75,8 @@ class Strided:
         steps = *steps_a, *a.strides[-2:], *steps_b, *b.strides[-2:]
         kernel = self._kernels.get(kind)
         if kernel is None:
-            kernel = self._kernels[kind] = self._raw(head_of(kind) + _SOURCE, "pb_product")
+            made = self._raw(head_of(kind) + _SOURCE, "pb_product")
+            kernel = self._kernels[kind] = Kernel(self._cupy, made)
         grid = -(-n // 32), -(-m // 32), count
         whole = map(numpy.int32, (m, n, k, n1, n2))
         kernel(grid, (256,), (a, b, out, *whole, *[step // size for step in steps]))

@@ -11,6 +11,8 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.cuda.launch import Kernel
+
 __all__ = ["Windows"]
 
 _TYPES = {"f": "float", "d": "double"}
@@ -96,7 +98,7 @@ class Windows:
         if known is None:
             module = self._raw(code=_SOURCE.format(type=_TYPES[kind]))
             for one in ("columns", "add_channels", "maxima", "put", "channel_sums"):
-                self._kernels[one, kind] = module.get_function(f"pb_{one}")
+                self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
             known = self._kernels[name, kind]
         return known
 

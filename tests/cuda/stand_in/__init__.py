@@ -9,6 +9,7 @@ CUDA C on the host, `cublas` is cuBLAS's part of products.
 
 from __future__ import annotations
 
+import builtins
 import contextlib
 import types
 from typing import Any
@@ -247,6 +248,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
         return made(self._a.copy(order))
 
     def view(self, dtype=None, type=None):
+        assert not isinstance(dtype, builtins.type) or not issubclass(dtype, numpy.ndarray), dtype
         return made(self._a.view(dtype), (self,))
 
     def reshape(self, *shape, order="C"):

@@ -231,6 +231,10 @@ class _Runtime:
         }  # fmt: skip
 
     @staticmethod
+    def free(address):
+        assert address == 0
+
+    @staticmethod
     def memGetInfo():  # noqa: N802
         return _WHOLE - pool.total_bytes(), _WHOLE
 
@@ -239,7 +243,7 @@ class _Runtime:
         return 1
 
 
-from tests.cuda.stand_in import nccl
+from tests.cuda.stand_in import kernels, nccl
 
 cuda = types.SimpleNamespace(
     runtime=_Runtime, Device=Device, is_available=lambda: True, Stream=Stream, Event=Event,
@@ -247,5 +251,6 @@ cuda = types.SimpleNamespace(
     get_elapsed_time=get_elapsed_time, MemoryPool=MemoryPool, set_allocator=set_allocator,
     get_allocator=lambda: current.allocator, using_allocator=using_allocator, alloc=memory_of,
     alloc_pinned_memory=alloc_pinned_memory, nccl=nccl,
+    driver=types.SimpleNamespace(launchKernel=kernels.launch_kernel),
     memory=types.SimpleNamespace(OutOfMemoryError=OutOfMemoryError),
 )  # fmt: skip

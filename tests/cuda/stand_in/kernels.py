@@ -10,22 +10,26 @@ from __future__ import annotations
 
 import ctypes
 import hashlib
+import itertools
 import re
 import shutil
 import subprocess
 import tempfile
+import threading
 from pathlib import Path
 from typing import Any
 
 import numpy
 
-__all__ = ["HAS_COMPILER", "RawKernel", "RawModule", "launches"]
+__all__ = ["HAS_COMPILER", "RawKernel", "RawModule", "launch_kernel", "launches"]
 
 COMPILER = shutil.which("c++") or shutil.which("g++")
 HAS_COMPILER = COMPILER is not None
 launches: list[str] = []  # names of the kernels that ran, in order
+_functions: list[Any] = []  # a function's address is its place here, from 1 on
 _HEADER = (Path(__file__).parent / "cuda_words.h").read_text()
 _folder: Any = None
+_one_at_a_time = threading.Lock()  # the fibers and the grid are the process's
 _FLAGS = ("-O1", "-std=c++17", "-shared", "-fPIC", "-w", "-Wl,-Bsymbolic", "-ffp-contract=off")
 _SIGNATURE = re.compile(r'extern\s+"C"\s+__global__\s+void\s+(\w+)\s*\(([^)]*)\)', re.S)
 _BOUNDS = re.compile(r"__launch_bounds__\([^)]*\)")
@@ -87,20 +91,39 @@ class _Function:
         self._launch = library[f"launch_{name}"]
         self._launch.restype = ctypes.c_char_p
         self.max_dynamic_shared_size_bytes = 48 << 10
+        _functions.append(self)
+        self.ptr = len(_functions)
 
     def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
         assert len(args) == len(self._types), (self._name, len(args), self._types)
+        values = [_as_bytes(one) for one in args]
+        pointers = (ctypes.c_void_p * len(values))(*[one.ctypes.data for one in values])
+        sizes = (ctypes.c_int * len(values))(*[one.nbytes for one in values])
+        self.run(grid, block, pointers, sizes, shared_mem)
+
+    def run(self, grid: Any, block: Any, pointers: Any, sizes: Any, shared_mem: int) -> None:
         assert shared_mem <= self.max_dynamic_shared_size_bytes
         threads = int(numpy.prod(block))
         assert 0 < threads <= 1024, block
         assert all(0 < one < 2**31 for one in grid), grid
-        values = [_as_bytes(one) for one in args]
-        pointers = (ctypes.c_void_p * len(values))(*[one.ctypes.data for one in values])
-        sizes = (ctypes.c_int * len(values))(*[one.nbytes for one in values])
-        launches.append(self._name)
-        problem = self._launch(pointers, sizes, _three(grid), _three(block), shared_mem)
+        with _one_at_a_time:
+            launches.append(self._name)
+            problem = self._launch(pointers, sizes, _three(grid), _three(block), shared_mem)
         if problem:
             raise RuntimeError(f"{self._name}: {problem.decode()}")
+
+
+def launch_kernel(
+    function: int, gx: int, gy: int, gz: int, bx: int, by: int, bz: int,
+    shared: int, stream: int, parameters: int, extra: int,
+) -> None:  # fmt: skip
+    """The driver's call: parameters are a table of addresses, each of a value that lies there."""
+    known = _functions[function - 1]
+    count = len(known._types)
+    pointers = (ctypes.c_void_p * count).from_address(parameters)
+    places = [*pointers, pointers[-1] + 16]  # a value has the room up to the next one
+    sizes = (ctypes.c_int * count)(*[b - a for a, b in itertools.pairwise(places)])
+    known.run((gx, gy, gz), (bx, by, bz), pointers, sizes, shared)
 
 
 def _three(sides: Any) -> Any:
@@ -140,7 +163,11 @@ class RawKernel:
         self._module, self._name = RawModule(code=code), name
         self._function: Any = None
 
-    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
+    @property
+    def kernel(self) -> Any:
         if self._function is None:
             self._function = self._module.get_function(self._name)
-        self._function(grid, block, args, shared_mem=shared_mem)
+        return self._function
+
+    def __call__(self, grid: Any, block: Any, args: Any, *, shared_mem: int = 0) -> None:
+        self.kernel(grid, block, args, shared_mem=shared_mem)
