@@ -17,6 +17,7 @@ from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.lower.program import Check, Lowered
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.python.program import on_library
+from pullback.operators.cuda.launch import Kernel
 from pullback.operators.watching.observe import look
 
 __all__ = ["CudaProgram"]
@@ -59,7 +60,7 @@ class CudaProgram:
 
     def _prepared(self, kind: str, one: Any, module: Any) -> Any:
         if kind == "launch":
-            return _Launched(module.get_function(one.kernel), one)
+            return _Launched(self.library.cupy, module.get_function(one.kernel), one)
         if kind == "dot":
             return _Multiplied(Product(one, self.library), self)
         return _Between(self, one)
@@ -140,13 +141,14 @@ class CudaProgram:
 class _Launched:
     """A kernel with its grid."""
 
-    def __init__(self, function: Any, launch: Launch) -> None:
-        self.function, self.grid, self.block = function, launch.grid, (launch.block,)
+    def __init__(self, cupy: Any, function: Any, launch: Launch) -> None:
         self.slots, self.numbers = launch.slots, launch.numbers
+        self.grid, self.block = (*launch.grid, 1, 1)[:3], (launch.block, 1, 1)
+        self.kernel = Kernel(cupy, function, "P" * len(self.slots) + "q" * len(self.numbers))
 
     def __call__(self, table: dict[int, int], held: Any, memory: Any) -> None:
-        args = (*[table[slot] for slot in self.slots], *self.numbers)
-        self.function(self.grid, self.block, args)
+        values = [*[table[slot] for slot in self.slots], *self.numbers]
+        self.kernel.start(self.grid, self.block, values)
 
 
 class _Multiplied:
