@@ -6,18 +6,17 @@ the pieces: so results are the same to the last bit.
 
 from __future__ import annotations
 
+import contextvars
 import os
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import TYPE_CHECKING, Any, TypeVar
+from contextlib import suppress
+from functools import partial
+from itertools import pairwise
+from typing import Any, TypeVar
 
-import numpy
-
-if TYPE_CHECKING:
-    from concurrent.futures import ThreadPoolExecutor
-
-__all__ = ["default_count", "each", "in_order", "setting"]
+__all__ = ["default_count", "each", "in_order", "setting", "side_by_side"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -41,9 +40,6 @@ class _Setting:
 
 
 setting = _Setting()
-_pool: ThreadPoolExecutor | None = None
-_MOST = 256
-_lock = threading.Lock()
 
 
 def default_count() -> int:
@@ -93,51 +89,122 @@ def _count() -> int:
 
 
 def _share(function: Callable[[T], Any], pieces: list[T]) -> None:
-    """Take pieces until none is left, here and on other threads."""
-    rest = deque(pieces)
-    silence = numpy.geterr()
+    """Go through the pieces here and on other threads.
 
-    def work() -> None:
+    Neighbours stay on one thread, and so in its cache.
+    """
+    count = min(_count(), len(pieces))
+    cuts = [len(pieces) * number // count for number in range(count + 1)]
+    parts = [deque(pieces[start:end]) for start, end in pairwise(cuts)]
+
+    def work(number: int) -> None:
         try:
-            with numpy.errstate(**silence):  # which other threads do not know of
-                while rest:
-                    try:
-                        piece = rest.popleft()
-                    except IndexError:  # somebody was quicker
-                        return
-                    function(piece)
+            for piece in _taken(parts, number):
+                function(piece)
         except BaseException:
-            rest.clear()  # nobody needs the others any more
+            for part in parts:
+                part.clear()  # nobody needs the others any more
             raise
 
-    pool = _threads()
-    helpers = [pool.submit(work) for _ in range(min(_count(), len(pieces)) - 1)]
+    side_by_side([partial(work, number) for number in range(count)])
+
+
+def _taken(parts: list[deque[T]], number: int) -> Iterator[T]:
+    """Pieces of one's own part from its start, then of the other parts from their ends."""
+    for part in (parts[number], *parts):
+        take = part.popleft if part is parts[number] else part.pop
+        while part:
+            try:
+                piece = take()
+            except IndexError:  # somebody was quicker
+                break
+            yield piece
+
+
+def side_by_side(works: list[Callable[[], Any]]) -> None:
+    """Do the first work here and the others on other threads, as far as some are free.
+
+    A work may be left out: it must find nothing to do once another one is through.
+    """
+    helpers = [helper for work in works[1:] if (helper := _free_helper()) is not None]
+    for helper, work in zip(helpers, works[1:], strict=False):
+        helper.start(work)
     try:
-        work()
+        works[0]()
     finally:
-        # One that has not begun by now has nothing left to do: whoever waited for it could be the
-        # one that it waits for.
-        begun = [helper for helper in helpers if not helper.cancel()]
-        errors = [helper.exception() for helper in begun]
+        errors = [helper.finish() for helper in helpers]
     for error in errors:
         if error is not None:
             raise error
 
 
-def _threads() -> ThreadPoolExecutor:
-    global _pool
+class _Helper:
+    """A thread that waits for work; two locks hand it over, in half the time of a queue.
+
+    Both are held while there is nothing: letting `go` go starts the work, `done` ends it.
+    """
+
+    def __init__(self) -> None:
+        self.go, self.done = threading.Lock(), threading.Lock()
+        self.work: Callable[[], Any] | None = None
+        self.error: BaseException | None = None
+        self.go.acquire()
+        self.done.acquire()
+        threading.Thread(target=self._run, name="pullback-kernel", daemon=True).start()
+
+    def start(self, work: Callable[[], Any]) -> None:
+        # The caller's context has its way with floating-point warnings.
+        self.work = partial(contextvars.copy_context().run, work)
+        self.go.release()
+
+    def finish(self) -> BaseException | None:
+        """Wait for the work, and be free again; the error that it ended in, if it did.
+
+        What has not begun by now has nothing left to do, and whoever waited for it could be the one
+        that it waits for.
+        """
+        if not self.go.acquire(blocking=False):
+            try:
+                self.done.acquire()
+            except BaseException as interrupt:
+                self.done.acquire()  # the work writes to the caller's arrays
+                self.error = interrupt
+        self.work, error, self.error = None, self.error, None
+        _free.append(self)
+        return error
+
+    def _run(self) -> None:
+        while True:
+            self.go.acquire()
+            try:
+                assert self.work is not None
+                self.work()
+            except BaseException as error:  # which is the caller's
+                self.error = error
+            self.done.release()
+
+
+_free: list[_Helper] = []
+_started = 0
+_lock = threading.Lock()
+
+
+def _free_helper() -> _Helper | None:
+    """A thread that waits; there are as many as kernels may use in all, however many callers."""
+    global _started
+    with suppress(IndexError):
+        return _free.pop()
     with _lock:
-        if _pool is None:
-            from concurrent.futures import ThreadPoolExecutor  # loads logging; few need it
+        if _started >= _count() - 1:
+            return None
+        _started += 1
+    return _Helper()
 
-            _pool = ThreadPoolExecutor(_MOST, "pullback-kernel")  # threads start when needed
-        return _pool
 
-
-def _forget_pool() -> None:
-    global _pool, _lock
-    _pool, _lock = None, threading.Lock()
+def _forget_helpers() -> None:
+    global _free, _started, _lock
+    _free, _started, _lock = [], 0, threading.Lock()
 
 
 if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_forget_pool)
+    os.register_at_fork(after_in_child=_forget_helpers)

@@ -8,7 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.arrays import threads
-from pullback.operators.arrays.threads import default_count, each, in_order, setting
+from pullback.operators.arrays.threads import default_count, each, in_order, setting, side_by_side
 
 F = torch.nn.functional
 WORKS = {
@@ -102,6 +102,47 @@ def test_pieces_inside_of_pieces_do_not_wait_for_each_other(threads_of):
     assert list(made) == [15 * n for n in range(6)]
 
 
+def test_neighbours_stay_on_one_thread(threads_of):
+    threads_of(2)
+    both = threading.Barrier(2, timeout=20)
+    seen = {}
+
+    def work(piece):
+        if piece in (0, 4):
+            both.wait()  # so that each thread begins with its own half
+        seen[piece] = threading.get_ident()
+
+    each(work, range(8))
+    assert seen[0] == threading.get_ident() != seen[4]
+
+
+def test_an_interrupt_leaves_only_when_the_others_are_through(threads_of):
+    threads_of(2)
+    both = threading.Barrier(2, timeout=20)
+    ended = threading.Event()
+
+    def slow():
+        both.wait()
+        ended.wait(0.2)
+        ended.set()
+
+    def interrupted():
+        both.wait()
+        raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        side_by_side([interrupted, slow])
+    assert ended.is_set()
+    test_several_threads_take_part(threads_of)
+
+
+def test_as_many_threads_as_set_work_for_all_callers(threads_of):
+    threads_of(2)
+    both, started = threading.Barrier(2, timeout=20), threads._started
+    side_by_side([both.wait, lambda: (both.wait(), each(lambda _: None, range(8)))])
+    assert threads._started <= max(started, 1)
+
+
 def test_floating_point_warnings_are_those_of_the_caller(threads_of):
     threads_of(3)
     with numpy.errstate(divide="ignore"):
@@ -127,6 +168,6 @@ def test_a_forked_child_starts_threads_of_its_own(threads_of):
         pytest.skip("no fork here")
     threads_of(2)
     each(lambda _: None, range(4))
-    assert threads._pool is not None
-    threads._forget_pool()
+    assert threads._started
+    threads._forget_helpers()
     assert list(in_order(lambda n: -n, range(4))) == [0, -1, -2, -3]
