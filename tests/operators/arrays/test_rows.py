@@ -39,3 +39,31 @@ def test_shared_vectors_cannot_be_written_to_by_mistake():
     for shared in (rows.ones(numpy, 3, numpy.dtype("f")), rows.SUMS[2, "f"]):
         with pytest.raises(ValueError, match="read-only"):
             shared[...] = 0
+
+
+@pytest.mark.parametrize("shape", [(128, 1024), (32, 4096), (100, 999), (8, 16384), (5, 20000)])
+def test_totals_of_large_blocks(shape):
+    rng = numpy.random.default_rng(0)
+    a, b = (rng.standard_normal(shape, "f") for _ in range(2))
+    expected = (a.astype("d") * b).sum(1)
+    numpy.testing.assert_allclose(rows.totals(numpy, a, b), expected, rtol=1e-4, atol=1e-3)
+    numpy.testing.assert_allclose(rows.totals(numpy, a), a.sum(1, "d"), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.parametrize("shape", [(128, 1024), (32, 4096), (8, 16384), (600, 300)])
+def test_products_of_large_blocks_let_other_threads_run(shape):
+    made = []
+
+    class Noting:
+        """NumPy, which keeps the interpreter to itself where it gives 500 products or less."""
+
+        def __getattr__(self, name):
+            return getattr(numpy, name)
+
+        def vecdot(self, a, b):
+            made.append(numpy.vecdot(a, b))
+            return made[-1]
+
+    block = numpy.ones(shape, "f")
+    assert rows.totals(Noting(), block, block).tolist() == [shape[1]] * shape[0]
+    assert made[0].size > 500

@@ -133,7 +133,7 @@ def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) ->
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
     # Written to all places first: twice as quick as a subtraction that broadcasts.
-    out[...] = xp.vecdot(g, y)[:, None] if g.ndim == 2 else (g * y).sum(1, keepdims=True)
+    out[...] = totals(xp, g, y)[:, None] if g.ndim == 2 else (g * y).sum(1, keepdims=True)
     xp.subtract(g, out, out)
     out *= y
 
