@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.threads import each
 
 # Up to so many elements in rows of up to so many, a product with a square matrix costs what a
@@ -161,5 +161,5 @@ def along_rows(
     def work(block: slice) -> None:
         kernel(xp, result[block], *[array[block] for array in arrays])
 
-    each(work, slices(shape[0], size * inner))
+    each(work, pieces(shape[0], size * inner))
     return out

@@ -145,6 +145,7 @@ def enter() -> None:
             place + "arrays.windows.is_finite": _no,
             place + "arrays.reductions.is_moderate": _no,
             place + "arrays.reductions.number": _number,
+            place + "arrays.blocks.pieces": _one_slice,
             place + "arrays.blocks.slices": _one_slice,
             place + "arrays.reductions.few_sums": _few_sums,
             place + "running.writes.number_array": _checked_number,

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.reductions import few_sums
 from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
 from pullback.operators.arrays.threads import each
@@ -241,7 +241,7 @@ def cross_entropy_of_indices(
         def work(block: slice) -> None:
             losses[block] = _losses(xp, scores[block], losses[block])
 
-        each(work, slices(len(scores), scores.size // len(scores)))
+        each(work, pieces(len(scores), scores.size // len(scores)))
     made = _reduced(xp, losses, chosen, reduction, input.shape)
     return made if half is None else made.astype(half)
 
@@ -360,7 +360,7 @@ def _cross_entropy_adjoint(
             exponentials_of(xp, scores[block], part)
             part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
 
-        each(work, slices(len(scores), scores.size // max(len(scores), 1)))
+        each(work, pieces(len(scores), scores.size // max(len(scores), 1)))
         out[chosen.key] -= factors
     out = out.reshape(input.shape)
     return out if half is None else out.astype(half)

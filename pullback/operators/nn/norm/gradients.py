@@ -11,7 +11,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import slices
+from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.rows import MEANS, ones, totals
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
@@ -92,7 +92,7 @@ def _gradients_of_rows(
             _adjoint_block(xp, given, part, row, mean, rstd, out.reshape(shape)[block])
         return scaled, shift, sums
 
-    for scaled, shift, sums in in_order(work, slices(seen.rows, seen.size)):
+    for scaled, shift, sums in in_order(work, pieces(seen.rows, seen.size)):
         if of_weight is not None:
             of_weight += scaled
             if shift is not None:
@@ -219,7 +219,7 @@ def _combined(
         if offsets is not None:
             made += offsets[block]
 
-    each(work, slices(len(runs), seen.run))
+    each(work, pieces(len(runs), seen.run))
     return out
 
 

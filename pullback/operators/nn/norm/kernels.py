@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
-from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
@@ -87,7 +87,7 @@ def run_sums(xp: Namespace, a: Array, b: Array | None, seen: Layout) -> Array:
     def work(block: slice) -> None:
         sums[block] = totals(xp, left[block], right if right is None else right[block])
 
-    each(work, slices(len(left), seen.run))
+    each(work, pieces(len(left), seen.run))
     return sums.reshape(seen.lead)
 
 
@@ -239,7 +239,7 @@ def _standardise_rows(
         if bias is not None:
             made += bias.reshape(-1)
 
-    each(work, slices(seen.rows, seen.size))
+    each(work, pieces(seen.rows, seen.size))
     return out
 
 
@@ -298,7 +298,7 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
         if shifts is not None:
             made += shifts[block]
 
-    each(work, slices(len(runs), seen.run))
+    each(work, pieces(len(runs), seen.run))
     return out
 
 

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
 from pullback.operators.nn.pool.places import has_nan, largest, table_of
@@ -117,7 +117,7 @@ def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Ar
     def work(block: slice) -> None:
         best[block], places[block] = _of_block(xp, images[block], geometry)
 
-    each(work, slices(rows[0], volume(size)))
+    each(work, pieces(rows[0], volume(size)))
     return best.reshape(*lead, *geometry.number), places.reshape(*lead, *geometry.number)
 
 
