@@ -1,6 +1,6 @@
 """On how many threads large kernels and products of matrices run.
 
-Kernels that go through large tensors in pieces (activations, softmax, norms, convolutions, max
+Kernels that go through large tensors in pieces (activations, softmax, norms, convolutions,
 pooling) share the pieces out; their results do not depend on the number. Products are the BLAS
 library's, which threadpoolctl tells the number; without it the environment variables of the library
 (OPENBLAS_NUM_THREADS and so on) decide for those, before the program starts.

@@ -6,6 +6,7 @@ and its buffers are small enough for the allocator to hand out again at once.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterator
 
 import numpy
@@ -57,6 +58,30 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
 
     each(work, pieces(x.size, 1))
     return out if x.flags.c_contiguous else in_format_of(xp, x, out)
+
+
+def image_by_image(
+    xp: Namespace, kernel: Callable[..., None], dims: int, size: tuple[int, ...], *arrays: Array
+) -> Array:
+    """Run `kernel(out, *arrays)` on many images at a time; a new array of images of `size`.
+
+    Images are the last `dims` dimensions of the arrays, which have the others in common.
+    """
+    x = arrays[0]
+    lead = x.shape[: x.ndim - dims]
+    out = xp.empty((*lead, *size), x.dtype)
+    rows = math.prod(lead)
+    parts = list(pieces(rows, max(out.size, x.size) // max(rows, 1)))
+    if len(parts) < 2:
+        kernel(out, *arrays)
+        return out
+    result, *images = [a.reshape(rows, *a.shape[len(lead) :]) for a in (out, *arrays)]
+
+    def work(part: slice) -> None:
+        kernel(result[part], *[array[part] for array in images])
+
+    each(work, parts)
+    return out
 
 
 def slices(rows: int, size: int, block: int = BLOCK) -> Iterator[slice]:

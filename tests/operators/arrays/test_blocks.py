@@ -1,9 +1,11 @@
 """Slices of large arrays: each row in one of them, none too large for the cache."""
 
+import numpy
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pullback.operators.arrays.blocks import BLOCK, PIECE, pieces, slices
+from pullback.operators.arrays.blocks import BLOCK, PIECE, image_by_image, pieces, slices
 
 rows = st.integers(0, 5_000_000)
 sizes = st.integers(0, 5000)
@@ -33,3 +35,17 @@ def test_two_threads_find_as_much_to_do(count):
     assert len(lengths) % 2 == 0
     assert len(set(lengths[:-1])) == 1
     assert 0 <= lengths[0] - lengths[-1] <= 16 * len(lengths)
+
+
+@pytest.mark.parametrize("images", [3, 700])
+def test_images_are_made_in_pieces_or_at_once(images):
+    x = numpy.arange(images * 2 * 300.0).reshape(images, 2, 20, 15)
+    calls = []
+
+    def kernel(out, given, added):
+        calls.append(len(out))
+        out[...] = given[..., ::2, 1:] + added[..., None]
+
+    made = image_by_image(numpy, kernel, 2, (10, 14), x, x[:, :, 0, :10])
+    assert made.tobytes() == (x[..., ::2, 1:] + x[:, :, 0, :10, None]).tobytes()
+    assert (len(calls) == 1) == (images == 3)

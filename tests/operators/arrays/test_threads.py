@@ -28,6 +28,10 @@ WORKS = {
     ),
     "cross entropy": lambda x: F.cross_entropy(x, torch.arange(len(x))),
     "max pooling": lambda x: F.max_pool2d(x.reshape(8, 16, 64, 64), 3, 2, 1),
+    "average pooling": lambda x: F.avg_pool2d(x.reshape(8, 16, 64, 64), 2),
+    "average pooling of overlapping windows": lambda x: F.avg_pool2d(
+        x.reshape(8, 16, 64, 64), 3, 2, 1, count_include_pad=False
+    ),
 }
 
 

@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.blocks import image_by_image
 from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import (
     Sizes,
@@ -108,8 +109,15 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
         if is_finite(images):
             sums = images.dot(few.matrix).reshape(few.out)
             return _divided(xp, sums, divisor, sums)
-    sums = _sums(xp, input, geometry)
-    return _divided(xp, sums, divisor, None if max(geometry.kernel) == 1 else sums)
+
+    def average(out: Array, images: Array) -> None:
+        sums = _sums(xp, images, geometry)
+        if dtype.kind in "iu":
+            out[...] = _divided(xp, sums, divisor, None)
+        else:
+            _divided(xp, sums, divisor, out)
+
+    return image_by_image(xp, average, len(geometry.kernel), geometry.number, input)
 
 
 @linear(
@@ -125,25 +133,41 @@ def _spread_average(
         single = input.astype(xp.float32)
         spread = _spread_average.op.forward(xp, single, size, geometry, divisor)  # type: ignore[attr-defined]  # of a declared operator
         return spread.astype(input.dtype)
-    _, _, pads, _, number = geometry
-    shares = _divided(xp, input, divisor, None)
-    lead = shares.shape[: -len(number)]
-    few = _few((*lead, *size), geometry, shares.dtype)
-    if few is not None and is_finite(shares):
+    pads, lead = geometry.pads, input.shape[: -len(size)]
+    few = _few((*lead, *size), geometry, input.dtype)
+    if few is not None and is_finite(shares := _divided(xp, input, divisor, None)):
         images = shares.reshape(few.images[0], few.matrix.shape[1])
         return images.dot(few.matrix.T).reshape(*lead, *size)
     whole = whole_size(size, pads)
+
+    def share_out(out: Array, given: Array) -> None:
+        fill = out if whole == size else xp.empty((*given.shape[: -len(size)], *whole), out.dtype)
+        _spread(xp, _divided(xp, given, divisor, None), geometry, fill)
+        if fill is not out:
+            out[...] = fill[inner(pads, size)]
+
+    return image_by_image(xp, share_out, len(size), size, input)
+
+
+def _spread(xp: Namespace, shares: Array, geometry: Geometry, out: Array) -> None:
+    """Write to `out`, padded images, the shares added up at all places of their windows."""
+    kernel, _, _, dilation, number = geometry
     apart = are_apart(geometry)
+    lead, whole = shares.shape[: -len(number)], out.shape[-len(number) :]
     # The last dimension last: until then there is less to add.
     for dim, places in enumerate(lines_of(geometry)):
-        out = xp.zeros((*lead, *whole[: dim + 1], *number[dim + 1 :]), shares.dtype)
+        made = out
+        if dim < len(number) - 1:
+            made = xp.empty((*lead, *whole[: dim + 1], *number[dim + 1 :]), out.dtype)
+        covered = apart and dilation[dim] == 1 and number[dim] * kernel[dim] == whole[dim]
+        if not covered:
+            made[...] = 0
         for place in places:
             if apart:
-                out[place] = shares
+                made[place] = shares
             else:
-                out[place] += shares
-        shares = out
-    return shares if whole == size else shares[inner(pads, size)].copy()
+                made[place] += shares
+        shares = made
 
 
 def _declared(name: str, node: str) -> Any:
