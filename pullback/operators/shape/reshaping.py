@@ -6,6 +6,8 @@ import math
 from collections.abc import Callable, Iterable, Mapping, Set
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
 from pullback.core.layout import (
@@ -171,6 +173,8 @@ def reshape(input: Any, shape: Any) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
+    if type(input) is numpy.ndarray:  # rules on arrays, who should not pay for the question below
+        return input.reshape(shape)
     if not isinstance(input, Tensor):
         asks = bool(types_of((input,), {}))
         return _view(input, shape) if asks else input.reshape(shape)
