@@ -6,11 +6,13 @@ only. The coefficients are minimax fits made for this file.
 
 from __future__ import annotations
 
+from typing import Any
+
 from pullback.core.arrays import F64, Array, Namespace
 from pullback.operators.arrays.blocks import elementwise
 from pullback.operators.arrays.scipy_special import in_single, scipy_special
 
-__all__ = ["FEW", "erf", "erf_double", "erfc", "odd_ratio"]
+__all__ = ["FEW", "erf", "erf_double", "erfc", "polynomial"]
 
 # Elements; for fewer of them SciPy's one loop takes less time than our many calls: 2.5 us for a
 # hundred float32, ours 20. For a million it takes 24 ms, ours 3.
@@ -67,10 +69,10 @@ def erfc(xp: Namespace, x: Array) -> Array:
 
 def _erf_single(xp: Namespace, out: Array, x: Array) -> None:
     # Rounding may lead one digit beyond 1.
-    odd_ratio(xp, _SINGLE_ABOVE, _SINGLE_BELOW, _LIMIT, x, out).clip(-1, 1, out=out)
+    _odd_ratio(xp, _SINGLE_ABOVE, _SINGLE_BELOW, _LIMIT, x, out).clip(-1, 1, out=out)
 
 
-def odd_ratio(
+def _odd_ratio(
     xp: Namespace,
     above: tuple[float, ...],
     below: tuple[float, ...],
@@ -81,8 +83,8 @@ def odd_ratio(
     """`x` times a quotient of polynomials in its square, for x brought within the limit."""
     near = x.clip(-limit, limit)
     square = near * near
-    near *= _polynomial(xp, above, square, scratch)
-    near /= _polynomial(xp, below, square, scratch)
+    near *= polynomial(xp, above, square, scratch)
+    near /= polynomial(xp, below, square, scratch)
     return near
 
 
@@ -107,7 +109,7 @@ def _erfc_double(xp: Namespace, out: Array, x: Array) -> None:
 
 def _near(xp: Namespace, x: Array) -> Array:
     square = x * x
-    return x * _polynomial(xp, _NEAR, square, xp.empty_like(x))
+    return x * polynomial(xp, _NEAR, square, xp.empty_like(x))
 
 
 def _far(xp: Namespace, x: Array, out: Array) -> None:
@@ -116,13 +118,13 @@ def _far(xp: Namespace, x: Array, out: Array) -> None:
     # exp(-x * x) in two parts: the first is exact in its square, so that the rounding of the square
     # (up to 784 times as large as that of x) does not show.
     high = x.astype(xp.float32).astype(xp.float64)
-    ratio = _polynomial(xp, _FAR_ABOVE, x, out)
-    ratio /= _polynomial(xp, _FAR_BELOW, x, xp.empty_like(x))
+    ratio = polynomial(xp, _FAR_ABOVE, x, out)
+    ratio /= polynomial(xp, _FAR_BELOW, x, xp.empty_like(x))
     ratio *= xp.exp(-high * high)
     ratio *= xp.exp((high - x) * (high + x))
 
 
-def _polynomial(xp: Namespace, coefficients: tuple[float, ...], x: Array, out: Array) -> Array:
+def polynomial(xp: Namespace, coefficients: tuple[Any, ...], x: Array, out: Array) -> Array:
     """Coefficients by rising power; the value goes to `out`, which may not be `x`."""
     if coefficients[-1] == 1:
         xp.add(x, coefficients[-2], out=out)

@@ -85,6 +85,18 @@ def test_gelu_is_the_normal_distribution_times_x():
     numpy.testing.assert_allclose(functional.gelu(x).numpy(), expected, rtol=1e-14)
 
 
+def test_gelu_of_single_precision_has_its_digits_wherever_it_is_asked():
+    x = numpy.append(numpy.linspace(-9, 9, 20_001), [-1e30, -300, 300, 1e30]).astype(numpy.float32)
+    given = torch.tensor(x, requires_grad=True)
+    result = functional.gelu(given)
+    (slope,) = torch.autograd.grad(result.sum(), given)
+    below = numpy.array([0.5 * math.erfc(-v / math.sqrt(2)) for v in x.tolist()])
+    numpy.testing.assert_allclose(result.detach().numpy(), x * below, rtol=5e-7, atol=3e-7)
+    with numpy.errstate(over="ignore"):
+        density = numpy.exp(-0.5 * x.astype(float) ** 2) / math.sqrt(2 * math.pi)
+    numpy.testing.assert_allclose(slope.numpy(), below + x * density, atol=3e-7)
+
+
 def test_elu_keeps_the_digits_of_small_numbers():
     x = torch.tensor([-1e-6], dtype=torch.float64)
     assert functional.elu(x).item() == pytest.approx(math.expm1(-1e-6), rel=1e-14)
