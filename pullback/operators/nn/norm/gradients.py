@@ -11,17 +11,19 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import pieces
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.rows import MEANS, ones, totals
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
+    column,
     column_sums,
     few_rows,
     is_few,
     is_row,
+    number,
     of_each_run,
     outer,
-    row_statistics,
+    row_rests,
     run_statistics,
     run_sums,
     shape_of,
@@ -72,63 +74,79 @@ def gradients(
 def _gradients_of_rows(
     xp: Namespace, g: Array, x: Array, weight: Any, seen: Layout, over: Over, wanted: Wanted
 ) -> Gradients:
-    out = xp.empty(x.shape, x.dtype) if wanted.input else None
-    of_weight = None if wanted.weight is None else xp.zeros(seen.size, x.dtype)
-    of_bias = None if wanted.bias is None else xp.zeros(seen.size, x.dtype)
-    row = None if weight is None else weight.reshape(1, -1)
     shape = (seen.rows, seen.size)
+    row = None if weight is None else weight.reshape(seen.size)
     gradients, rows = g.reshape(shape), x.reshape(shape)
+    if x.size <= BLOCK:
+        made = _of_rows(xp, gradients, rows, row, over, wanted)
+    else:
+        out = xp.empty(shape, x.dtype) if wanted.input else None
 
-    def work(block: slice) -> tuple[Any, Any, Any]:
-        given, part = gradients[block], rows[block]
-        mean, rstd = row_statistics(xp, part, over)
-        scaled = shift = sums = None
-        if of_weight is not None:
-            scaled = rstd.dot(given * part)
-            shift = None if mean is None else (mean * rstd).dot(given)
-        if of_bias is not None:
-            sums = ones(xp, len(given), x.dtype).dot(given)
-        if out is not None:
-            _adjoint_block(xp, given, part, row, mean, rstd, out.reshape(shape)[block])
-        return scaled, shift, sums
+        def work(block: slice) -> Gradients:
+            part, scaled, sums = _of_rows(xp, gradients[block], rows[block], row, over, wanted)
+            if out is not None:
+                out[block] = part
+            return None, scaled, sums
 
-    for scaled, shift, sums in in_order(work, pieces(seen.rows, seen.size)):
-        if of_weight is not None:
-            of_weight += scaled
-            if shift is not None:
-                of_weight -= shift
-        if of_bias is not None:
-            of_bias += sums
-    if of_weight is not None:
-        of_weight = of_weight.reshape(seen.row)
-    return out, of_weight, None if of_bias is None else of_bias.reshape(seen.row)
+        parts = list(in_order(work, pieces(seen.rows, seen.size)))
+        made = out, _added([part[1] for part in parts]), _added([part[2] for part in parts])
+    return (
+        None if made[0] is None else made[0].reshape(x.shape),
+        None if made[1] is None else made[1].reshape(seen.row),
+        None if made[2] is None else made[2].reshape(seen.row),
+    )
 
 
-def _adjoint_block(
-    xp: Namespace,
-    g: Array,
-    x: Array,
-    row: Array | None,
-    mean: Array | None,
-    rstd: Array,
-    out: Array,
-) -> None:
-    # r (v - mean(v) - x' mean(x' v)) as r v - slope x + offset, with a slope and an offset for each
-    # row: fewer passes than by way of x'.
-    inverse = 1 / x.shape[1]
-    buffer = outer(xp, rstd, row, x.shape)
-    xp.multiply(g, buffer, out)
-    slope = totals(xp, out, x)
-    if mean is not None:
-        of_v = totals(xp, out)
-        slope -= mean * of_v
-    slope *= rstd * rstd
-    slope *= inverse
-    buffer[...] = slope[:, None]
-    buffer *= x
-    out -= buffer
-    if mean is not None:
-        out += (mean * slope - of_v * inverse)[:, None]
+def _added(sums: list[Array | None]) -> Array | None:
+    """The sum of arrays, or None of Nones."""
+    whole, *others = sums
+    if whole is not None:
+        for other in others:
+            whole += other
+    return whole
+
+
+def _of_rows(
+    xp: Namespace, g: Array, x: Array, row: Array | None, over: Over, wanted: Wanted
+) -> Gradients:
+    """Of a block of rows; those of the weights are sums over it."""
+    out = of_weight = of_bias = None
+    rest, rstd = row_rests(xp, x, over)
+    products = None
+    if wanted.weight is not None:
+        products = g * rest
+        of_weight = rstd.dot(products)
+    if wanted.bias is not None:
+        of_bias = column_sums(xp, g)
+    if wanted.input:
+        out = _adjoint_of_rows(xp, g, rest, rstd, products, row, over)
+    return out, of_weight, of_bias
+
+
+def _adjoint_of_rows(
+    xp: Namespace, g: Array, rest: Array, rstd: Array, products: Any, row: Any, over: Over
+) -> Array:
+    """`r (v - mean(v) - x' mean(x' v))`, for v = g * row, x' = r * rest; `products`: g * rest."""
+    of_rows = number(1 / g.shape[1], g.dtype) * rstd
+    if row is None:
+        slope = totals(xp, g, rest)
+    elif products is None:
+        slope = (g * rest).dot(row)
+    else:
+        slope = products.dot(row)
+    slope *= of_rows
+    slope *= rstd
+    slope *= rstd
+    out = outer(xp, rstd, row, g.shape)
+    out *= g
+    moved = column(slope, g.shape)
+    moved *= rest
+    out -= moved
+    if over.centred:
+        offset = totals(xp, g) if row is None else g.dot(row)
+        offset *= of_rows
+        out -= column(offset, g.shape)
+    return out
 
 
 def _gradients_of_runs(

@@ -135,6 +135,20 @@ def test_blocks_do_not_show(dtype):
     numpy.testing.assert_allclose(gradients[2].numpy(), total_b.numpy(), rtol=1e-3, atol=1e-3)
 
 
+def test_rows_far_from_zero_keep_the_digits_of_results_and_gradients():
+    random = numpy.random.default_rng(4)
+    values = (random.standard_normal((60, 48)) + 300).astype(numpy.float32)
+    weights = random.standard_normal((60, 48)).astype(numpy.float32)
+    found = {}
+    for dtype in (torch.float32, torch.float64):
+        x = torch.tensor(values, dtype=dtype, requires_grad=True)
+        w = torch.full((48,), 0.5, dtype=dtype, requires_grad=True)
+        out = functional.layer_norm(x, (48,), w)
+        found[dtype] = out, *torch.autograd.grad(out, (x, w), torch.tensor(weights, dtype=dtype))
+    for single, double in zip(*found.values(), strict=True):
+        numpy.testing.assert_allclose(single.detach(), double.detach(), atol=1e-3)
+
+
 # Shapes for each of the ways to see an input: few elements, rows, long rows, runs of channels, a
 # single element per run; and what is normalised over which dims of the grouped shape.
 def _layer(x, w, b):
