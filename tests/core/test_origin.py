@@ -62,3 +62,17 @@ def test_cells_of_notebooks_are_called_as_their_users_know_them(monkeypatch):
     monkeypatch.delitem(sys.modules, "IPython")
     assert place("<ipython-input-7-abc>").startswith("In [7]:")
     assert place("/home/train.py").startswith("train.py:")
+
+
+def test_a_call_through_the_package_between_two_of_the_user_keeps_everybodys_line():
+    x = torch.ones(2, requires_grad=True)
+
+    def other():
+        return x * 2
+
+    for _ in range(2):  # whoever called last is remembered
+        first, there = x * 2, other()
+        through, again = torch.nn.functional.softsign(x), x * 2
+        lines = [one.grad_fn.origin.line for one in (first, through, again)]
+        assert lines == [here() - 3, here() - 2, here() - 2]
+        assert there.grad_fn.origin.function == "other"

@@ -306,6 +306,7 @@ def test_a_program_of_one_thread_counts_with_a_bare_counter():
         "x = torch.ones(1, requires_grad=True)\n"
         "first = (x * 1).grad_fn._sequence_nr()\n"
         "assert type(sequence.numbering.next.__self__).__name__ == 'count'\n"
+        "assert sequence.numbering.numbers is sequence.numbering.next.__self__\n"
         "thread = threading.Thread(target=lambda: x * 1)\n"
         "thread.start(); thread.join()\n"
         "assert sequence.numbering.next is sequence.among_threads\n"

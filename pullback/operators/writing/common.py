@@ -32,5 +32,6 @@ COMMON: dict[str, Any] = {
     "numbering": numbering,
     "getframe": origin.getframe,
     "internal": origin.internal,
+    "last_user": origin.last_user,
     "user_frame": origin.user_frame,
 }

@@ -251,7 +251,7 @@ def node_lines(op: Op, *, framed: bool = False) -> list[str]:
 PLACED = [
     "node._code = code",
     "node._lasti = 0 if frame is None else frame.f_lasti",
-    "node._seq = numbering.next()",
+    "node._seq = next(numbering.numbers)",
 ]
 
 
@@ -283,14 +283,17 @@ def frame_lines(depth: int = 1) -> list[str]:
     return [
         f"frame = getframe({depth})",
         "code = frame.f_code",
-        "whose = internal[code.co_filename]",
-        "if whose:",
+        "if code is not last_user.code:",
+        "    whose = internal[code.co_filename]",
+        "    if not whose:",
+        "        last_user.code = code",
+        "    else:",
         # Mostly a function of ours, such as getitem, that the user called.
-        "    if whose == 1:",
-        "        frame = frame.f_back",
-        "    if frame is None or internal[frame.f_code.co_filename]:",
-        "        frame = user_frame(frame)",
-        "    code = None if frame is None else frame.f_code",
+        "        if whose == 1:",
+        "            frame = frame.f_back",
+        "        if frame is None or internal[frame.f_code.co_filename]:",
+        "            frame = user_frame(frame)",
+        "        code = None if frame is None else frame.f_code",
     ]
 
 
