@@ -1,6 +1,6 @@
 """A group as CUDA kernels.
 
-    flat    no reductions: a thread for each element
+    flat    no reductions: a thread for each element; of many, for eight that it reads beforehand
     rows    a team of 1, 32 or more threads for each row; row buffers in shared memory
     wide    few long rows: many blocks share a row, and each stage is a kernel of its own
 
@@ -28,6 +28,8 @@ _TEAMS_OF_ONE = 65536
 _MOST_COPIES = 1 << 24  # elements
 _IN_REGISTERS = 8  # totals of a thread
 _BLOCKS_OF_ROW = 512
+_MANY = 1 << 20  # elements: a thread for each would wait for memory more than it works
+_MOST_AHEAD = 32  # elements that a thread holds
 
 
 class GroupKernels(Stages):
@@ -59,6 +61,7 @@ class GroupKernels(Stages):
         self.offsets: dict[Any, str] = {}
         self.numbers: dict[int, int] = {}  # values are counted anew: equal kernels read the same
         self.lines: list[str] = []
+        self.ahead: dict[str, str] | None = None  # what is read beforehand: name, text
 
     def _n(self, v: Val) -> int:
         return self.numbers.setdefault(v.id, len(self.numbers))
@@ -96,7 +99,11 @@ class GroupKernels(Stages):
         name = f"t{self._n(one)}"
         if one.id not in known:
             known.add(one.id)
-            self.lines.append(f"{pad}const {TYPES[one.dtype]} {name} = {self._read(one)};")
+            text, kind = self._read(one), TYPES[one.dtype]
+            if self.ahead is not None and text != "c":
+                self.ahead[f"{kind} {name}"] = text
+                text = f"{name}s[k]"
+            self.lines.append(f"{pad}const {kind} {name} = {text};")
         return name
 
     def _read(self, one: Val) -> str:
@@ -111,19 +118,47 @@ class GroupKernels(Stages):
         return f"s{self.buffers[v.id]}[{shift}c]"
 
     def _compute(self, v: Val, known: set[int], pad: str) -> None:
+        if v.id in known:
+            return
         read = [self._operand(one, known, pad) for one in v.ins]
         known.add(v.id)
+        if v.op in ("sin", "cos") and self._both(v, read[0], known, pad):
+            return
         self.lines.append(f"{pad}const {TYPES[v.dtype]} t{self._n(v)} = {expression(v, read)};")
+
+    def _both(self, v: Val, x: str, known: set[int], pad: str) -> bool:
+        """Sine and cosine of one value, where both are wanted: they have their reduction in common.
+
+        The other one is known from here on.
+        """
+        wanted, of = ("cos" if v.op == "sin" else "sin"), self.plan.builder.strip(v.ins[0])
+        for other in self.group.nodes:
+            if other.op == wanted and self.plan.builder.strip(other.ins[0]) is of:
+                break
+        else:
+            return False
+        if other.id in known or other.dtype != v.dtype or self.done[other.id] != self.done[v.id]:
+            return False
+        known.add(other.id)
+        sine, cosine = (v, other) if v.op == "sin" else (other, v)
+        names = f"t{self._n(sine)}", f"t{self._n(cosine)}"
+        function = "sincosf" if v.dtype == "f4" else "sincos"
+        self.lines.append(f"{pad}{TYPES[v.dtype]} {names[0]}, {names[1]};")
+        self.lines.append(f"{pad}{function}({x}, &{names[0]}, &{names[1]});")
+        return True
 
     def _text(self, name: str, before: list[str], row: list[str], after: list[str]) -> None:
         """Enter the kernel: what comes before the rows, what is done in each, what comes after."""
-        place = next(n for n, line in enumerate(row) if line.strip() == "//")
-        pad = row[place][:-2]
-        offsets = [f"{pad}const {self.index} {one} = {text};" for text, one in self.offsets.items()]
-        row = [*row[:place], *offsets, *row[place + 1 :]]
+        lines = []
+        for line in row:
+            if line.strip() != "//":
+                lines.append(line)
+                continue
+            pad = line[:-2]
+            lines += [f"{pad}const {self.index} {o} = {text};" for text, o in self.offsets.items()]
         given = ", ".join(f"{kind}* {one}" for one, kind in self.bases.values())
         head = f'extern "C" __global__ void {name}({given}) {{'
-        self.texts[name] = "\n".join([head, *before, *row, *after, "}"])
+        self.texts[name] = "\n".join([head, *before, *lines, *after, "}"])
 
     def _launch(self, name: str, grid: tuple[int, ...], block: int) -> None:
         self.launches.append(Launch(name, grid, block, tuple(self.bases)))
@@ -133,19 +168,33 @@ class GroupKernels(Stages):
     def _flat(self) -> None:
         self._begin()
         columns, size = self.group.columns, self.group.rows * self.group.columns
+        if size >= _MANY:
+            self.ahead = {}
         known: set[int] = set()
         for v in self.computed[0]:
-            self._compute(v, known, "  ")
+            self._compute(v, known, "    ")
         for v in self.roots[0]:
-            self.lines.append(f"  {self._element(v, 'c')} = t{self._n(v)};")
+            self.lines.append(f"    {self._element(v, 'c')} = t{self._n(v)};")
+        each = 1
+        while self.ahead and each < 8 and 2 * each * len(self.ahead) <= _MOST_AHEAD:
+            each *= 2
         i = self.index
-        before = [
-            f"  const {i} i = blockIdx.x * ({i})blockDim.x + threadIdx.x;",
-            f"  if (i >= {size}) return;",
-            f"  const {i} r = i / {columns}, c = i % {columns};",
+        place = "r = 0, c = i" if self.group.rows == 1 else f"r = i / {columns}, c = i % {columns}"
+        loop = [
+            "  #pragma unroll",
+            f"  for (int k = 0; k < {each}; ++k) {{",
+            f"    const {i} i = first + k * {BLOCK};",
+            f"    if (i >= {size}) break;",
+            f"    const {i} {place};",
         ]
-        self._text(self.name, before, ["  //", *self.lines], [])
-        self._launch(self.name, (-(-size // BLOCK),), BLOCK)
+        before = [f"  const {i} first = blockIdx.x * ({i}){BLOCK * each} + threadIdx.x;"]
+        before += [f"  {name}s[{each}];" for name in self.ahead or ()]
+        row = [*loop, "    //"]
+        if self.ahead:
+            row += [f"    {name.split()[-1]}s[k] = {text};" for name, text in self.ahead.items()]
+            row += ["  }", *loop, "    //"]
+        self._text(self.name, before, [*row, *self.lines, "  }"], [])
+        self._launch(self.name, (-(-size // (BLOCK * each)),), BLOCK)
 
     # A team for each row ----------------------------------------------------------------------
 

@@ -27,6 +27,7 @@ _LETTERS = {
     float: "d",
     numpy.int32: "i",
     numpy.int64: "q",
+    numpy.uint64: "Q",
     numpy.float32: "f",
     numpy.float64: "d",
 }

@@ -76,6 +76,24 @@ def test_programs_are_as_eager(name):
     assert_as_eager(function, tensors(shapes))
 
 
+@pytest.mark.parametrize("shapes", [[(3000,)], [(7, 411), (411,)], [(5, 7, 90), (7, 1), (90,)]])
+def test_of_many_elements_a_thread_reads_several_beforehand(monkeypatch, texts, shapes):
+    monkeypatch.setattr("pullback.compiled.cuda.group._MANY", 512)
+
+    def function(x, *others):
+        for one in others:
+            x = x * one + one.sin()
+        return x.sin() * (-x * x).exp() + x.cos()
+
+    assert_as_eager(function, tensors(shapes))
+    assert any("s[k] = b0[" in one for one in texts)
+    assert any("sincosf(" in one for one in texts)
+
+
+def test_sine_and_cosine_of_double_precision():
+    assert_as_eager(lambda x: x.cos() * x.sin(), tensors([(6, 5)], dtype=torch.float64), 1e-12)
+
+
 @pytest.mark.parametrize("shape", [(12, 40), (3, 600)])
 def test_layer_norm_with_its_parameters(shape):
     function = lambda x, w, b: functional.gelu(functional.layer_norm(x, shape[1:], w, b))  # noqa: E731 (one line)
