@@ -21,9 +21,13 @@ from pullback.core.trees.pytree import tree_map
 __all__ = [
     "GraphProgram",
     "compiled_by",
+    "enter_as",
     "enter_calls",
     "example_of",
     "graph_module",
+    "overload_of",
+    "read_by",
+    "step_of",
     "tensor_program",
 ]
 
@@ -64,7 +68,12 @@ def enter_calls(graph: Any, calls: list[Call], nodes: dict[int, Any]) -> None:
 
 def _enter(graph: Any, call: Call, nodes: dict[int, Any]) -> None:
     """One call as a node, and as many more as it has results."""
-    target, args, kwargs = _spelled(call, nodes)
+    enter_as(graph, call, nodes, *_spelled(call, nodes))
+
+
+def enter_as(graph: Any, call: Call, nodes: dict[int, Any], target: Any, args: Any,
+             kwargs: Any) -> None:  # fmt: skip
+    """A call as a node with this target and these arguments."""
     made = graph.call_function(target, args, kwargs, name=_name(call))
     made.meta.update(call=call, stack_trace=str(call.origin or ""))
     for place, one in enumerate(call.results):
@@ -84,21 +93,35 @@ def _name(call: Call) -> str:
 
 def _spelled(call: Call, nodes: dict[int, Any]) -> tuple[Any, tuple[Any, ...], dict[str, Any]]:
     """An overload and its arguments; where there is none, a function of the tensors read."""
-    found = _overload(call)
+    found = overload_of(call, nodes)
     if found is not None:
-        target, args, kwargs, stand_ins = found
-        known = {id(tensor): nodes[number] for number, tensor in stand_ins.items()}
-
-        def node_of(one: Any) -> Any:
-            return known[id(one)] if isinstance(one, Tensor) else one
-
-        try:
-            return target, tuple(tree_map(node_of, list(args))), tree_map(node_of, kwargs)
-        except KeyError:
-            pass  # a tensor that the spelling made itself
-    read = list({one.number: one for one in call.inputs}.values())
-    step = _step(call, [one.number for one in read])
+        target, args, kwargs = found
+        return target, args, kwargs
+    read = read_by(call)
+    step = step_of(call, [one.number for one in read])
     return step, tuple(nodes[one.number] for one in read), {}
+
+
+def read_by(call: Call) -> list[Value]:
+    """The values that a call reads, each once."""
+    return list({one.number: one for one in call.inputs}.values())
+
+
+def overload_of(call: Call, nodes: dict[int, Any]) -> Any:
+    """An overload and its arguments, nodes in place of values; None where there is none."""
+    found = _overload(call)
+    if found is None:
+        return None
+    target, args, kwargs, stand_ins = found
+    known = {id(tensor): nodes[number] for number, tensor in stand_ins.items()}
+
+    def node_of(one: Any) -> Any:
+        return known[id(one)] if isinstance(one, Tensor) else one
+
+    try:
+        return target, tuple(tree_map(node_of, list(args))), tree_map(node_of, kwargs)
+    except KeyError:
+        return None  # a tensor that the spelling made itself
 
 
 def _overload(call: Call) -> Any:
@@ -129,7 +152,7 @@ def _overload(call: Call) -> Any:
     return target, args, kwargs, stand_ins
 
 
-def _step(call: Call, numbers: list[int]) -> Any:
+def step_of(call: Call, numbers: list[int]) -> Any:
     """A function of a call's tensors, by the operator's name: the eager kernel."""
 
     def step(*tensors: Tensor) -> Any:

@@ -184,7 +184,7 @@ def _own(g: Tensor) -> Tensor:
 def run_pre_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:
     """Hooks that see all gradients of a node before it runs."""
     for hook in list((cold.pre_hooks or {}).values()):
-        gradients = _replaced(hook, _called(hook, gradients), gradients)
+        gradients = replaced(hook, called(hook, gradients), gradients)
     return gradients
 
 
@@ -194,11 +194,12 @@ def run_post_hooks(
     """Hooks that see what a node returned."""
     hooks = node._cold.post_hooks if node._cold is not None else None
     for hook in list((hooks or {}).values()):
-        results = _replaced(hook, _called(hook, results, gradients), results)
+        results = replaced(hook, called(hook, results, gradients), results)
     return results
 
 
-def _called(hook: Any, *args: Any) -> Any:
+def called(hook: Any, *args: Any) -> Any:
+    """What a hook returns; whatever it did to grad mode ends with it."""
     mode = get_mode()
     returned = hook(*args)
     if get_mode() is not mode:
@@ -206,7 +207,8 @@ def _called(hook: Any, *args: Any) -> Any:
     return returned
 
 
-def _replaced(hook: Any, returned: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+def replaced(hook: Any, returned: Any, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """What a hook that sees all gradients of a node made of them."""
     if returned is None:
         return values
     if not isinstance(returned, tuple):

@@ -268,12 +268,13 @@ def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) ->
     hooks = leaf._post_accumulate_grad_hooks
     if hooks:
         for hook in list(hooks.values()):
-            _post(hook, leaf)
+            run_post_accumulate(hook, leaf)
     if cold is not None and cold.post_hooks:
         run_post_hooks(node, (), tuple(tensors_of((g,))))
 
 
-def _post(hook: Any, leaf: Tensor) -> None:
+def run_post_accumulate(hook: Any, leaf: Tensor) -> None:
+    """Call a hook on a leaf whose `.grad` was added to."""
     mode = get_mode()
     try:
         returned = hook(leaf)

@@ -2,75 +2,220 @@
 
 from __future__ import annotations
 
-import operator
+from functools import partial
+from types import SimpleNamespace
 from typing import Any
 
 import numpy
 
+from pullback.compiled.backward import takeover
+from pullback.compiled.backward.graph import Unsupported
+from pullback.compiled.backward.lifted import Lifting
+from pullback.compiled.backward.module import PassModule
+from pullback.compiled.backward.segments import check_unwatched
+from pullback.compiled.backward.standing import owned
 from pullback.compiled.backward.takeover import compiled_autograd
-from pullback.compiled.capture.steps import live
-from pullback.compiled.graph import enter_calls, tensor_program
+from pullback.compiled.backward.turns import Departed, Resumed, Turns
+from pullback.compiled.backward.whole import WholeCapture
+from pullback.compiled.counting import counters
 from pullback.core import passes
+from pullback.core.node import AccumulateGrad
+from pullback.core.tensor import Tensor, wrap
+from pullback.engine import ordered
+from pullback.engine.backward import Request
 
-__all__ = ["Disabled", "Enabled", "pass_module"]
+__all__ = ["Disabled", "Enabled"]
 
-INPUTS = ("inputs", "sizes", "scalars", "hooks", "packed_data")
-
-
-def pass_module(calls: Any, inputs: Any, outputs: Any) -> Any:
-    """A captured pass as a module of lists: tensors, sizes, numbers, hooks, packed values.
-
-    The last four are empty: sizes and numbers are constants of the program, and passes with hooks
-    run on the engine.
-    """
-    from pullback.fx.graph import Graph
-    from pullback.fx.graph_module import GraphModule
-
-    graph = Graph()
-    given = [graph.placeholder(name) for name in INPUTS]
-    nodes: dict[int, Any] = {}
-    for place, one in enumerate(inputs):
-        nodes[one.number] = graph.call_function(operator.getitem, (given[0], place))
-        nodes[one.number].meta["val"] = one
-    enter_calls(graph, live(calls, outputs), nodes)
-    graph.output([nodes[one.number] for one in outputs])
-    return GraphModule({}, graph, "CompiledAutograd")
+_MOST_DEPARTURES = 3
 
 
-class _PassProgram:
-    """A pass by a compiler of the user's."""
+class PassProgram:
+    """What a compiler of the user's made of a pass."""
 
-    backend = "user"
+    def __init__(self, compiler: Any, capture: WholeCapture, key: Any, many: int) -> None:
+        self.following, self.expected = capture.following, capture.expected
+        self.steps = capture.steps
+        self.accumulations = capture.accumulations
+        made = PassModule(capture.captured(key), capture.results, many)
+        self.module, self.places = made.module, made.places
+        self.run = _compiled(compiler, self.module)
+        self.wanted = [None if one is None else (one.shape, one.dtype) for one in capture.results]
+        self.captured_for = dict(capture.expected)  # what functions were expected to give
+        self.departures: list[str] = []  # passes that did not end as they were captured
 
-    def __init__(self, compiler: Any, calls: Any, inputs: Any, outputs: Any) -> None:
-        self.module = pass_module(calls, inputs, outputs)
-        self.calls = live(calls, outputs)
-        try:
-            run = compiler(self.module)
-        except Exception as error:
-            error.add_note(f"while it compiled this backward pass:\n{self.module.code}")
-            raise
-        if not callable(run):
-            raise RuntimeError(
-                f"compiler_fn returned {type(run).__name__}; it has to return a function."
-            )
-        self.run = run
-        self.wanted = [(one.shape, one.dtype) for one in outputs]
+    def lists(self, graph: Lifting, turns: Turns | None) -> list[list[Any]]:
+        """The five inputs."""
+        inputs = [
+            graph.inputs[place] if isinstance(place, int) else wrap(place.place)
+            for place in self.places
+        ]
+        hooks = [turns, *graph.hooks[1:]] if graph.hooks else []
+        return [inputs, [], [], hooks, list(graph.packed)]
 
-    @property
-    def source(self) -> str:
-        """The module's code."""
-        return str(self.module.code)
+    def leaves(self, graph: Lifting) -> list[Any]:
+        """The leaves to whose `.grad` the pass adds."""
+        return [graph.everything[int(step.split(":", 1)[0])] for step in self.accumulations]
 
-    def __call__(self, arrays: list[Any]) -> list[Any]:
+    def checked(self, made: Any) -> list[Any]:
         """The gradients, refused before anybody gets one if they are not those of the graph."""
-        made = tensor_program(lambda *tensors: self.run(list(tensors), [], [], [], []), arrays)
-        found = [(numpy.shape(one), getattr(one, "dtype", type(one))) for one in made]
+        listed = made if isinstance(made, tuple | list) else (made,)
+        arrays = [one._array if isinstance(one, Tensor) else one for one in listed]
+        found = [None if one is None else (numpy.shape(one), getattr(one, "dtype", type(one)))
+                 for one in arrays]  # fmt: skip
         if found != self.wanted:
             raise RuntimeError(
                 "The function that compiler_fn returned gave results of shapes and dtypes "
                 f"{found}; the graph that it was given has {self.wanted}."
             )
+        return arrays
+
+
+def _stored(leaf: Any) -> Any:
+    """A leaf's `.grad` and how often it was written to."""
+    grad = leaf.variable._stored_grad
+    return None if grad is None else (id(grad), grad._cell[0])
+
+
+def _compiled(compiler: Any, module: Any) -> Any:
+    try:
+        run = compiler(module)
+    except Exception as error:
+        error.add_note(f"while it compiled this backward pass:\n{module.code}")
+        raise
+    if not callable(run):
+        raise RuntimeError(
+            f"compiler_fn returned {type(run).__name__}; it has to return a function."
+        )
+    return run
+
+
+class WholePass(Request):
+    """One call of backward() or grad() that a compiler's function runs."""
+
+    def __init__(self, program: PassProgram, graph: Lifting, *given: Any) -> None:
+        super().__init__(*given)
+        self.program, self.graph = program, graph
+
+    def run(self) -> dict[Any, Any]:
+        """Call the function; where a user's code leaves what was captured, go on without it."""
+        if self.tensors:  # a Function may return tensors of a class that sees operators
+            counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
+            return super().run()
+        program, graph = self.program, self.graph
+        turns = Turns(self, graph, program.following, program.expected) if graph.hooks else None
+        lists = program.lists(graph, turns)
+        given = [one._array for one in lists[0] if one is not None]
+        stored = [] if turns is not None else [_stored(leaf) for leaf in program.leaves(graph)]
+        before = takeover.is_running.get()
+        try:
+            takeover.is_running.set(True)
+            arrays = program.checked(program.run(*lists))
+            self._check_done(turns, stored)
+        except Departed as departed:
+            takeover.is_running.set(before)
+            assert turns is not None
+            captured = self._resumed(turns, departed)
+        except BaseException:
+            self._release_before(turns)
+            raise
+        else:
+            captured = self._captured(arrays, given)
+        finally:
+            takeover.is_running.set(before)
+        self._release(len(graph.everything))
+        return captured
+
+    def _captured(self, arrays: list[Any], given: list[Any]) -> dict[Any, Any]:
+        found = iter(owned([one for one in arrays if one is not None], given))
+        captured = {}
+        for edge, one in zip(self.wanted or (), arrays, strict=False):
+            place = (edge.node, edge.nr) if hasattr(edge, "nr") else (edge, 0)
+            captured[place] = None if one is None else next(found)
+        return captured
+
+    def _check_done(self, turns: Turns | None, stored: list[Any]) -> None:
+        """Refuse a function that did not call what its graph calls."""
+        if turns is None:
+            now = [_stored(leaf) for leaf in self.program.leaves(self.graph)]
+            pairs = zip(self.program.accumulations, now, stored, strict=True)
+            missing = [step for step, after, before in pairs if after == before]
+        else:
+            missing = [step for step in self.program.steps if step not in turns.done]
+        if missing:
+            raise RuntimeError(
+                f"The function that compiler_fn returned left out calls of its graph: {missing}."
+            )
+
+    def _resumed(self, turns: Turns, departed: Departed) -> dict[Any, Any]:
+        counters["compiled_autograd"][f"departure: {departed.reason}"] += 1
+        self.program.departures.append(departed.reason)
+        rest = Resumed(turns)
+        try:
+            rest.run()
+        except BaseException:
+            self._release_before(turns)
+            raise
+        return rest.task.captured
+
+    def _release_before(self, turns: Turns | None) -> None:
+        """After an error: those nodes are freed whose turn came before."""
+        if turns is None or turns.failed is None:
+            return
+        visits = ordered.visits_of(self)
+        places = [self.graph.place_of[id(node)] for node, _ in visits]
+        self._release(places.index(turns.failed))
+
+    def _release(self, many: int) -> None:
+        if self.keep_graph:
+            return
+        for node, is_run in ordered.visits_of(self)[:many]:
+            if is_run and not isinstance(node, AccumulateGrad):
+                node._release(self.freed)  # type: ignore[attr-defined]  # all nodes but leaves have it
+
+
+class Enabled(compiled_autograd):
+    """The block of `_enable(compiler_fn)`."""
+
+    def __init__(self, compiler_fn: Any, dynamic: bool | None = True,
+                 ignore_active_disable_ctx: bool = True) -> None:  # fmt: skip
+        super().__init__("python", dynamic, "warn")
+        self.backend = _ByUser(compiler_fn)
+        self.is_off = not ignore_active_disable_ctx and _switched_off()
+
+    def __enter__(self) -> compiled_autograd:
+        if self.is_off:
+            self._before.append(passes.taken_over.set(passes.taken_over.get()))
+            return self
+        return super().__enter__()
+
+    def _taken(self, roots: Any, wanted: Any, *, retain_graph: bool, accumulates: bool) -> Any:
+        """A maker of requests; None where the engine must run the pass."""
+        try:
+            check_unwatched()
+            graph = Lifting(roots, wanted, accumulates=accumulates)
+            program = self._program(graph, roots, wanted, accumulates)
+        except takeover.REFUSALS as reason:
+            self._refuse(reason)
+            return None
+        return partial(WholePass, program, graph)
+
+    def _program(self, graph: Lifting, roots: Any, wanted: Any, accumulates: bool) -> PassProgram:
+        known: PassProgram | None = takeover.known_program(self.backend, graph.key)
+        expected: dict[str, Any] = {}
+        if known is not None:
+            if len(known.departures) > _MOST_DEPARTURES:
+                raise Unsupported(known.departures[-1])
+            if known.expected == known.captured_for:
+                takeover.count_hit(self.backend, graph.key)
+                return known
+            expected = dict(known.expected)
+        self._note(graph)
+        request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
+        capture = WholeCapture(graph, request, expected)
+        made = PassProgram(self.backend.compiler, capture, graph.key, len(graph.inputs))
+        if known is not None:
+            made.departures = known.departures
+        self._keep(graph.key, made)
         return made
 
 
@@ -80,31 +225,11 @@ class _ByUser:
     def __init__(self, compiler: Any) -> None:
         self.compiler = compiler
 
-    def __call__(self, calls: Any, inputs: Any, outputs: Any, *more: Any) -> _PassProgram:
-        """A program of captured calls."""
-        return _PassProgram(self.compiler, calls, inputs, outputs)
-
     def __eq__(self, other: object) -> bool:
         return isinstance(other, _ByUser) and other.compiler is self.compiler
 
     def __hash__(self) -> int:
         return id(self.compiler)
-
-
-class Enabled(compiled_autograd):
-    """The block of `_enable(compiler_fn)`."""
-
-    def __init__(self, compiler_fn: Any, dynamic: bool | None = True,
-                 ignore_active_disable_ctx: bool = True) -> None:  # fmt: skip
-        super().__init__("python", dynamic, "warn")
-        self.backend, self.is_users = _ByUser(compiler_fn), True
-        self.is_off = not ignore_active_disable_ctx and _switched_off()
-
-    def __enter__(self) -> compiled_autograd:
-        if self.is_off:
-            self._before.append(passes.taken_over.set(passes.taken_over.get()))
-            return self
-        return super().__enter__()
 
 
 def _switched_off() -> bool:

@@ -13,15 +13,19 @@ from typing import Any
 import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ
-from pullback.core.saved import Packed
+from pullback.core.saved import Freed, Packed
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.writer import define
 
-__all__ = ["Graph", "Unsupported", "geometry_of", "hooks_at", "hooks_of"]
+__all__ = ["Graph", "Stale", "Unsupported", "geometry_of", "hooks_at", "hooks_of", "option_part"]
 
 
 class Unsupported(Exception):  # noqa: N818 (no error: the engine runs the pass)
     """Why a pass is not captured."""
+
+
+class Stale(Unsupported):
+    """A saved value was changed or freed: the engine raises the error, with what it knows."""
 
 
 class _ByItself(Exception):  # noqa: N818 (no error: the engine runs the node)
@@ -137,7 +141,7 @@ class Graph:
         """Refuse a saved value of another version than its tensor; a packed one has none."""
         if isinstance(value, Packed):
             raise _ByItself
-        raise Unsupported("a saved tensor that was changed")
+        raise Stale("a saved tensor that was changed or freed")
 
     def kept(self, value: Any, version: Any) -> Any:
         """What stands for a saved input in the key."""
@@ -152,6 +156,8 @@ class Graph:
             return (type(value), value)
         if isinstance(value, Packed):
             raise _ByItself
+        if isinstance(value, Freed):
+            raise Stale("a saved tensor that was freed")
         raise Unsupported(f"a saved value of type {type(value).__name__}")
 
 
@@ -180,7 +186,8 @@ def hooks_at(leaf_node: Any) -> Any:
     )
 
 
-def _option(value: Any) -> Any:
+def option_part(value: Any) -> Any:
+    """What stands for an option in the key."""
     try:
         hash(value)
     except TypeError:
@@ -215,7 +222,7 @@ def _written(cls: type[Any]) -> Any:
         ]
     for option in (*plan.options, *plan.derived):
         lines.append(f"    add(option(node.s_{option}))")
-    scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "option": _option}
+    scope: dict[str, Any] = {"cls": cls, "Tensor": Tensor, "option": option_part}
     return define(lines, scope, f"key of {plan.op.name}: {cls.__name__}")
 
 

@@ -10,7 +10,7 @@ from functools import cache, partial
 from typing import Any
 
 from pullback.compiled import backends
-from pullback.compiled.backward.graph import Graph, Unsupported
+from pullback.compiled.backward.graph import Graph, Stale, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
 from pullback.compiled.backward.segments import Schedule, SegmentedPass, check_unwatched
 from pullback.compiled.backward.sizes import Passes, as_captured
@@ -36,6 +36,7 @@ _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
+REFUSALS = (Unsupported, CannotCapture)  # the engine runs such a pass
 
 
 class compiled_autograd:  # noqa: N801 (a context)
@@ -94,23 +95,25 @@ class compiled_autograd:  # noqa: N801 (a context)
         if accumulates and any(edge._seq != LEAF_SEQ for edge in wanted or ()):
             self._refuse("it adds to the .grad of a tensor inside the graph")
             return None
+        return self._taken(roots, wanted, retain_graph=retain_graph, accumulates=accumulates)
+
+    def _taken(self, roots: Any, wanted: Any, *, retain_graph: bool, accumulates: bool) -> Any:
         found, known = self._known(roots, wanted, accumulates)
         graph = None
         if known is None:
             try:
                 graph = Graph(roots, wanted)
-                known = _programs.get((self.backend, graph.key))
+                known = known_program(self.backend, graph.key)
                 if known is None:
                     known = self._new(graph, roots, wanted)
                     found = Found(graph.arrays, graph.leaves, graph.nodes, _release)
                 else:
-                    counters["compiled_autograd"]["hits"] += 1
-                    _programs.move_to_end((self.backend, graph.key))
+                    count_hit(self.backend, graph.key)
                     found = self._remembered(graph, roots, wanted, known)
                 if known.__class__ is Schedule:
                     check_unwatched()
-            except (Unsupported, CannotCapture) as reason:
-                self._refuse(str(reason))
+            except REFUSALS as reason:
+                self._refuse(reason)
                 return None
         if known.__class__ is Schedule:
             return partial(SegmentedPass, known, found, graph, self.backend)
@@ -123,7 +126,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             is_running.set(before)
         results = owned(made, found.arrays)
         if not retain_graph:
-            found.release(Freed(user_frame(getframe(3)), []))
+            found.release(Freed(user_frame(getframe(4)), []))
         arrived = self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
         if accumulates:
             for act in tuple(passes.at_end):
@@ -167,7 +170,10 @@ class compiled_autograd:  # noqa: N801 (a context)
             return []
         return [results.get(number) for number in range(len(wanted))]
 
-    def _refuse(self, reason: str) -> None:
+    def _refuse(self, reason: Exception | str) -> None:
+        """Count and tell why the engine runs a pass; of an error it tells by itself."""
+        if isinstance(reason, Stale):
+            return
         counters["compiled_autograd"][f"fallback: {reason}"] += 1
         if self.fallback == "error":
             raise NotImplementedError(
@@ -178,7 +184,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             warnings.warn(
                 f"compiled_autograd: the engine runs this backward: {reason}.",
                 UserWarning,
-                stacklevel=5,
+                stacklevel=6,
             )
 
     # Capture ----------------------------------------------------------------------------------
@@ -233,6 +239,17 @@ class compiled_autograd:  # noqa: N801 (a context)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
             _warn_of_many()
+
+
+def known_program(backend: Any, key: Any) -> Any:
+    """The program of a pass that was captured before, or None."""
+    return _programs.get((backend, key))
+
+
+def count_hit(backend: Any, key: Any) -> None:
+    """A program that is there is used."""
+    counters["compiled_autograd"]["hits"] += 1
+    _programs.move_to_end((backend, key))
 
 
 @cache

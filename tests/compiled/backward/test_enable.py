@@ -87,7 +87,7 @@ def test_tensors_are_inputs_once():
     with module._enable(compiler):
         (x * w * w * w).sum().backward()
     (count, *rest) = compiler.calls[0]
-    assert count == 2  # the first gradient, and w
+    assert count == 4  # the first gradient, w, the leaf and its .grad
     assert rest == [0, 0, 0, 0]
 
 

@@ -247,26 +247,3 @@ def test_programs_between_hooks_keep_no_tensor_alive():
     gc.collect()
     assert [one() for one in watched] == [None] * 4
     assert not takeover.is_cache_empty()
-
-
-def test_a_compiler_of_the_users_gets_what_lies_between_hooks():
-    """K-1, K-8"""
-    from pullback.torch_names._dynamo import compiled_autograd as module
-
-    graphs, ran = [], []
-
-    def compiler(graph_module):
-        graphs.append(graph_module)
-
-        def run(*lists):
-            ran.append(len(lists))
-            return graph_module(*lists)
-
-        return run
-
-    theirs = [seen(on_a_tensor_inside, "backward", one) for one in range(3)]
-    with module._enable(compiler):
-        for one in range(3):
-            same(seen(on_a_tensor_inside, "backward", one), theirs[one], 0)
-    assert len(graphs) == 2
-    assert ran == [5] * 6

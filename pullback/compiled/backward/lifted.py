@@ -1,0 +1,186 @@
+"""The walk for compilers of the user's: all that a pass touches, as five lists of inputs.
+
+Tensors, hooks and other objects, and what saved-tensor hooks packed are lifted out of the graph, so
+one captured function serves every graph of the same key. Hooks are known by their place, which ones
+they are is no part of the key.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+import numpy
+
+from pullback.compiled.backward.graph import Graph, Unsupported, hooks_of, option_part
+from pullback.core.node import AccumulateGrad
+from pullback.core.saved import Packed
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import UNWRITTEN
+
+__all__ = ["Lifted", "Lifting", "hooks_at_node", "plan_of"]
+
+
+@dataclass(frozen=True)
+class Lifted:
+    """What stands at a place of one of the five lists."""
+
+    name: str
+    place: int
+
+
+def plan_of(node: Any) -> Any:
+    """How a declared operator's node keeps what it needs; None for other nodes."""
+    return getattr(type(node), "plan", None)
+
+
+def hooks_at_node(node: Any) -> dict[Any, list[Any]]:
+    """The hooks of a node or leaf by sort, each in its order."""
+    found: dict[Any, list[Any]] = {}
+    cold = node._cold
+    if isinstance(node, AccumulateGrad):
+        leaf = node.variable
+        found["tensor", 0] = list((leaf._leaf_hooks or {}).values())
+        found["accumulated"] = list((leaf._post_accumulate_grad_hooks or {}).values())
+    elif cold is not None:
+        for number, hooks in (cold.tensor_hooks or {}).items():
+            found["tensor", number] = list(hooks.values())
+        found["retained"] = list(cold.retained or ())
+    if cold is not None:
+        found["pre"] = list((cold.pre_hooks or {}).values())
+        found["post"] = list((cold.post_hooks or {}).values())
+    return {sort: hooks for sort, hooks in found.items() if hooks}
+
+
+class Lifting(Graph):
+    """A graph with all of its nodes read, those at which a user's code runs too."""
+
+    def __init__(
+        self, roots: list[tuple[Any, Any]], wanted: list[Any] | None, *, accumulates: bool
+    ) -> None:
+        self._packs: list[Packed] | None = None  # while a node that keeps some is read
+        self.packs: dict[int, list[Packed]] = {}
+        self.function_saved: dict[int, list[int]] = {}
+        super().__init__(roots, wanted)
+        self.everything: list[Any] = [*self.nodes, *self.leaves]
+        self.place_of = {id(one): place for place, one in enumerate(self.everything)}
+        self.hooks: list[Any] = []
+        self.packed: list[Any] = []
+        self.found: dict[tuple[int, Any], list[Lifted]] = {}  # id of a node, sort of hook
+        self.tables: dict[int, dict[Any, list[Any]]] = {}
+        for node in self.everything:
+            if id(node) in self.stops:
+                self._lift(node)
+        if self.hooks:
+            self.hooks.insert(0, None)  # where the pass itself will be
+        self.inputs: list[Any] = [
+            wrap(array) if tensor is None or not self._is_leaf(tensor) else tensor
+            for array, tensor in zip(self.arrays, self.tensors, strict=True)
+        ]
+        self.leaf_inputs: dict[int, tuple[Lifted, Lifted]] = {}  # a leaf, and its .grad
+        if accumulates:
+            self._lift_leaves(wanted)
+        shared = [one.place for pair in self.leaf_inputs.values() for one in pair]
+        sorts = [tuple((sort, len(hooks)) for sort, hooks in self.tables.get(id(one), {}).items())
+                 for one in self.everything]  # fmt: skip
+        self.key = (*self.key, accumulates, tuple(shared), tuple(sorts))
+
+    # Reading ----------------------------------------------------------------------------------
+
+    def _stop(self, node: Any, parts: list[Any]) -> None:
+        plan = plan_of(node)
+        if plan is None:
+            super()._stop(node, parts)
+            self._read_function(node, parts)
+            return
+        self.stops[id(node)] = hooks_of(node._cold)
+        parts += (type(node), len(node._edges))
+        parts += [self.edge(edge) for edge in node._edges]
+        self._packs = []
+        for param in plan.inputs:
+            name = f"s_{param.name}"
+            parts.append(self.kept(getattr(node, name), getattr(node, f"{name}_v")))
+        for output in plan.outputs:
+            name = f"s_{output}"
+            value = getattr(node, name)
+            if isinstance(value, Packed):
+                parts.append(self.kept(value, None))
+                continue
+            if value is not None and getattr(node, f"{name}_c")[0] != getattr(node, f"{name}_v"):
+                self.changed(value)
+            parts.append(None if value is None else self.array(value))
+        for option in (*plan.options, *plan.derived):
+            parts.append(option_part(getattr(node, f"s_{option}")))
+        if self._packs:
+            self.packs[id(node)] = self._packs
+        self._packs = None
+
+    def _read_function(self, node: Any, parts: list[Any]) -> None:
+        """What a custom Function saved is given to its call, where that is plain tensors."""
+        saved = getattr(node, "_saved", None)
+        if saved.__class__ is not tuple or not all(isinstance(one, Tensor) for one in saved):
+            return
+        if any(type(one._array) is not numpy.ndarray for one in saved):
+            return
+        versions = zip(saved, node._versions, strict=True)
+        self.function_saved[id(node)] = [self.kept(one, version) for one, version in versions]
+        parts.append(tuple(self.function_saved[id(node)]))
+
+    def kept(self, value: Any, version: Any) -> Any:
+        """As in every walk, but for what a hook packed in a node that is read as a stop."""
+        if isinstance(value, Packed) and self._packs is not None:
+            self._packs.append(value)
+            return "packed"
+        return super().kept(value, version)
+
+    # Lifting ----------------------------------------------------------------------------------
+
+    def _lift(self, node: Any) -> None:
+        table = self.tables[id(node)] = hooks_at_node(node)
+        for sort, hooks in table.items():
+            if sort != "retained":
+                self.found[id(node), sort] = [self._lifted(hook) for hook in hooks]
+        for number, packed in enumerate(self.packs.get(id(node), ())):
+            self.packed.append(packed.data)
+            data = Lifted("packed_data", len(self.packed) - 1)
+            self.found[id(node), ("unpack", number)] = [self._lifted(packed.unpack_hook), data]
+        is_itself = "retained" in table or id(node) in self.packs
+        if is_itself or (plan_of(node) is None and not isinstance(node, AccumulateGrad)):
+            self.found[id(node), "node"] = [self._lifted(node)]
+
+    def _lifted(self, one: Any) -> Lifted:
+        self.hooks.append(one)
+        return Lifted("hooks", len(self.hooks))  # the pass stands before them
+
+    @staticmethod
+    def _is_leaf(tensor: Any) -> bool:
+        """Whether a saved tensor is given as the object that it is."""
+        return bool(tensor.requires_grad and tensor.is_leaf and not tensor._takes)
+
+    def _lift_leaves(self, wanted: list[Any] | None) -> None:
+        chosen = None if wanted is None else {id(edge) for edge in wanted}
+        cells = {id(one._cell) for one in self.tensors if one is not None}
+        cells |= {id(cell) for node in self.nodes for cell in _output_cells(node)}
+        for node in self.leaves:
+            if chosen is not None and id(node) not in chosen:
+                continue
+            leaf = node.variable
+            place = self.places.get(id(leaf._array))
+            if place is None or self.inputs[place] is not leaf:
+                place = len(self.inputs)
+                self.inputs.append(leaf)
+            stored = leaf._stored_grad
+            if stored is not None and stored._cell is not UNWRITTEN and id(stored._cell) in cells:
+                raise Unsupported("a .grad that the graph keeps for its backward")
+            if stored is not None and id(stored._array) in self.places:
+                raise Unsupported("a .grad that the graph keeps for its backward")
+            self.inputs.append(stored)
+            self.leaf_inputs[id(node)] = (
+                Lifted("inputs", place),
+                Lifted("inputs", len(self.inputs) - 1),
+            )
+
+
+def _output_cells(node: Any) -> list[Any]:
+    plan = plan_of(node)
+    return [] if plan is None else [getattr(node, f"s_{name}_c") for name in plan.outputs]
