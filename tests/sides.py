@@ -26,7 +26,7 @@ OURS = SimpleNamespace(
     once=our_functions.once_differentiable,
     grad=pullback.autograd.grad,
     Node=OurNode,
-    creation=lambda t: t._node.creation.name,
+    creation=lambda t: t._node.manner.creation.name,
 )
 SIDES = (THEIRS, OURS)
 

@@ -174,7 +174,7 @@ def attach_tangent(tensor: Tensor, tangent: Tensor, level: Level) -> Tensor:
     """A backward view of `tensor` with a tangent of its own; `tensor` stays as it is."""
     dual: Tensor = view_as(tensor, tensor)
     if dual._is_view():  # inference tensors have none
-        dual._node.forward = False
+        dual._node.change(forward=False)
     if base_of(tangent).requires_grad:
         level.tracked = True
     level.put(dual, laid_out_as(tangent, tensor))
@@ -252,7 +252,7 @@ def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTens
         return UnpackedDualTensor(primal, None if tangent is None else hidden_like(tangent, tensor))
     primal = view_as(tensor, tensor)
     if primal._is_view():  # inference tensors have none
-        primal._node.forward = False
+        primal._node.change(forward=False)
     opened.put(primal, None)
     return UnpackedDualTensor(primal, tangent)
 

@@ -41,7 +41,7 @@ class Level:
         if entry is not None and entry[0]() is tensor:
             return entry[1]
         info = tensor._node
-        if info.__class__ is not View or not info.forward:
+        if info.__class__ is not View or not info.manner.forward:
             return None
         above = self.get(info.base)
         if above is None:

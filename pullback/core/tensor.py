@@ -143,7 +143,7 @@ class Tensor(Methods):
             )
         refuse_inside("requires_grad_()", "Pass the tensor to it as an argument instead.")
         info = self._node
-        if info.__class__ is View and info.creation is not DEFAULT:
+        if info.__class__ is View and info.manner.creation is not DEFAULT:
             # Where its history cannot be rebuilt, nobody may ask what it is: take it as it stands.
             leaf = info.node is None or info.node.__class__ is Leaf
         else:

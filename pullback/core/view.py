@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any, ClassVar, Optional, TypeAlias
 
 from pullback.core import errors
 from pullback.core.node import AccumulateGrad, Edge, Leaf, Output, node_and_number
@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 class CreationMeta(enum.Enum):
     """How a view was made; all but DEFAULT forbid recorded in-place writes later."""
 
+    manner: Manner  # of a view of which there is no more to say
+
     DEFAULT = 0
     IN_CUSTOM_FUNCTION = 1
     MULTI_OUTPUT_NODE = 2
@@ -32,6 +34,26 @@ class CreationMeta(enum.Enum):
 
 
 DEFAULT = CreationMeta.DEFAULT
+
+Steps: TypeAlias = Optional["tuple[Callable[[Tensor], Tensor], ...]"]
+
+
+class Manner:
+    """What is told of a view besides base and history; never changed, as views share it."""
+
+    __slots__ = ("creation", "forward", "replay")
+
+    def __init__(self, creation: CreationMeta, forward: bool = True, replay: Steps = None) -> None:
+        self.creation = creation
+        # Whether tangents follow this relation too; not for duals made by hand.
+        self.forward = forward
+        # Steps from the base to this view; None where shape, strides and offset say it all.
+        self.replay = replay
+
+
+for _creation in CreationMeta:
+    _creation.manner = Manner(_creation)
+USUAL = DEFAULT.manner
 
 
 class _Nowhere:
@@ -51,8 +73,7 @@ NOWHERE: Any = _Nowhere()
 class View:
     """Stands in the `_node` slot of a view."""
 
-    # What differs from the usual goes to `__dict__`: three stores less for each view.
-    __slots__ = ("__dict__", "base", "cell", "node", "version")
+    __slots__ = ("base", "cell", "manner", "node", "version")
 
     _special: ClassVar[bool] = True
 
@@ -61,16 +82,27 @@ class View:
     # The counter of the memory, and the version that `node` belongs to.
     cell: Cell
     version: int
-    creation: CreationMeta = DEFAULT
-    # Whether tangents follow this relation too; not for duals made by hand.
-    forward: bool = True
-    # Steps from the base to this view; None where shape, strides and offset say it all.
-    replay: tuple[Callable[[Tensor], Tensor], ...] | None = None
+    manner: Manner
 
     def __call__(self) -> Edge | None:
         """The node if it is still right, as a leaf's mark answers; None: see `edge_of`."""
         node = self.node
         return node if self.version == self.cell[0] and node.__class__ is not Leaf else None  # type: ignore[return-value]  # no Leaf among them
+
+    def change(
+        self,
+        *,
+        creation: CreationMeta | None = None,
+        forward: bool | None = None,
+        replay: Steps = None,
+    ) -> None:
+        """Tell something else of this view; None: as before."""
+        before = self.manner
+        self.manner = Manner(
+            before.creation if creation is None else creation,
+            before.forward if forward is None else forward,
+            before.replay if replay is None else replay,
+        )
 
 
 def attach(
@@ -89,18 +121,18 @@ def attach(
         cell = source._cell = [*cell]
     info = View()
     above = source._node
+    steps = None
     if above.__class__ is View:
         info.base = above.base
-        if creation is DEFAULT or above.creation is CreationMeta.INFERENCE_MODE:
-            creation = above.creation
-        if replay is not None or above.replay is not None:
-            info.replay = (*_steps(source, above), *_steps_of(result, replay))
+        if creation is DEFAULT or above.manner.creation is CreationMeta.INFERENCE_MODE:
+            creation = above.manner.creation
+        if replay is not None or above.manner.replay is not None:
+            steps = (*_steps(source, above), *_steps_of(result, replay))
     else:
         info.base = source
         if replay is not None:
-            info.replay = (replay,)
-    if creation is not DEFAULT:
-        info.creation = creation
+            steps = (replay,)
+    info.manner = creation.manner if steps is None else Manner(creation, replay=steps)
     info.node = node
     info.cell = result._cell = cell
     info.version = cell[0]
@@ -108,7 +140,8 @@ def attach(
 
 
 def _steps(source: Tensor, above: View) -> tuple[Callable[[Tensor], Tensor], ...]:
-    return above.replay if above.replay is not None else _steps_of(source, None)
+    known = above.manner.replay
+    return known if known is not None else _steps_of(source, None)
 
 
 def _steps_of(view: Tensor, replay: Callable[[Tensor], Tensor] | None) -> tuple[Any, ...]:
@@ -140,7 +173,7 @@ def refresh(tensor: Tensor, info: View) -> None:
     # A view may outlive the history of its base, which `detach_()` takes away.
     if not info.base.requires_grad and (info.node is None or info.node.__class__ is Leaf):
         return
-    if info.creation is not DEFAULT:
+    if info.manner.creation is not DEFAULT:
         raise forbidden(tensor, info, written="its base or another view of it was")
     renewed = ports.regenerate(tensor, info)
     if renewed is not None:
@@ -199,5 +232,5 @@ def forbidden(tensor: Tensor, info: View, written: str) -> RuntimeError:
     made_by = f"Output {nr} of {type(node).name(node)}" if node is not None else "This tensor"
     return errors.view_forbids_write(
         f"{made_by} is a view and {written} modified in place. The view was made by "
-        f"{_REASONS[info.creation]}."
+        f"{_REASONS[info.manner.creation]}."
     )

@@ -284,7 +284,7 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
     if derivatives := running.get():
         refuse_captured(target, derivatives)
     base = target._base
-    if base is None or not target._node.forward:
+    if base is None or not target._node.manner.forward:
         level.put(target, tangent.clone())
         return
     whole = level.get(base)

@@ -72,7 +72,7 @@ class Pushing(Whole):
         with with_levels(()):
             dual = view_as(base, base)
         if dual._is_view():  # inference tensors have none
-            dual._node.forward = False
+            dual._node.change(forward=False)
         given = exposed(tangent, levels)
         if base_of(given).requires_grad:
             self.level.tracked = True

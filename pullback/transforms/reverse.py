@@ -101,7 +101,7 @@ def _alias_of(tensor: Tensor, depth: int) -> Tensor:
     else:
         node = _node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
-        alias._node.forward = False
+        alias._node.change(forward=False)
     for level in open_levels():
         level.put(alias, level.get(tensor))
     return alias

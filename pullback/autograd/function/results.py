@@ -140,7 +140,7 @@ class Results:
         if carrying > 1:
             for output in outputs:
                 if isinstance(output, Tensor) and output._node.__class__ is View:
-                    output._node.creation = CreationMeta.MULTI_OUTPUT_NODE
+                    output._node.change(creation=CreationMeta.MULTI_OUTPUT_NODE)
         return tuple(outputs)
 
     def _check(self) -> None:
@@ -189,7 +189,8 @@ class Results:
             set_edge(value, self._edge(number))
         if value._node.__class__ is View and not (is_input and among(value, self.dirty)):
             pure = self.pure_view
-            value._node.creation = CreationMeta.DEFAULT if pure else CreationMeta.IN_CUSTOM_FUNCTION
+            creation = CreationMeta.DEFAULT if pure else CreationMeta.IN_CUSTOM_FUNCTION
+            value._node.change(creation=creation)
         return value
 
     def _edge(self, number: int) -> Edge:
@@ -246,7 +247,7 @@ class Results:
             return
         if len(self.values) > 1:
             raise function_errors.dirty_view_with_others(self.function, len(self.values))
-        if info.creation is not CreationMeta.DEFAULT:
+        if info.manner.creation is not CreationMeta.DEFAULT:
             raise forbidden(value, info, written="is being")
         if info.base._node.__class__ is Leaf:
             raise function_errors.dirty_leaf(self.function)
@@ -274,7 +275,7 @@ def viewed(tensor: Tensor) -> Tensor:
     # A NumPy view, so that the memory's owner is found as for any other view.
     result._array = tensor._array[...]
     attach(result, tensor, None)
-    result._node.forward = False
+    result._node.change(forward=False)
     return result
 
 

@@ -133,7 +133,7 @@ def _is_itself(self: Any, part: Array, value: Any) -> bool:
     return (
         info.__class__ is View
         and info.base is (own.base if own.__class__ is View else self)
-        and info.creation is DEFAULT
+        and info.manner.creation is DEFAULT
         and info.node.__class__ is not Leaf
         and value._array.shape == part.shape
         and value._array.strides == part.strides
@@ -208,7 +208,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
     plain = mode is fast.plain
     if not (plain or mode is fast.no_grad or mode is fast.forward) or self._cell is INFERENCE_CELL:
         return False
-    if base is not self and info.replay is not None:
+    if base is not self and info.manner.replay is not None:
         return False
     recordable = plain and part.dtype.kind in "fcVW"
     edge = None

@@ -181,7 +181,7 @@ def check_history_can_change(op: str, target: Tensor) -> None:
         raise errors.leaf_written(op)
     if info.__class__ is not View:
         return
-    if info.creation is not DEFAULT:
+    if info.manner.creation is not DEFAULT:
         raise forbidden(target, info, written="is being")
     if info.node.__class__ is Leaf:
         raise errors.leaf_written(op)
@@ -340,7 +340,7 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     node._cold = QUIET if inner._by_user else None
     node.inner = inner
     node.position = position
-    node.replay = info.replay
+    node.replay = info.manner.replay
     geometry = geometry_on(target, base)
     dense = base._array.flags.c_contiguous
     node.geometry = geometry if dense else relaid(geometry, base._array)

@@ -80,8 +80,9 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     after = function(_stand_in(tensor, edge))
     tensor._array = after._array
     bump(tensor, name)
-    if tensor._node.__class__ is View and tensor._node.replay is not None:
-        tensor._node.replay += (function,)
+    info = tensor._node
+    if info.__class__ is View and info.manner.replay is not None:
+        info.change(replay=(*info.manner.replay, function))
     node = after._node.node if after._node.__class__ is View else after._node
     if node is not None:
         _take_history(tensor, edge, node)

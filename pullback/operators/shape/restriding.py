@@ -112,12 +112,13 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
     edge = edge_of(base)
     if edge is None and info.node is None:
         return None
-    if info.replay is not None:
+    steps = info.manner.replay
+    if steps is not None:
         before = current.get()
         try:
             current.set(PLAIN)
             step: Any = base
-            for replay in info.replay:
+            for replay in steps:
                 step = replay(step)
         finally:
             current.set(before)
@@ -137,8 +138,8 @@ def restride(tensor: Tensor) -> Any:
 def view_of(tensor: Tensor, other: Any) -> Any:
     """`other`, shaped as the base of `tensor`, viewed as `tensor` views that base."""
     info = tensor._node
-    if info.replay is not None:
-        for step in info.replay:
+    if info.manner.replay is not None:
+        for step in info.manner.replay:
             other = step(other)
         return other
     shape, strides, offset = geometry_of(tensor._array)
@@ -179,7 +180,7 @@ def _view_func_unsafe(
     """As `_view_func`, whatever the new base's geometry."""
     if not self._is_view():
         return None
-    steps = self._node.replay
+    steps = self._node.manner.replay
     if steps is None or (symint_visitor_fn is None and tensor_visitor_fn is None):
         return view_of(self, new_base)
     made: Any = new_base

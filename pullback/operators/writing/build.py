@@ -25,7 +25,7 @@ from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
 from pullback.core.version import INFERENCE_CELL, shorten
-from pullback.core.view import NOWHERE, CreationMeta, View, attach
+from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
 from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, TYPED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
@@ -230,7 +230,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "respelled": respelled,
         "numbers_between": numbers_between,
         "REQUIRED": REQUIRED,
-        "DEFAULT": CreationMeta.DEFAULT,
+        "USUAL": USUAL,
         "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
         "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
         "Output": Output,

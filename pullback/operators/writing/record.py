@@ -6,7 +6,7 @@ from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import everything
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
 from pullback.operators.writing.steps import maybe_number
-from pullback.operators.writing.view import VIEW_OF_MODE, attach_lines
+from pullback.operators.writing.view import VIEW_OF_MODE, above_lines, attach_lines
 from pullback.operators.writing.writer import block, indented, theirs
 
 # The version counter of a result without history.
@@ -178,7 +178,7 @@ def viewed_lines(op: Op) -> list[str]:
         "if mode is not plain:",
         f"    attach(result, {source}, None, None, {VIEW_OF_MODE})",
         "    return result",
-        *edge_lines(op, f"return call(op, {everything(op)})"),
+        *above_lines(source),
         "if n0 is None:",
         "    node = None",
         "else:",
@@ -195,14 +195,6 @@ def edge_lines(op: Op, leave: str) -> list[str]:
     for i, param in enumerate(op.differentiable):
         edge = f"n{i}"
         asked = _asked(edge, param.local)
-        if op.kind == "view":  # whose input is often a view, too: as the view answers when called
-            asked = [
-                f"if {edge}.__class__ is View and {edge}.version == {edge}.cell[0]:",
-                f"    {edge} = {edge}.node",
-                f"    if {edge} is None or {edge}.__class__ is Leaf:",
-                f"        {edge} = edge_of({param.local})",
-                *block("else", asked),
-            ]
         if careful:
             asked += block(f"if {edge} is NOWHERE", [leave])
         lines += _edge_from(edge, _node_of(op, param), asked)
@@ -291,9 +283,10 @@ def frame_lines(depth: int = 1) -> list[str]:
         # Mostly a function of ours, such as getitem, that the user called.
         "        if whose == 1:",
         "            frame = frame.f_back",
-        "        if frame is None or internal[frame.f_code.co_filename]:",
-        "            frame = user_frame(frame)",
         "        code = None if frame is None else frame.f_code",
+        "        if code is not last_user.code:",
+        "            frame = user_frame(frame)",
+        "            last_user.code = code = None if frame is None else frame.f_code",
     ]
 
 

@@ -139,7 +139,7 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
         "    if of_base:",  # `attach` in line
         "        info = View()",
         f"        info.base = {source}",
-        "        info.creation = creation",
+        "        info.manner = creation.manner",
         "        info.node = edge",
         "        info.cell = result._cell = cell",
         "        info.version = cell[0]",

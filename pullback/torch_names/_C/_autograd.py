@@ -40,12 +40,12 @@ def _view(tensor: Tensor) -> View:
 
 def _get_creation_meta(tensor: Tensor) -> CreationMeta:
     """How a view was made, which decides what may be written through it."""
-    return _view(tensor).creation
+    return _view(tensor).manner.creation
 
 
 def _set_creation_meta(tensor: Tensor, tag: CreationMeta) -> None:
     """Change what a view remembers of its making."""
-    _view(tensor).creation = tag
+    _view(tensor).change(creation=tag)
 
 
 def _saved_tensors_hooks_is_enabled() -> bool:

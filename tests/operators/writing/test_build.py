@@ -191,7 +191,7 @@ def kinds(results):
             one.is_inference(),
             one.requires_grad,
             one._is_view(),
-            one._is_view() and one._node.creation,
+            one._is_view() and one._node.manner.creation,
             None if one.is_inference() else one._version,
         )
         for one in listed
