@@ -15,7 +15,13 @@ from pullback.distributed.reduction import ReduceOp
 from tests.cuda import stand_in
 from tests.cuda.stand_in import nccl
 
-pytestmark = pytest.mark.usefixtures("library")
+pytestmark = pytest.mark.usefixtures("library", "_has_nccl")
+
+
+@pytest.fixture
+def _has_nccl(library):
+    if getattr(library.cupy.cuda, "nccl", None) is None:
+        pytest.skip("needs a CuPy that was built with NCCL")
 
 
 @pytest.fixture
