@@ -13,7 +13,7 @@ import math
 import threading
 from ctypes import byref, c_double, c_float, c_int, c_longlong, c_void_p
 from itertools import pairwise
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -24,6 +24,7 @@ __all__ = ["Blas"]
 _NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "cublas64_13.dll")
 _WORKSPACE = 32 << 20  # what cuBLAS asks for on Hopper
 _ALGORITHM = -1
+_MOST_PLANS = 4096
 _SINGLE, _DOUBLE = 68, 70  # what is computed in
 # By character of the dtype: CUDA's number for it, what is computed in, and the type of factors.
 _TYPES = {
@@ -63,9 +64,19 @@ class Blas:
         self._own = threading.local()  # a handle is for one thread
         self._workspaces: dict[tuple[int, int], Any] = {}
         self._strided = Strided(cupy)
+        self._plans: dict[Any, Any] = {}  # by shapes, strides and dtypes
 
     def matmul(self, a: Any, b: Any, out: Any = None) -> Any:
         """As NumPy's, for arrays of one dtype; into `out` itself where it is rows in order."""
+        if out is None:
+            key = a.shape, a.strides, b.shape, b.strides, a.dtype.char, b.dtype.char
+            plan = self._plans.get(key)
+            if plan is None:
+                plan = self._planned(key, a, b)
+            if plan:
+                made = self.cupy.ndarray(plan.shape, a.dtype)
+                plan.run(self._handle(made), a.data.ptr, b.data.ptr, made.data.ptr)
+                return made
         kind = a.dtype.char
         if (
             self._library is None
@@ -82,6 +93,16 @@ class Blas:
             raise ValueError(f"a product of shape {made.shape} does not fit shape {out.shape}")
         out[...] = made
         return out
+
+    def _planned(self, key: Any, a: Any, b: Any) -> Any:
+        """The call for operands that lie so; False where it takes more than a call of cuBLAS."""
+        if len(self._plans) >= _MOST_PLANS:
+            self._plans.clear()
+        known: Any = False
+        if self._library is not None and a.dtype is b.dtype and a.dtype.char in _TYPES:
+            known = _plan(self._library, a, b) or False
+        self._plans[key] = known
+        return known
 
     @staticmethod
     def _takes(out: Any, a: Any, b: Any) -> bool:
@@ -139,18 +160,9 @@ class Blas:
         out = self._room((m, n), dtype, out)
         a, flip_a, lead_a = self._laid_out(a)
         b, flip_b, lead_b = self._laid_out(b)
-        kind, compute = _TYPES[dtype.char]
-        one, none = _FACTORS[dtype.char]
-        # cuBLAS counts columns first, so it is given the transposed product.
-        status = self._library.cublasGemmEx(
-            *(self._handle(out), flip_b, flip_a, n, m, k, byref(one)),
-            *(b.data.ptr, kind, lead_b, a.data.ptr, kind, lead_a),
-            *(byref(none), out.data.ptr, kind, n, compute, _ALGORITHM),
-        )
-        if status:
-            raise RuntimeError(
-                f"cuBLAS could not multiply {a.shape} by {b.shape}: status {status}."
-            )
+        sides = _Sides(m, n, k), (flip_a, lead_a, 0), (flip_b, lead_b, 0)
+        plan = Plan(self._library, out.shape, dtype.char, *sides)
+        plan.run(self._handle(out), a.data.ptr, b.data.ptr, out.data.ptr)
         return out
 
     def _batched(self, a: Any, b: Any, out: Any = None) -> Any:
@@ -163,7 +175,7 @@ class Blas:
             return self._nothing((*batch, m, n), dtype, out)
         a, b = self._filled(a, batch), self._filled(b, batch)
         out = self._room((*batch, m, n), dtype, out)
-        evenly_a, evenly_b = self._evenly(a), self._evenly(b)
+        evenly_a, evenly_b = _evenly(a), _evenly(b)
         if evenly_a is None or evenly_b is None:
             if self._strided.product(a, b, out):
                 return out
@@ -171,19 +183,9 @@ class Blas:
                 a, evenly_a = self.cupy.ascontiguousarray(a), (0, k, m * k)
             if evenly_b is None:
                 b, evenly_b = self.cupy.ascontiguousarray(b), (0, n, k * n)
-        (flip_a, lead_a, step_a), (flip_b, lead_b, step_b) = evenly_a, evenly_b
-        kind, compute = _TYPES[dtype.char]
-        one, none = _FACTORS[dtype.char]
-        count = out.size // (m * n)
-        status = self._library.cublasGemmStridedBatchedEx(
-            *(self._handle(out), flip_b, flip_a, n, m, k, byref(one)),
-            *(b.data.ptr, kind, lead_b, step_b, a.data.ptr, kind, lead_a, step_a),
-            *(byref(none), out.data.ptr, kind, n, m * n, count, compute, _ALGORITHM),
-        )
-        if status:
-            raise RuntimeError(
-                f"cuBLAS could not multiply {a.shape} by {b.shape}: status {status}."
-            )
+        sides = _Sides(m, n, k, out.size // (m * n)), evenly_a, evenly_b
+        plan = Plan(self._library, out.shape, dtype.char, *sides)
+        plan.run(self._handle(out), a.data.ptr, b.data.ptr, out.data.ptr)
         return out
 
     def _laid_out(self, x: Any) -> tuple[Any, int, int]:
@@ -196,26 +198,6 @@ class Blas:
     def _filled(self, x: Any, batch: tuple[int, ...]) -> Any:
         """With all dimensions of the batch."""
         return x if x.shape[:-2] == batch else self.cupy.broadcast_to(x, (*batch, *x.shape[-2:]))
-
-    def _evenly(self, x: Any) -> tuple[int, int, int] | None:
-        """Whether the matrices of a batch are turned, their step, and that from one to the next.
-
-        None where cuBLAS cannot read them as they are.
-        """
-        step, layout = self._step(x), _layout(x)
-        return None if step is None or layout is None else (*layout, step)
-
-    @staticmethod
-    def _step(x: Any) -> int | None:
-        """Elements from one matrix of a batch to the next; None where they do not follow evenly."""
-        sides = [(n, s) for n, s in zip(x.shape[:-2], x.strides[:-2], strict=True) if n > 1]
-        if not sides:
-            return 0
-        for (_, outer), (count, inner) in pairwise(sides):
-            if outer != count * inner:
-                return None
-        step: int = sides[-1][1] // x.itemsize
-        return step
 
     def _handle(self, array: Any) -> Any:
         """The handle of this thread and device, on the current stream."""
@@ -240,6 +222,91 @@ class Blas:
         self._library.cublasSetWorkspace_v2(handle, memory, ctypes.c_size_t(_WORKSPACE))
         known[number] = handle, stream
         return handle
+
+
+class _Sides(NamedTuple):
+    """Rows, columns and inner size of a product, and how many there are; 0 for one alone."""
+
+    m: int
+    n: int
+    k: int
+    copies: int = 0
+
+
+# Whether matrices are turned, the step from row to row, and that from one to the next.
+_Lying = tuple[int, int, int]
+
+
+class Plan:
+    """One call of cuBLAS but for the addresses."""
+
+    __slots__ = ("_before", "_function", "_last", "_none", "_of_a", "_of_b", "shape")
+
+    def __init__(
+        self, library: Any, shape: tuple[int, ...], char: str, sides: _Sides, a: _Lying, b: _Lying
+    ) -> None:
+        self.shape = shape
+        (m, n, k, count), (kind, compute) = sides, _TYPES[char]
+        one, none = _FACTORS[char]
+        # cuBLAS counts columns first, so it is given the transposed product.
+        self._before = b[0], a[0], n, m, k, byref(one)
+        self._of_a: tuple[int, ...] = (kind, a[1])
+        self._of_b: tuple[int, ...] = (kind, b[1])
+        self._none = byref(none)
+        self._last: tuple[int, ...] = (kind, n, compute, _ALGORITHM)
+        self._function = library.cublasGemmEx
+        if count:
+            self._of_a, self._of_b = (kind, *a[1:]), (kind, *b[1:])
+            self._last = kind, n, m * n, count, compute, _ALGORITHM
+            self._function = library.cublasGemmStridedBatchedEx
+
+    def run(self, handle: Any, a: int, b: int, out: int) -> None:
+        """Queue it on the handle's stream."""
+        status = self._function(
+            handle, *self._before, b, *self._of_b, a, *self._of_a, self._none, out, *self._last
+        )
+        if status:
+            raise RuntimeError(f"cuBLAS could not make a product of {self.shape}: status {status}.")
+
+
+def _plan(library: Any, a: Any, b: Any) -> Plan | None:
+    """The call for two operands as they lie; None where there is none."""
+    if a.ndim < 2 or b.ndim < 2 or not (a.size and b.size) or a.shape[-1] != b.shape[-2]:
+        return None
+    lying_a, lying_b = _evenly(a), _evenly(b)
+    if lying_a is None or lying_b is None:
+        return None
+    (*batch, m, k), n = a.shape, b.shape[-1]
+    shape = *batch, m, n
+    char = a.dtype.char
+    if b.ndim == 2:
+        rows = math.prod(batch)
+        if rows > 1:
+            if lying_a[0] or lying_a[2] != m * lying_a[1]:  # no matrix of all rows
+                return None
+            lying_a = 0, lying_a[1], 0
+        return Plan(library, shape, char, _Sides(rows * m, n, k), lying_a, lying_b)
+    if a.shape[:-2] != b.shape[:-2]:
+        return None
+    return Plan(library, shape, char, _Sides(m, n, k, math.prod(batch)), lying_a, lying_b)
+
+
+def _evenly(x: Any) -> _Lying | None:
+    """How the matrices of a batch lie, in elements; None where cuBLAS cannot read them so."""
+    step, layout = _step(x), _layout(x)
+    return None if step is None or layout is None else (*layout, step)
+
+
+def _step(x: Any) -> int | None:
+    """Elements from one matrix of a batch to the next; None where they do not follow evenly."""
+    sides = [(n, s) for n, s in zip(x.shape[:-2], x.strides[:-2], strict=True) if n > 1]
+    if not sides:
+        return 0
+    for (_, outer), (count, inner) in pairwise(sides):
+        if outer != count * inner:
+            return None
+    step: int = sides[-1][1] // x.itemsize
+    return step
 
 
 def _layout(x: Any) -> tuple[int, int] | None:
