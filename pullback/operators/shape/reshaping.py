@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping, Set
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -186,16 +187,26 @@ def reshape(input: Any, shape: Any) -> Any:
             return _view(input, shape)
         except RuntimeError as error:
             raise errors.as_called(error, "reshape", "view") from None
-    shape = completed_shape("reshape", array.size, as_shape(shape, 0, "reshape"))
-    in_place = _reshapes_in_place(array, shape)
-    return _reshape_alias(input, shape) if in_place else _unsafe_view(input, shape)
+    wanted = as_shape(shape, 0, "reshape")
+    whole, in_place = _reshaped(array.shape, array.strides, wanted)
+    return _reshape_alias(input, whole) if in_place else _unsafe_view(input, whole)
 
 
-def _reshapes_in_place(array: Array, shape: tuple[int, ...]) -> bool:
-    """Whether strides alone can express the new shape: each run of merged dims must be dense."""
-    dims = [(n, s) for n, s in zip(array.shape, array.strides, strict=True) if n != 1]
-    if array.size == 0:
-        return True
+@lru_cache(maxsize=4096)  # a tenth of the time: heads of attention come in the same shapes
+def _reshaped(
+    old: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]
+) -> tuple[tuple[int, ...], bool]:
+    """The shape with its -1 worked out, and whether strides alone can express it.
+
+    For that, each run of merged dims must be dense.
+    """
+    size = math.prod(old)
+    shape = completed_shape("reshape", size, shape)
+    return shape, size == 0 or _are_dense(old, strides, shape)
+
+
+def _are_dense(old: tuple[int, ...], strides: tuple[int, ...], shape: tuple[int, ...]) -> bool:
+    dims = [(n, s) for n, s in zip(old, strides, strict=True) if n != 1]
     merged: list[tuple[int, int]] = []  # runs that are dense in themselves: elements, last stride
     for n, s in dims:
         if merged and merged[-1][1] == n * s:
