@@ -170,6 +170,7 @@ _CONVOLUTION_BACKWARD = "aten.convolution_backward"
 _OURS: dict[str, tuple[Formula, Any]] = {
     "aten.matmul": (shape_wrapper(_matmul_flop), aten.bmm),
     "pullback._attention_weights": (shape_wrapper(_scores_flop), aten.bmm),
+    "pullback._mix": (shape_wrapper(_matmul_flop), aten.bmm),
     "pullback._contract": (shape_wrapper(_contraction_flop), aten.bmm),
     "pullback.convolution_weight": (shape_wrapper(_weight_gradient_flop), _CONVOLUTION_BACKWARD),
 }

@@ -31,6 +31,12 @@ def _mm(b: Builder, input: Val, mat2: Val) -> Val:
     return b.dot(input, mat2)
 
 
+@lower("_mix")
+def _mix(b: Builder, weights: Val, value: Val) -> Val:
+    floating(weights, value)
+    return b.dot(weights, value)
+
+
 @lower("mv")
 def _mv(b: Builder, input: Val, vec: Val) -> Val:
     return _matmul(b, input, vec)

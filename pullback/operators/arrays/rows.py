@@ -132,6 +132,11 @@ def _products(xp: Namespace, a: Array, b: Array) -> Array:
     return sums.reshape(rows, parts).dot(ones(xp, parts, a.dtype))
 
 
+def column(values: Array, shape: Any) -> Array:
+    """A number for each row of a matrix, in all of the row's places: a new array."""
+    return values.repeat(shape[1]).reshape(shape)
+
+
 def row_sums(xp: Namespace, x: Array) -> Array:
     """Sums along dimension 1, which stays with size 1."""
     return totals(xp, x)[:, None] if x.ndim == 2 else x.sum(1, keepdims=True)

@@ -76,7 +76,7 @@ def _folded(xp: Namespace, a: Array, b: Array) -> Array:
 def _by_matmul(xp: Namespace, a: Array, b: Array) -> Array:
     if a.size < _SMALL > b.size:
         return xp.matmul(a, b)
-    return xp.matmul(_for_blas(xp, a), _for_blas(xp, b))
+    return xp.matmul(for_blas(xp, a), for_blas(xp, b))
 
 
 _SMALL = 1024  # elements: as fast without BLAS
@@ -100,7 +100,7 @@ _LARGE = 8192  # elements of the right side
 _UNPACKED = 1200  # results up to which OpenBLAS packs nothing
 
 
-def _for_blas(xp: Namespace, a: Array) -> Array:
+def for_blas(xp: Namespace, a: Array) -> Array:
     """The array, or a copy where BLAS cannot read its strides: old NumPy leaves BLAS aside then."""
     if a.size < _SMALL or a.flags.c_contiguous or a.ndim < 2:
         return a

@@ -6,7 +6,15 @@ import math
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
-from pullback.operators.arrays.rows import SUMS, along_rows, are_few, row_sums, spread, totals
+from pullback.operators.arrays.rows import (
+    SUMS,
+    along_rows,
+    are_few,
+    column,
+    row_sums,
+    spread,
+    totals,
+)
 from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Dim, Namespace, primitive
 from pullback.operators.linalg.products import total
@@ -41,6 +49,12 @@ _SAFE = 40.0
 # what then becomes 0 would be below 1e-34 of it. Attention over 32 x 32 x 32 scores, causal: 121 us
 # and not 180.
 _ENOUGH = math.exp(-10)
+
+
+def are_safe(xp: Namespace, x: Array) -> bool:
+    """Whether exponentials of all elements can be taken as they are."""
+    high, low = xp.maximum.reduce(x, None), xp.minimum.reduce(x, None)
+    return bool(low > -_SAFE and high < _SAFE)
 
 
 def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
@@ -94,7 +108,10 @@ def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
     exponentials_of(xp, x, out)
-    out *= 1 / row_sums(xp, out)
+    if out.ndim == 2:
+        out *= column(xp.reciprocal(totals(xp, out)), out.shape)
+    else:
+        out *= 1 / row_sums(xp, out)
 
 
 def _adjoint_tangent(d_gradient: Any, d_output: Any, gradient: Any, output: Any, dim: int) -> Any:

@@ -18,7 +18,7 @@ import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import BLOCK, pieces
-from pullback.operators.arrays.rows import FEW, MEANS, SHORT, ones, totals
+from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
 
@@ -243,11 +243,6 @@ def _standardised(
     if bias is not None:
         made += bias
     return made
-
-
-def column(values: Array, shape: Any) -> Array:
-    """A number for each row, in all of the row's places: a new array."""
-    return values.repeat(shape[1]).reshape(shape)
 
 
 def outer(xp: Namespace, values: Array, row: Array | None, shape: Any) -> Array:

@@ -184,3 +184,33 @@ def test_attention_of_half_precision_is_rounded_once(dtype, masked):
         strict=True,
     ):
         assert torch.equal(one, other.to(dtype))
+
+
+@pytest.mark.parametrize("causal", [False, True])
+def test_heads_of_one_matrix_go_back_to_one_without_a_copy(causal):
+    whole = randn(2, 6, 3 * 4 * 5)
+    heads = [one.reshape(2, 6, 4, 5).transpose(1, 2) for one in whole.chunk(3, -1)]
+    mixed = attention(*heads, is_causal=causal)
+    assert mixed.transpose(1, 2).is_contiguous()
+    seed = randn(2, 6, 4, 5, seed=1).detach().transpose(1, 2)  # as it comes from one matrix
+    gradients = torch.autograd.grad(mixed, heads, seed)
+    apart = [one.detach().contiguous().requires_grad_() for one in heads]
+    alone = attention(*apart, is_causal=causal)
+    assert alone.is_contiguous()
+    expected = torch.autograd.grad(alone, apart, seed)
+    numpy.testing.assert_allclose(mixed.detach(), alone.detach(), rtol=1e-12)
+    for found, wanted in zip(gradients, expected, strict=True):
+        assert found.transpose(1, 2).is_contiguous()
+        numpy.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+
+
+@pytest.mark.parametrize("scale", [0.1, 100.0])
+def test_many_causal_scores_large_or_small_are_those_of_a_mask(scale):
+    q, k, v = (randn(3, 40, 8, seed=seed) for seed in range(3))
+    mask = torch.ones(40, 40, dtype=torch.bool).tril()
+    numpy.testing.assert_allclose(
+        attention(q, k, v, is_causal=True, scale=scale).detach(),
+        attention(q, k, v, mask, scale=scale).detach(),
+        rtol=1e-10,
+        atol=1e-13,
+    )
