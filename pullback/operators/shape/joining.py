@@ -290,7 +290,12 @@ def _even_cuts(length: int, sections: int) -> list[int]:
     return [part * small + min(part, larger) for part in range(1, sections)]
 
 
-@view(input=lambda g, dim: stack(g, dim), outputs="*", aten="unbind.int")
+def _together(g: Any, dim: int) -> Any:
+    """The gradients of slices in one; a device sees where they are that already."""
+    return stack(g, dim)
+
+
+@view(input=lambda g, dim: _together(g, dim), outputs="*", aten="unbind.int")
 def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
     """The slices along `dim`, as a tuple of views.
 

@@ -102,6 +102,55 @@ template <class T> static T atomicMax(T* at, T value) {
 template <class T> static T atomicCAS(T* at, T expected, T value) {
     T before = *at; if (before == expected) *at = value; return before; }
 
+// Matrix instructions: a warp's lanes show what they have, then each takes its part of the result.
+static inline float bf16_to_float(unsigned short v) {
+    unsigned u = (unsigned)v << 16; float r; memcpy(&r, &u, 4); return r; }
+static inline unsigned short float_to_bf16(float v) {
+    unsigned u; memcpy(&u, &v, 4);
+    if ((u & 0x7fffffffu) > 0x7f800000u) return 0x7fc0;
+    return (unsigned short)((u + 0x7fffu + ((u >> 16) & 1u)) >> 16); }
+static inline unsigned pair_of_bf16(float low, float high) {
+    return float_to_bf16(low) | (unsigned)float_to_bf16(high) << 16; }
+static inline unsigned pair_of_f16(float low, float high) {
+    return float_to_half(low) | (unsigned)float_to_half(high) << 16; }
+static struct { unsigned a[4], b[2]; const void* row; } shown[1024];
+template <float (*wide)(unsigned short)>
+static void mma_of(float* c, const unsigned* a, unsigned b0, unsigned b1) {
+    int own = current, first = own & ~31, group = (own & 31) >> 2, pair = own & 3;
+    for (int i = 0; i < 4; ++i) shown[own].a[i] = a[i];
+    shown[own].b[0] = b0; shown[own].b[1] = b1;
+    wait_at(AT_WARP);
+    for (int e = 0; e < 4; ++e) {
+        int row = group + (e >> 1) * 8, column = pair * 2 + (e & 1);
+        float sum = c[e];
+        for (int k = 0; k < 16; ++k) {
+            unsigned left = shown[first + (row & 7) * 4 + (k & 7) / 2].a[(row >> 3) + (k >> 3) * 2];
+            unsigned right = shown[first + column * 4 + (k & 7) / 2].b[k >> 3];
+            sum += wide((unsigned short)(left >> (k & 1) * 16)) * wide((unsigned short)(right >> (k & 1) * 16)); }
+        c[e] = sum; }
+    wait_at(AT_WARP);
+}
+#define mma_bf16 mma_of<bf16_to_float>
+#define mma_f16 mma_of<half_to_float>
+static inline size_t __cvta_generic_to_shared(const void* p) { return (size_t)p; }
+static void matrices(unsigned* r, const void* p, bool turned) {
+    int own = current, first = own & ~31, group = (own & 31) >> 2, pair = own & 3;
+    if ((size_t)p % 16) { fprintf(stderr, "ldmatrix of an address that is not at 16 bytes\n"); abort(); }
+    shown[own].row = p;
+    wait_at(AT_WARP);
+    for (int i = 0; i < 4; ++i) {
+        unsigned short part[2];
+        for (int e = 0; e < 2; ++e) {
+            int row = turned ? pair * 2 + e : group, column = turned ? group : pair * 2 + e;
+            part[e] = ((const unsigned short*)shown[first + i * 8 + row].row)[column]; }
+        r[i] = part[0] | (unsigned)part[1] << 16; }
+    wait_at(AT_WARP);
+}
+static inline void copied_16(void* to, const void* from, int bytes) {
+    if ((size_t)to % 16 || (bytes && (size_t)from % 16)) {
+        fprintf(stderr, "cp.async of an address that is not at 16 bytes\n"); abort(); }
+    if (bytes) memcpy(to, from, 16); else memset(to, 0, 16); }
+
 static void fiber_main() {
     kernel_now(given_now);
     fibers[current].state = DONE;

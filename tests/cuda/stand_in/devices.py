@@ -48,6 +48,7 @@ class OutOfMemoryError(MemoryError):
 
 
 class Device:
+    compute_capability = "90"
     # What the next wait reports, as a kernel that failed before would.
     fault: Any = None
 

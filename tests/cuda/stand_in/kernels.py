@@ -40,6 +40,24 @@ _WORDS = (
         r'asm\("cvt\.rn\.f16\.f32 %0, %1;" : "=h"\((\w+)\) : "f"\((\w+)\)\);',
         r"\1 = float_to_half(\2);",
     ),
+    (
+        r'asm\("cvt\.rn\.(\w+)x2\.f32 %0, %1, %2;" : "=r"\(r\) : "f"\(high\), "f"\(low\)\);',
+        r"r = pair_of_\1(low, high);",
+    ),
+    (
+        r'asm volatile\("mma\.sync\.aligned\.m16n8k16\.row\.col\.f32\.(\w+)[^;]*;"[^;]*;',
+        r"mma_\1(c, a, b0, b1);",
+    ),
+    (
+        r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x4\.shared[^;]*;[^;]*;',
+        "matrices(r, p, false);",
+    ),
+    (
+        r'asm volatile\("ldmatrix\.sync\.aligned\.m8n8\.x4\.trans[^;]*;[^;]*;',
+        "matrices(r, p, true);",
+    ),
+    (r'asm volatile\("cp\.async\.cg[^;]*;[^;]*;', "copied_16(to, from, bytes);"),
+    (r'asm volatile\("cp\.async\.wait_all;"[^;]*;', ""),
     (r"extern __shared__ (\w+) (\w+)\[\];", r"\1* \2 = (\1*)dynamic_shared;"),
 )
 

@@ -8,6 +8,7 @@ __all__ = ["load"]
 def load() -> None:
     """Enter all of them into `retarget.INSTEAD`."""
     from pullback.operators.cuda.instead import (
+        attention,
         convolutions,
         draws,
         factors,
@@ -19,5 +20,6 @@ def load() -> None:
         sums,
     )
 
-    for kernels in (sums, pointwise, products, rows, images, convolutions, factors, draws, host):
+    simple = sums, pointwise, products, rows, images, convolutions, attention, factors, draws, host
+    for kernels in simple:
         kernels.enter()

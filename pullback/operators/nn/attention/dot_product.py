@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, LIBRARIES, namespace, some
-from pullback.core.mode import get_mode
+from pullback.core.mode import fast, get_mode, settle
 from pullback.operators.arrays.rows import FEW, column, totals
 from pullback.operators.batching import filled
 from pullback.operators.create.constants import beside
@@ -65,6 +65,8 @@ def scaled_dot_product_attention(
         return astype(scaled_dot_product_attention(q, k, v, attn_mask, *options), dtype)
     if attn_mask is None and not enable_gqa and _fit(query._array, key._array, value._array):
         factor = 1 / math.sqrt(query._array.shape[-1] or 1) if scale is None else scale
+        if not dropout_p and type(query._array) in LIBRARIES and _is_whole(query, key, value):
+            return _attention(query, key, value, factor, is_causal)[0]
         weights = _attention_weights(query, key, factor, is_causal)
         return _mix(dropout(weights, dropout_p) if dropout_p else weights, value)
     _check(query, key, value, attn_mask, is_causal=is_causal)
@@ -107,6 +109,111 @@ def _fit(query: Array, key: Array, value: Array) -> bool:
         and query.dtype is key.dtype is value.dtype
         and (query.dtype.kind == "f" or type(query) in LIBRARIES)
     )
+
+
+# All of it at once, where a device has a kernel for it ----
+
+
+def _is_whole(query: Any, key: Any, value: Any) -> bool:
+    """Whether a device does it whole; who looks at each operator sees its steps."""
+    mode = settle()
+    if mode is not fast.plain and mode is not fast.no_grad and mode is not fast.inference:
+        return False
+    library: Any = LIBRARIES[type(query._array)]
+    fits: Any = library.specialised(_has_kernel)
+    return bool(fits(query._array, key._array, value._array))
+
+
+def _has_kernel(query: Array, key: Array, value: Array) -> bool:
+    """Of the host none: weights that fit its cache are quicker."""
+    return False
+
+
+def _all_gradients(
+    edges: Any,
+    g_out: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    out: Any,
+    lse: Any,
+    factor: float,
+    causal: bool,
+) -> Any:
+    """On arrays; a device has a kernel for it."""
+    weights = _attention_weights(query, key, factor, causal)
+    made = _scores_gradient(matmul(g_out, transpose(value, -2, -1)), weights, factor)
+    of_key, of_value = transpose(made, -2, -1), transpose(weights, -2, -1)
+    return matmul(made, key), matmul(of_key, query), matmul(of_value, g_out)
+
+
+def _changes(g_out: Any, query: Any, key: Any, value: Any, factor: float, causal: bool) -> Any:
+    """The gradient of the products of queries and keys."""
+    weights = _attention_weights(query, key, factor, causal)
+    return _scores_gradient(matmul(g_out, transpose(value, -2, -1)), weights, factor)
+
+
+def _mixed_tangent(
+    d_query: Any,
+    d_key: Any,
+    d_value: Any,
+    query: Any,
+    key: Any,
+    value: Any,
+    factor: float,
+    causal: bool,
+) -> Any:
+    weights = _attention_weights(query, key, factor, causal)
+    moved = None
+    if d_query is not None or d_key is not None:
+        moved = _weights_tangent(d_query, d_key, query, key, weights, factor)
+    tangent = total(
+        moved is not None and matmul(moved, value),
+        d_value is not None and matmul(weights, d_value),
+    )
+    return tangent, None
+
+
+def _filled_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    return op.function(
+        *[filled(split[name], size) for name in ("query", "key", "value")], **options
+    )
+
+
+@primitive(
+    batch=_filled_batches,
+    # `out` and `lse` are asked for as `jointly` needs them.
+    query=lambda g_out, query, key, value, out, lse, factor, causal: matmul(
+        _changes(g_out, query, key, value, factor, causal), key
+    ),
+    key=lambda g_out, query, key, value, factor, causal: matmul(
+        transpose(_changes(g_out, query, key, value, factor, causal), -2, -1), query
+    ),
+    value=lambda g_out, query, key, factor, causal: matmul(
+        transpose(_attention_weights(query, key, factor, causal), -2, -1), g_out
+    ),
+    jointly=_all_gradients,
+    jvp=_mixed_tangent,
+    outputs="out lse",
+    fixed="lse",
+    node="ScaledDotProductAttentionBackward0",
+    has_out=False,
+)
+def _attention(
+    xp: Namespace, query: Array, key: Array, value: Array, factor: float, causal: bool
+) -> Any:
+    """The mixed values, and the log of each query's sum of exponentials."""
+    op = "scaled_dot_product_attention"
+    products = product(xp, op, query, key.swapaxes(-2, -1))
+    products *= factor
+    if causal:
+        xp.copyto(products, -math.inf, where=_later(*products.shape[-2:]))
+    top = products.max(-1, keepdims=True)
+    products -= top
+    xp.exp(products, products)
+    sums = products.sum(-1, keepdims=True)
+    products /= sums
+    return product(xp, op, products, value), (xp.log(sums) + top)[..., 0]
 
 
 # The weights of all keys for each query -----------------------------------------------------------
