@@ -33,11 +33,12 @@ def library(request):
         yield finding.found.library
         finding.forget()
         return
-    from tests.cuda.stand_in.cublas import Cublas
+    from tests.cuda.stand_in.cublas import Cublas, CublasLt
 
     with stand_in.with_kernels():
         made = finding.use(stand_in.module, stand_in.cupyx, 1)
         made.blas._library = Cublas()
+        made.biased.library = CublasLt(made.blas._library)
         yield made
         finding.forget()
 
@@ -353,3 +354,22 @@ def test_long_sums_of_half_precision_are_made_in_single(dtype, name):
     x = numpy.full((4, 3000), 0.75)
     x[:, ::7] = 1.0
     both(LONG[name], x, dtype=dtype)
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("shape", [(8, 16), (2, 3, 16), (1, 16), (4, 1, 16)])
+@pytest.mark.parametrize("turned", [False, True])
+def test_a_bias_is_added_by_the_product(library, ran, dtype, shape, turned):
+    def program(x, w, b):
+        return torch.nn.functional.linear(x, w.mT.contiguous().mT if turned else w, b)
+
+    both(program, numbers(*shape), numbers(24, 16, seed=1), numbers(24, seed=2), dtype=dtype)
+    if ran is not None and dtype != "float64":
+        assert "gemm with bias" in library.blas._library.calls
+        assert "pb_add_row" not in ran
+
+
+def test_rows_that_are_not_aligned_are_added_afterwards(library):
+    x, w, b = (torch.tensor(numbers(*shape)).cuda() for shape in ((6, 16), (24, 16), (25,)))
+    found = torch.nn.functional.linear(x, w, b[1:])
+    assert torch.allclose(found.cpu(), x.cpu() @ w.cpu().T + b.cpu()[1:], rtol=1e-4, atol=1e-5)

@@ -19,15 +19,15 @@ import numpy
 
 from pullback.operators.cuda.strided import Strided
 
-__all__ = ["Blas"]
+__all__ = ["TYPES", "WORKSPACE", "Blas", "how_they_lie"]
 
 _NAMES = ("libcublas.so.13", "libcublas.so.12", "libcublas.so.11", "cublas64_13.dll")
-_WORKSPACE = 32 << 20  # what cuBLAS asks for on Hopper
+WORKSPACE = 32 << 20  # what cuBLAS asks for on Hopper
 _ALGORITHM = -1
 _MOST_PLANS = 4096
 _SINGLE, _DOUBLE = 68, 70  # what is computed in
 # By character of the dtype: CUDA's number for it, what is computed in, and the type of factors.
-_TYPES = {
+TYPES = {
     "f": (0, _SINGLE),
     "d": (1, _DOUBLE),
     "e": (2, _SINGLE),
@@ -80,7 +80,7 @@ class Blas:
         kind = a.dtype.char
         if (
             self._library is None
-            or kind not in _TYPES
+            or kind not in TYPES
             or a.dtype is not b.dtype
             or not a.ndim
             or not b.ndim
@@ -99,8 +99,9 @@ class Blas:
         if len(self._plans) >= _MOST_PLANS:
             self._plans.clear()
         known: Any = False
-        if self._library is not None and a.dtype is b.dtype and a.dtype.char in _TYPES:
-            known = _plan(self._library, a, b) or False
+        if self._library is not None and a.dtype is b.dtype and a.dtype.char in TYPES:
+            lying = how_they_lie(a, b)
+            known = lying is not None and Plan(self._library, a.dtype.char, *lying)
         self._plans[key] = known
         return known
 
@@ -160,8 +161,8 @@ class Blas:
         out = self._room((m, n), dtype, out)
         a, flip_a, lead_a = self._laid_out(a)
         b, flip_b, lead_b = self._laid_out(b)
-        sides = _Sides(m, n, k), (flip_a, lead_a, 0), (flip_b, lead_b, 0)
-        plan = Plan(self._library, out.shape, dtype.char, *sides)
+        sides = Sides(m, n, k), (flip_a, lead_a, 0), (flip_b, lead_b, 0)
+        plan = Plan(self._library, dtype.char, out.shape, *sides)
         plan.run(self._handle(out), a.data.ptr, b.data.ptr, out.data.ptr)
         return out
 
@@ -183,8 +184,8 @@ class Blas:
                 a, evenly_a = self.cupy.ascontiguousarray(a), (0, k, m * k)
             if evenly_b is None:
                 b, evenly_b = self.cupy.ascontiguousarray(b), (0, n, k * n)
-        sides = _Sides(m, n, k, out.size // (m * n)), evenly_a, evenly_b
-        plan = Plan(self._library, out.shape, dtype.char, *sides)
+        sides = Sides(m, n, k, out.size // (m * n)), evenly_a, evenly_b
+        plan = Plan(self._library, dtype.char, out.shape, *sides)
         plan.run(self._handle(out), a.data.ptr, b.data.ptr, out.data.ptr)
         return out
 
@@ -214,17 +215,22 @@ class Blas:
             if self._library.cublasCreate_v2(byref(handle)):
                 raise RuntimeError("cuBLAS could not be started.")
         self._library.cublasSetStream_v2(handle, c_void_p(stream))
-        place = number, stream
-        if place not in self._workspaces:  # a stream's own: two streams must not share it
-            with self.cupy.cuda.using_allocator(self.cupy.get_default_memory_pool().malloc):
-                self._workspaces[place] = self.cupy.cuda.alloc(_WORKSPACE)
-        memory = c_void_p(self._workspaces[place].ptr)
-        self._library.cublasSetWorkspace_v2(handle, memory, ctypes.c_size_t(_WORKSPACE))
+        memory = c_void_p(self.workspace(number, stream))
+        self._library.cublasSetWorkspace_v2(handle, memory, ctypes.c_size_t(WORKSPACE))
         known[number] = handle, stream
         return handle
 
+    def workspace(self, number: int, stream: int) -> int:
+        """Memory of a device for the products of one stream: two streams must not share it."""
+        known = self._workspaces.get((number, stream))
+        if known is None:
+            with self.cupy.cuda.using_allocator(self.cupy.get_default_memory_pool().malloc):
+                known = self._workspaces[number, stream] = self.cupy.cuda.alloc(WORKSPACE)
+        address: int = known.ptr
+        return address
 
-class _Sides(NamedTuple):
+
+class Sides(NamedTuple):
     """Rows, columns and inner size of a product, and how many there are; 0 for one alone."""
 
     m: int
@@ -234,7 +240,7 @@ class _Sides(NamedTuple):
 
 
 # Whether matrices are turned, the step from row to row, and that from one to the next.
-_Lying = tuple[int, int, int]
+Lying = tuple[int, int, int]
 
 
 class Plan:
@@ -243,10 +249,10 @@ class Plan:
     __slots__ = ("_before", "_function", "_last", "_none", "_of_a", "_of_b", "shape")
 
     def __init__(
-        self, library: Any, shape: tuple[int, ...], char: str, sides: _Sides, a: _Lying, b: _Lying
+        self, library: Any, char: str, shape: tuple[int, ...], sides: Sides, a: Lying, b: Lying
     ) -> None:
         self.shape = shape
-        (m, n, k, count), (kind, compute) = sides, _TYPES[char]
+        (m, n, k, count), (kind, compute) = sides, TYPES[char]
         one, none = _FACTORS[char]
         # cuBLAS counts columns first, so it is given the transposed product.
         self._before = b[0], a[0], n, m, k, byref(one)
@@ -269,8 +275,8 @@ class Plan:
             raise RuntimeError(f"cuBLAS could not make a product of {self.shape}: status {status}.")
 
 
-def _plan(library: Any, a: Any, b: Any) -> Plan | None:
-    """The call for two operands as they lie; None where there is none."""
+def how_they_lie(a: Any, b: Any) -> tuple[tuple[int, ...], Sides, Lying, Lying] | None:
+    """The product's shape and sides, and how its operands lie; None where cuBLAS needs copies."""
     if a.ndim < 2 or b.ndim < 2 or not (a.size and b.size) or a.shape[-1] != b.shape[-2]:
         return None
     lying_a, lying_b = _evenly(a), _evenly(b)
@@ -278,20 +284,19 @@ def _plan(library: Any, a: Any, b: Any) -> Plan | None:
         return None
     (*batch, m, k), n = a.shape, b.shape[-1]
     shape = *batch, m, n
-    char = a.dtype.char
     if b.ndim == 2:
         rows = math.prod(batch)
         if rows > 1:
             if lying_a[0] or lying_a[2] != m * lying_a[1]:  # no matrix of all rows
                 return None
             lying_a = 0, lying_a[1], 0
-        return Plan(library, shape, char, _Sides(rows * m, n, k), lying_a, lying_b)
+        return shape, Sides(rows * m, n, k), lying_a, lying_b
     if a.shape[:-2] != b.shape[:-2]:
         return None
-    return Plan(library, shape, char, _Sides(m, n, k, math.prod(batch)), lying_a, lying_b)
+    return shape, Sides(m, n, k, math.prod(batch)), lying_a, lying_b
 
 
-def _evenly(x: Any) -> _Lying | None:
+def _evenly(x: Any) -> Lying | None:
     """How the matrices of a batch lie, in elements; None where cuBLAS cannot read them so."""
     step, layout = _step(x), _layout(x)
     return None if step is None or layout is None else (*layout, step)

@@ -17,6 +17,7 @@ from pullback.core.faults import device_fault
 from pullback.core.promotion import is_half
 from pullback.operators.cuda import instead, turns
 from pullback.operators.cuda.attention import Attention
+from pullback.operators.cuda.biased import Biased
 from pullback.operators.cuda.blas import Blas
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.lacking import LACKING
@@ -47,7 +48,9 @@ class CudaLibrary(Library):
         self._lines: dict[Any, Any] = {}
         self._originals: dict[Any, Any] = {}
         self.expressions: dict[str, Fused] = {}  # of kernels that are one expression
-        self.blas, self.rows, self.windows = Blas(cupy), Rows(cupy), Windows(cupy)
+        self.blas = Blas(cupy)
+        self.biased = Biased(cupy, self.blas)
+        self.rows, self.windows = Rows(cupy), Windows(cupy)
         self.attention = Attention(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.count = count

@@ -1,4 +1,4 @@
-"""The calls of cuBLAS that `operators/cuda/blas.py` makes, on the host's memory.
+"""The calls of cuBLAS and cuBLASLt that `operators/cuda` makes, on the host's memory.
 
 Matrices are read and written by pointer, step and turn, columns first, as cuBLAS does; factors come
 by pointer. `calls` counts.
@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-__all__ = ["Cublas"]
+__all__ = ["Cublas", "CublasLt"]
 
 try:
     from ml_dtypes import bfloat16
@@ -112,3 +112,79 @@ class Cublas:
                 (c + i * step_c * sizes[2], kinds[2], lead_c),
             )
         return 0
+
+
+class CublasLt:
+    """The other library: descriptions are numbered, and told by reference."""
+
+    def __init__(self, products: Cublas) -> None:
+        self._products = products
+        self._made: dict[int, dict[Any, Any]] = {}
+        self._count = 0
+
+    def _new(self, reference: Any, **known: Any) -> int:
+        self._count += 1
+        self._made[self._count] = dict(known)
+        reference._obj.value = self._count
+        return 0
+
+    def _gone(self, made: Any) -> int:
+        del self._made[made.value]
+        return 0
+
+    def _told(self, made: Any, attribute: int, value: Any, size: int) -> int:
+        assert size == ctypes.sizeof(value._obj)
+        self._made[made.value][attribute] = value._obj.value
+        return 0
+
+    def cublasLtCreate(self, handle: Any) -> int:  # noqa: N802 (cuBLASLt's names, all of them)
+        return self._new(handle)
+
+    def cublasLtMatmulDescCreate(self, made: Any, compute: int, scale: int) -> int:  # noqa: N802
+        return self._new(made, compute=compute, scale=scale)
+
+    def cublasLtMatrixLayoutCreate(  # noqa: N802
+        self, made: Any, kind: int, rows: int, columns: int, lead: int
+    ) -> int:
+        return self._new(made, kind=kind, rows=rows, columns=columns, lead=lead)
+
+    def cublasLtMatmulPreferenceCreate(self, made: Any) -> int:  # noqa: N802
+        return self._new(made)
+
+    def cublasLtMatmulAlgoGetHeuristic(  # noqa: N802
+        self, handle, product, a, b, c, d, wish, wanted, way, number
+    ):
+        sides = [self._made[one.value] for one in (a, b, c)]
+        number._obj.value = int(all(one["kind"] != 1 for one in sides))  # none for double
+        way._obj.workspace = 64
+        return 0
+
+    def cublasLtMatmul(  # noqa: N802
+        self, handle, product, one, a, a_like, b, b_like, none, c, c_like, d, d_like, way,
+        workspace, size, stream,
+    ):  # fmt: skip
+        self._products.calls.append("gemm with bias")
+        told = self._made[product.value]
+        assert told[7] == 4, "what comes afterwards is the sum with a row"
+        assert size == 64
+        assert workspace
+        turns = told[3], told[4]
+        left, right, out = (self._made[like.value] for like in (a_like, b_like, d_like))
+        m, n, k = out["rows"], out["columns"], left["rows" if turns[0] else "columns"]
+        assert (right["columns"] if turns[1] else right["rows"]) == k
+        matrices = [
+            (at, _DTYPES[like["kind"]], like["lead"])
+            for at, like in ((a, left), (b, right), (d, out))
+        ]
+        self._products._multiply(turns, (m, n, k), (one, none), *matrices)
+        made = _matrix(d, matrices[2][1], m, n, out["lead"])
+        row = _matrix(told[8], matrices[2][1], m, 1, m)
+        # Rounded once on a device; here the product was rounded before.
+        made[...] = (made.astype(numpy.float64) + row.astype(numpy.float64)).astype(made.dtype)
+        return 0
+
+    cublasLtMatmulDescSetAttribute = _told  # noqa: N815
+    cublasLtMatmulPreferenceSetAttribute = _told  # noqa: N815
+    cublasLtMatrixLayoutDestroy = _gone  # noqa: N815
+    cublasLtMatmulDescDestroy = _gone  # noqa: N815
+    cublasLtMatmulPreferenceDestroy = _gone  # noqa: N815

@@ -36,6 +36,10 @@ def _linear(xp: Any, input: Any, weight: Any, bias: Any = None) -> Any:
     if not (usual and input.dtype.char in "fdFDeE" and input.shape[-1] == weight.shape[1]):
         declared: Any = affine.linear
         return found.library.original(declared.op.forward)(xp, input, weight, bias)
+    if bias is not None and bias.shape == weight.shape[:1]:
+        result = found.library.biased.product(input, weight.T, bias)
+        if result is not None:
+            return result
     result = found.library.blas.matmul(input, weight.T)
     if bias is None:
         return result
