@@ -18,6 +18,8 @@ from pullback.operators.cuda.stored import STORED, computed_in, head_of
 
 __all__ = ["Rows"]
 
+_MOST_COLUMNS = 4096  # groups of 32
+
 _HEAD = """
 __device__ A sum_of(A v, A* shared) {{
     for (int k = 16; k; k >>= 1) v += __shfl_down_sync(0xffffffffu, v, k);
@@ -147,33 +149,57 @@ extern "C" __global__ void pb_norm_adjoint(
     gs = sum_of(gs, shared) / n; gx = sum_of(gx, shared) / n;
     EACH {{ A v = ld(g[at + j]); if (w) v *= ld(w[j]);
         out[at + j] = st(r * (v - gs - (ld(x[at + j]) - mean) * r * gx)); }} }}
+// Sums of each column: of the block's eight lanes, and then of all blocks of that column, which the
+// last of them to arrive adds up in order. `arrived` is zero before and after.
+template <int K> __device__ void columns_done(
+        A* v, S* const* outs, A* parts, unsigned* arrived, int n) {{
+    int own = threadIdx.x & 31, lane = threadIdx.x >> 5, column = blockIdx.x * 32 + own;
+    __shared__ A held[K][8][33];
+    __shared__ bool last;
+    for (int k = 0; k < K; ++k) held[k][lane][own] = v[k];
+    __syncthreads();
+    if (!lane) for (int k = 0; k < K; ++k) for (int j = 1; j < 8; ++j) v[k] += held[k][j][own];
+    if (gridDim.y > 1) {{
+        if (!lane && column < n)
+            for (int k = 0; k < K; ++k) parts[((long long)blockIdx.y * K + k) * n + column] = v[k];
+        __threadfence();
+        __syncthreads();
+        if (!threadIdx.x) {{
+            last = atomicAdd(arrived + blockIdx.x, 1u) == gridDim.y - 1;
+            if (last) arrived[blockIdx.x] = 0; }}
+        __syncthreads();
+        if (!last) return;
+        __threadfence();
+        for (int k = 0; k < K; ++k) {{
+            A sum = 0;
+            if (column < n)
+                for (int part = lane; part < gridDim.y; part += 8)
+                    sum += ((volatile A*)parts)[((long long)part * K + k) * n + column];
+            v[k] = held[k][lane][own] = sum; }}
+        __syncthreads();
+        if (!lane)
+            for (int k = 0; k < K; ++k) for (int j = 1; j < 8; ++j) v[k] += held[k][j][own]; }}
+    if (!lane && column < n) for (int k = 0; k < K; ++k) outs[k][column] = st(v[k]); }}
 extern "C" __global__ void pb_norm_weights(
-        const S* g, const S* x, const A* means, const A* rs, A* of_w, A* of_b, int n, int rows) {{
+        const S* g, const S* x, const A* means, const A* rs, S* of_w, S* of_b, A* parts,
+        unsigned* arrived, int n, int rows) {{
     int column = blockIdx.x * 32 + (threadIdx.x & 31), lane = threadIdx.x >> 5;
-    A w = 0, b = 0;
+    A v[2] = {{0, 0}};
     if (column < n)
         for (int i = blockIdx.y * 8 + lane; i < rows; i += 8 * gridDim.y) {{
-            A v = ld(g[(long long)i * n + column]);
-            b += v; w += v * (ld(x[(long long)i * n + column]) - means[i]) * rs[i]; }}
-    __shared__ A ws[8][33]; __shared__ A bs[8][33];
-    ws[lane][threadIdx.x & 31] = w; bs[lane][threadIdx.x & 31] = b;
-    __syncthreads();
-    if (lane || column >= n) return;
-    for (int k = 1; k < 8; ++k) {{ w += ws[k][threadIdx.x]; b += bs[k][threadIdx.x]; }}
-    if (gridDim.y == 1) {{ of_w[column] = w; of_b[column] = b; }}
-    else {{ atomicAdd(of_w + column, w); atomicAdd(of_b + column, b); }} }}
-extern "C" __global__ void pb_columns(const S* g, A* out, int n, int rows) {{
+            A one = ld(g[(long long)i * n + column]);
+            v[0] += one * (ld(x[(long long)i * n + column]) - means[i]) * rs[i]; v[1] += one; }}
+    S* const outs[2] = {{of_w, of_b}};
+    columns_done<2>(v, outs, parts, arrived, n); }}
+extern "C" __global__ void pb_columns(
+        const S* g, S* out, A* parts, unsigned* arrived, int n, int rows) {{
     int column = blockIdx.x * 32 + (threadIdx.x & 31), lane = threadIdx.x >> 5;
-    A b = 0;
+    A v[1] = {{0}};
     if (column < n)
         for (int i = blockIdx.y * 8 + lane; i < rows; i += 8 * gridDim.y)
-            b += ld(g[(long long)i * n + column]);
-    __shared__ A bs[8][33];
-    bs[lane][threadIdx.x & 31] = b;
-    __syncthreads();
-    if (lane || column >= n) return;
-    for (int k = 1; k < 8; ++k) b += bs[k][threadIdx.x];
-    if (gridDim.y == 1) out[column] = b; else atomicAdd(out + column, b); }}
+            v[0] += ld(g[(long long)i * n + column]);
+    S* const outs[1] = {{out}};
+    columns_done<1>(v, outs, parts, arrived, n); }}
 extern "C" __global__ void pb_entropy(
         const S* x, const long long* t, S* out, A* counts, int n, long long ignore) {{
     ROW A top = LOWEST;
@@ -227,6 +253,7 @@ class Rows:
         self._raw: Any = getattr(cupy, "RawModule", None)
         self._kernels: dict[tuple[str, str], Any] = {}
         self._modules: dict[str, Any] = {}
+        self._counters: dict[tuple[int, int], Any] = {}  # by device and stream
 
     def _kernel(self, name: str, kind: str) -> Any:
         known = self._kernels.get((name, kind))
@@ -312,7 +339,7 @@ class Rows:
         wants_input: bool,
         wants_weights: bool,
     ) -> tuple[Any, Any, Any]:
-        """Those of input, weight and bias of a layer norm; weights' in the dtype of sums."""
+        """Those of input, weight and bias of a layer norm."""
         kind = x.dtype.char
         computed = computed_in(kind)
         rows = x.size // n
@@ -322,24 +349,44 @@ class Rows:
         self._kernel("norm_adjoint", kind)((rows,), (self._threads(n),), given)
         if not wants_weights:
             return out, None, None
-        parts = min(max(rows // 64, 1), 64)
-        # Two arrays, not one with two rows: whoever gets a view copies it.
-        make = self.cupy.zeros if parts > 1 else self.cupy.ndarray
-        of_weight, of_bias = make((n,), computed), make((n,), computed)
-        given = g, x, means, rs, of_weight, of_bias, numpy.int32(n), numpy.int32(rows)
-        self._kernel("norm_weights", kind)((-(-n // 32), parts), (256,), given)
+        of_weight, of_bias = (self.cupy.ndarray((n,), x.dtype) for _ in range(2))
+        self._columns("norm_weights", (g, x, means, rs, of_weight, of_bias), 2, n, rows)
         return out, of_weight, of_bias
 
     def column_sums(self, g: Any) -> Any:
         """Sums over all dimensions but the last; of half precision in single, rounded once."""
-        kind, n = g.dtype.char, g.shape[-1]
-        rows = g.size // n
-        parts = min(max(rows // 64, 1), 64)
-        make = self.cupy.zeros if parts > 1 else self.cupy.ndarray
-        out = make((n,), computed_in(kind))
-        given = g, out, numpy.int32(n), numpy.int32(rows)
-        self._kernel("columns", kind)((-(-n // 32), parts), (256,), given)
-        return out if out.dtype is g.dtype else out.astype(g.dtype)
+        n = g.shape[-1]
+        out = self.cupy.ndarray((n,), g.dtype)
+        self._columns("columns", (g, out), 1, n, g.size // n)
+        return out
+
+    def _columns(self, name: str, arrays: tuple[Any, ...], sums: int, n: int, rows: int) -> None:
+        """A kernel that adds up columns, of `sums` quantities, with blocks that share a column."""
+        kind = arrays[0].dtype.char
+        columns = -(-n // 32)
+        parts = min(max(rows // 64, 1), 64) if columns <= _MOST_COLUMNS else 1
+        null = numpy.uint64(0)
+        shared: tuple[Any, Any] = null, null
+        if parts > 1:
+            room = self.cupy.ndarray((parts * sums * n,), computed_in(kind))
+            shared = room, self._arrived()
+        given = *arrays, *shared, numpy.int32(n), numpy.int32(rows)
+        self._kernel(name, kind)((columns, parts), (256,), given)
+
+    def _arrived(self) -> Any:
+        """Counters for the blocks of a kernel, all zero: one array for each stream.
+
+        A captured graph has its own: it may run beside the stream that it was captured on.
+        """
+        cuda = self.cupy.cuda
+        stream = cuda.get_current_stream()
+        if stream.is_capturing():
+            return self.cupy.zeros((_MOST_COLUMNS,), numpy.uint32)
+        key = cuda.Device().id, stream.ptr
+        known = self._counters.get(key)
+        if known is None:
+            known = self._counters[key] = self.cupy.zeros((_MOST_COLUMNS,), numpy.uint32)
+        return known
 
     def entropy(self, x: Any, target: Any, ignore: int, reduction: str) -> Any:
         """Cross entropy of rows of scores with class numbers."""
