@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
+from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
@@ -12,12 +14,16 @@ from pullback.compiled.backward import takeover
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifting
 from pullback.compiled.backward.module import PassModule
+from pullback.compiled.backward.resized import at_other_sizes
 from pullback.compiled.backward.segments import check_unwatched
+from pullback.compiled.backward.sizes import Family, skeleton
 from pullback.compiled.backward.standing import owned
 from pullback.compiled.backward.takeover import compiled_autograd
 from pullback.compiled.backward.turns import Departed, Resumed, Turns
 from pullback.compiled.backward.whole import WholeCapture
+from pullback.compiled.capture.capture import Captured
 from pullback.compiled.counting import counters
+from pullback.compiled.sizes.fit import NoFit
 from pullback.core import passes
 from pullback.core.node import AccumulateGrad
 from pullback.core.tensor import Tensor, wrap
@@ -27,47 +33,107 @@ from pullback.engine.backward import Request
 __all__ = ["Disabled", "Enabled"]
 
 _MOST_DEPARTURES = 3
+_MOST_SIZES = 32  # at which a program's constants are kept
+_MOST_FAMILIES = 8  # programs of passes that differ in numbers alone
 
 
 class PassProgram:
-    """What a compiler of the user's made of a pass."""
+    """What a compiler of the user's made of a pass, at one size or at all."""
 
-    def __init__(self, compiler: Any, capture: WholeCapture, key: Any, many: int) -> None:
+    def __init__(
+        self,
+        compiler: Any,
+        capture: WholeCapture,
+        graph: Lifting,
+        others: Sequence[Any] = (),
+        places: Any = None,
+        points: Any = None,
+    ) -> None:
+        """`others` are captures of the same pass at other sizes, with their keys."""
         self.following, self.expected = capture.following, capture.expected
-        self.steps = capture.steps
-        self.accumulations = capture.accumulations
-        made = PassModule(capture.captured(key), capture.results, many)
+        self.steps, self.accumulations = capture.steps, capture.accumulations
+        captures: list[Captured] = [
+            capture.captured(graph.key),
+            *[one.captured(key) for one, key in others],
+        ]
+        self._first = captures[0]
+        self._at: OrderedDict[tuple[int, ...], Captured] = OrderedDict()
+        if places and any(number < 0 for number, _ in places.values()):
+            _check_constants(captures)
+        self.family = Family(captures, places, points) if others else None
+        self._many = len(graph.inputs)
+        made = PassModule(captures, capture.results, self._many, self.family, self._calls_at)
         self.module, self.places = made.module, made.places
+        names = [] if self.family is None else self.family.joined.names
+        self._used = {sort: [names.index(one) for one in used] for sort, used in made.used.items()}
         self.run = _compiled(compiler, self.module)
-        self.wanted = [None if one is None else (one.shape, one.dtype) for one in capture.results]
+        self.results = [None if one is None else one.number for one in capture.results]
         self.captured_for = dict(capture.expected)  # what functions were expected to give
         self.departures: list[str] = []  # passes that did not end as they were captured
 
+    def fits(self, graph: Lifting) -> bool:
+        """Whether a pass differs from this one in sizes alone."""
+        found = self.family and self.family.at(graph.key, graph.arrays, graph.scalars)
+        return found is not None
+
+    def _captured_at(self, sizes: tuple[int, ...]) -> Captured:
+        if self.family is None:
+            return self._first
+        known = self._at.get(sizes)
+        if known is None:
+            known = self._at[sizes] = self.family.joined.at(sizes, None)
+            if len(self._at) > _MOST_SIZES:
+                self._at.popitem(last=False)
+        return known
+
+    def _calls_at(self, sizes: tuple[int, ...]) -> list[Any]:
+        return self._captured_at(sizes).calls
+
+    def sizes(self, graph: Lifting) -> tuple[int, ...]:
+        """The sizes of a pass that vary, and its other numbers that do."""
+        return () if self.family is None else tuple(self.family.sizes(graph.arrays, graph.scalars))
+
     def lists(self, graph: Lifting, turns: Turns | None) -> list[list[Any]]:
         """The five inputs."""
+        sizes = self.sizes(graph)
+        constants = self._captured_at(sizes).inputs
         inputs = [
-            graph.inputs[place] if isinstance(place, int) else wrap(place.place)
+            graph.inputs[place] if place < self._many else wrap(constants[place - self._many].place)
             for place in self.places
         ]
         hooks = [turns, *graph.hooks[1:]] if graph.hooks else []
-        return [inputs, [], [], hooks, list(graph.packed)]
+        numbers = {sort: [sizes[n] for n in used] for sort, used in self._used.items()}
+        return [inputs, numbers["sizes"], numbers["scalars"], hooks, list(graph.packed)]
 
     def leaves(self, graph: Lifting) -> list[Any]:
         """The leaves to whose `.grad` the pass adds."""
         return [graph.everything[int(step.split(":", 1)[0])] for step in self.accumulations]
 
-    def checked(self, made: Any) -> list[Any]:
+    def checked(self, made: Any, graph: Lifting) -> list[Any]:
         """The gradients, refused before anybody gets one if they are not those of the graph."""
         listed = made if isinstance(made, tuple | list) else (made,)
         arrays = [one._array if isinstance(one, Tensor) else one for one in listed]
         found = [None if one is None else (numpy.shape(one), getattr(one, "dtype", type(one)))
                  for one in arrays]  # fmt: skip
-        if found != self.wanted:
+        known = dict(self._captured_at(self.sizes(graph)).gradients)
+        wanted = [None if one is None else (known[n].shape, known[n].dtype)
+                  for n, one in enumerate(self.results)]  # fmt: skip
+        if found != wanted:
             raise RuntimeError(
                 "The function that compiler_fn returned gave results of shapes and dtypes "
-                f"{found}; the graph that it was given has {self.wanted}."
+                f"{found}; the graph that it was given has {wanted}."
             )
         return arrays
+
+
+def _check_constants(captures: list[Captured]) -> None:
+    """Refuse factors that an array was filled with, which may be rounded in it."""
+    for inputs in zip(*[one.inputs for one in captures], strict=True):
+        first = inputs[0].place
+        if inputs[0].kind == "constant" and any(
+            not numpy.array_equal(one.place, first) for one in inputs[1:]
+        ):
+            raise NoFit("a tensor that a formula makes of sizes or numbers")
 
 
 def _stored(leaf: Any) -> Any:
@@ -109,7 +175,7 @@ class WholePass(Request):
         before = takeover.is_running.get()
         try:
             takeover.is_running.set(True)
-            arrays = program.checked(program.run(*lists))
+            arrays = program.checked(program.run(*lists), graph)
             self._check_done(turns, stored)
         except Departed as departed:
             takeover.is_running.set(before)
@@ -201,22 +267,56 @@ class Enabled(compiled_autograd):
 
     def _program(self, graph: Lifting, roots: Any, wanted: Any, accumulates: bool) -> PassProgram:
         known: PassProgram | None = takeover.known_program(self.backend, graph.key)
-        expected: dict[str, Any] = {}
+        known = known or self._fitting(graph)
         if known is not None:
             if len(known.departures) > _MOST_DEPARTURES:
                 raise Unsupported(known.departures[-1])
             if known.expected == known.captured_for:
                 takeover.count_hit(self.backend, graph.key)
                 return known
-            expected = dict(known.expected)
         self._note(graph)
         request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
-        capture = WholeCapture(graph, request, expected)
-        made = PassProgram(self.backend.compiler, capture, graph.key, len(graph.inputs))
+        expected = {} if known is None else dict(known.expected)
+        made = self._captured_whole(graph, request, expected)
         if known is not None:
             made.departures = known.departures
         self._keep(graph.key, made)
         return made
+
+    def _fitting(self, graph: Lifting) -> PassProgram | None:
+        """A program of another size that is one for this size too."""
+        place = (self.backend, skeleton(graph.key))
+        for one in takeover.sized_programs.get(place, ()):
+            if one.fits(graph):
+                self._keep(graph.key, one)
+                return cast("PassProgram", one)
+        return None
+
+    def _captured_whole(self, graph: Lifting, request: Any, expected: Any) -> PassProgram:
+        """A program for all sizes where sizes may vary, else for these."""
+        compiler = self.backend.compiler
+        capture = WholeCapture(graph, request, expected)
+        place = (self.backend, skeleton(graph.key))
+        before = takeover.sized_programs.setdefault(place, [])
+        varying = None if self.dynamic else takeover.changed_sizes(place, graph.arrays)
+
+        def other() -> Any:
+            resized = Lifting(request.roots, request.wanted, accumulates=request.accumulates)
+            return WholeCapture(resized, request, dict(expected)), resized.key
+
+        def join(others: Any, places: Any, points: Any) -> PassProgram:
+            return PassProgram(compiler, capture, graph, others, places, points)
+
+        if varying is None or varying or graph.factors:
+            try:
+                made: PassProgram = at_other_sizes(graph, other, join, varying, graph.factors)
+            except NoFit as reason:
+                counters["sizes"][f"a backward pass: {reason}"] += 1
+            else:
+                before.insert(0, made)
+                del before[_MOST_FAMILIES:]
+                return made
+        return PassProgram(compiler, capture, graph)
 
 
 class _ByUser:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.backward.graph import Graph, Unsupported, hooks_of, option_part
+from pullback.compiled.backward.resized import factors_of
 from pullback.core.node import AccumulateGrad
 from pullback.core.saved import Packed
 from pullback.core.tensor import Tensor, wrap
@@ -64,6 +65,8 @@ class Lifting(Graph):
         super().__init__(roots, wanted)
         self.everything: list[Any] = [*self.nodes, *self.leaves]
         self.place_of = {id(one): place for place, one in enumerate(self.everything)}
+        self.factors = factors_of(self)
+        self.scalars = [getattr(node, slot) for node, slot in self.factors]
         self.hooks: list[Any] = []
         self.packed: list[Any] = []
         self.found: dict[tuple[int, Any], list[Lifted]] = {}  # id of a node, sort of hook

@@ -9,6 +9,7 @@ capture, its machine code that of the others.
 from __future__ import annotations
 
 from collections import OrderedDict
+from collections.abc import Sequence
 from typing import Any
 
 import numpy
@@ -18,7 +19,7 @@ from pullback.compiled.llvm.template import Sharing, Templates
 from pullback.compiled.sizes.family import Joined
 from pullback.compiled.sizes.fit import NoFit
 
-__all__ = ["Passes", "as_captured", "skeleton"]
+__all__ = ["Family", "Passes", "as_captured", "skeleton"]
 
 _SMALLEST = 2  # sizes 0 and 1 choose other formulas
 _MOST_SEEN = 5
@@ -48,11 +49,20 @@ def _blurred(value: Any) -> Any:
     return value
 
 
-class _Family:
+class Family:
     """Captures of one skeleton joined: the pass at any sizes."""
 
-    def __init__(self, seen: list[Captured], places: dict[str, tuple[int, int]]) -> None:
-        points = [
+    def __init__(
+        self,
+        seen: list[Captured],
+        places: dict[str, tuple[int, int]],
+        points: list[dict[str, Any]] | None = None,
+    ) -> None:
+        """`places` are numbers of inputs and dimensions; -1 and the number of one that is no size.
+
+        `points` are what stands there, where shapes do not tell.
+        """
+        points = points or [
             {name: one.inputs[n].value.shape[dim] for name, (n, dim) in places.items()}
             for one in seen
         ]
@@ -60,15 +70,22 @@ class _Family:
         self.places = list(places.values())
         self.templates = Templates()
 
-    def at(self, key: Any, arrays: list[Any]) -> tuple[Captured, Sharing] | None:
+    def at(
+        self, key: Any, arrays: list[Any], factors: Sequence[Any] = ()
+    ) -> tuple[Captured, Sharing] | None:
         """The capture of a pass with this key; None where the expressions say another key."""
-        sizes = [arrays[n].shape[dim] for n, dim in self.places]
-        if min(sizes) < _SMALLEST:
+        sizes = self.sizes(arrays, factors)
+        pairs = zip(sizes, self.places, strict=True)
+        if any(number >= 0 and size < _SMALLEST for size, (number, _) in pairs):
             return None
         captured = self.joined.at(sizes, None)
         if captured.outputs[0].place != key:
             return None
         return captured, Sharing(self.templates, self.joined.moving(sizes))
+
+    def sizes(self, arrays: list[Any], factors: Sequence[Any] = ()) -> list[Any]:
+        """The sizes that vary, of a pass over these arrays, and the other numbers."""
+        return [arrays[n].shape[dim] if n >= 0 else factors[dim] for n, dim in self.places]
 
 
 class Passes:
@@ -76,7 +93,7 @@ class Passes:
 
     def __init__(self) -> None:
         self._seen: OrderedDict[Any, list[Captured]] = OrderedDict()
-        self._families: dict[Any, _Family] = {}
+        self._families: dict[Any, Family] = {}
 
     def clear(self) -> None:
         """Forget all."""
@@ -101,7 +118,7 @@ class Passes:
         if not varying or len(seen) < 2 + len(varying):
             return None
         try:
-            self._families[place] = _Family(seen, varying)
+            self._families[place] = Family(seen, varying)
         except NoFit as error:
             return str(error)
         seen.clear()

@@ -36,6 +36,9 @@ _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
+sized_programs: OrderedDict[Any, list[Any]] = OrderedDict()  # of compilers of the user's
+# Of passes of a sort: shapes when the last one was captured, and where sizes were seen to change.
+_shapes: OrderedDict[Any, tuple[list[Any], set[tuple[int, int]]]] = OrderedDict()
 REFUSALS = (Unsupported, CannotCapture)  # the engine runs such a pass
 
 
@@ -61,7 +64,7 @@ class compiled_autograd:  # noqa: N801 (a context)
         if fallback not in ("warn", "silent", "error"):
             raise ValueError(f"fallback must be 'warn', 'silent' or 'error', got {fallback!r}.")
         self.backend = backends.resolve(backend)
-        self.fallback = fallback
+        self.fallback, self.dynamic = fallback, dynamic
         self.is_users = callable(backend)  # whose graphs have their sizes as constants
         self._before: list[Any] = []
 
@@ -246,6 +249,20 @@ def known_program(backend: Any, key: Any) -> Any:
     return _programs.get((backend, key))
 
 
+def changed_sizes(sort: Any, arrays: list[Any]) -> set[int]:
+    """The sizes, as they are now, that were seen to change between passes of its sort."""
+    now = [array.shape for array in arrays]
+    then, changed = _shapes.get(sort, (now, set()))
+    for number, (shape, before) in enumerate(zip(now, then, strict=True)):
+        sizes = enumerate(zip(shape, before, strict=True))
+        changed |= {(number, dim) for dim, (size, was) in sizes if size != was}
+    _shapes[sort] = now, changed
+    _shapes.move_to_end(sort)
+    while len(_shapes) > _MOST_PROGRAMS:
+        _shapes.popitem(last=False)
+    return {now[number][dim] for number, dim in changed}
+
+
 def count_hit(backend: Any, key: Any) -> None:
     """A program that is there is used."""
     counters["compiled_autograd"]["hits"] += 1
@@ -323,4 +340,6 @@ def clear_cache() -> None:
     _programs.clear()
     _passes.clear()
     _trails.clear()
+    sized_programs.clear()
+    _shapes.clear()
     compile_reasons.clear()
