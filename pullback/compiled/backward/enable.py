@@ -300,7 +300,7 @@ class Enabled(compiled_autograd):
         before = takeover.sized_programs.setdefault(place, [])
         varying = None if self.dynamic else takeover.changed_sizes(place, graph.arrays)
 
-        def other() -> Any:
+        def other(_: Any) -> Any:
             resized = Lifting(request.roots, request.wanted, accumulates=request.accumulates)
             return WholeCapture(resized, request, dict(expected)), resized.key
 

@@ -55,14 +55,15 @@ def factors_of(graph: Graph) -> list[tuple[Any, str]]:
 
 def at_other_sizes(
     graph: Graph,
-    capture: Callable[[], Any],
+    capture: Callable[[dict[int, Any]], Any],
     join: Callable[[list[Any], dict[str, tuple[int, int]], list[dict[str, Any]]], Any],
     varying: set[int] | None = None,
     factors: Sequence[tuple[Any, str]] = (),
 ) -> Any:
     """What `join` makes of a pass captured at some other sizes; NoFit where none will do.
 
-    `join` takes the captures; by name, where the sizes stand (number of an array, dimension; -1 and
+    `capture` captures it anew; it is told which array stands in place of one, by id. `join` takes
+    the captures; by name, where the sizes stand (number of an array, dimension; -1 and
     its number for a factor); and what they were, first in the pass itself. `varying` are the
     numbers of the sizes that vary; None: all that can.
     """
@@ -89,8 +90,8 @@ def _tried(
         points.append(dict(zip(places, (*sizes.values(), *others), strict=True)))
         changed = [(*one, other) for one, other in zip(factors, others, strict=True)]
         mapping = _mapping(graph, sizes, with_products=with_products)
-        with _resized(graph, mapping, changed):
-            made.append(capture())
+        with _resized(graph, mapping, changed) as arrays:
+            made.append(capture(arrays))
     return join(made, places, points)
 
 
@@ -177,7 +178,7 @@ def _mapping(graph: Graph, point: dict[int, int], *, with_products: bool) -> Cal
 @contextmanager
 def _resized(
     graph: Graph, other: Callable[[int], int], factors: list[tuple[Any, str, Any]]
-) -> Iterator[None]:
+) -> Iterator[dict[int, Any]]:
     """Within the block the graph has other sizes, and its tensors no data."""
     restore: list[tuple[Any, str, Any]] = []
 
@@ -198,7 +199,7 @@ def _resized(
             _put_node(node, arrays, other, put, outputs)
         for node, slot, value in factors:
             put(node, slot, value)
-        yield
+        yield arrays
     finally:
         for owner, name, value in reversed(restore):
             setattr(owner, name, value)

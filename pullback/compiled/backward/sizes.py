@@ -105,15 +105,26 @@ class Passes:
         family = self._families.get((backend, skeleton(key)))
         return None if family is None else family.at(key, arrays)
 
-    def note(self, backend: Any, captured: Captured) -> str | None:
-        """Remember a capture; says why a few of them cannot be joined."""
+    def join(self, backend: Any, captures: list[Captured], places: Any) -> None:
+        """Make a family of captures at sizes that were chosen; NoFit where that cannot be."""
+        family = Family(captures, places)
+        place, _ = self._entry(backend, captures[0])
+        self._families[place] = family
+
+    def _entry(self, backend: Any, captured: Captured) -> tuple[Any, list[Captured]]:
+        """Where captures of a sort are kept, and those that are; the least used sorts go."""
         place = (backend, skeleton(captured.outputs[0].place))
         seen = self._seen.setdefault(place, [])
         self._seen.move_to_end(place)
-        seen.append(captured)
-        del seen[:-_MOST_SEEN]
         while len(self._seen) > _MOST_SKELETONS:
             self._families.pop(self._seen.popitem(last=False)[0], None)
+        return place, seen
+
+    def note(self, backend: Any, captured: Captured) -> str | None:
+        """Remember a capture; says why a few of them cannot be joined."""
+        place, seen = self._entry(backend, captured)
+        seen.append(captured)
+        del seen[:-_MOST_SEEN]
         varying = _varying(seen)
         if not varying or len(seen) < 2 + len(varying):
             return None

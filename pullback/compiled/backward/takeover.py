@@ -12,6 +12,7 @@ from typing import Any
 from pullback.compiled import backends
 from pullback.compiled.backward.graph import Graph, Stale, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
+from pullback.compiled.backward.resized import at_other_sizes
 from pullback.compiled.backward.segments import Schedule, SegmentedPass, check_unwatched
 from pullback.compiled.backward.sizes import Passes, as_captured
 from pullback.compiled.backward.standing import StandIns, built, owned
@@ -19,6 +20,7 @@ from pullback.compiled.backward.trail import Found, trail_of
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
+from pullback.compiled.sizes.fit import NoFit
 from pullback.core import passes
 from pullback.core.explain import anomaly
 from pullback.core.mode import NO_GRAD, PLAIN, fast, settle
@@ -209,15 +211,28 @@ class compiled_autograd:  # noqa: N801 (a context)
 
     def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
         self._note(graph)
-        capture = StandIns(graph.arrays, graph.tensors, graph.nodes)
-        targets = graph.leaves if wanted is None else wanted
-        values, calls = capture.gradients(roots, targets)
-        gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
-        captured = as_captured(capture.values, calls, gradients, capture.constants(), graph.key)
-        reason = None if self.is_users else _passes.note(self.backend, captured)
+        captured = _traced(graph, roots, wanted)
+        reason = None if self.is_users else self._learned(captured, graph, roots, wanted)
         if reason is not None:
             counters["sizes"][f"a backward pass: {reason}"] += 1
         return self._made(captured, graph.key)
+
+    def _learned(self, captured: Captured, graph: Graph, roots: Any, wanted: Any) -> str | None:
+        """Have further sizes served by what was captured; says why they are not."""
+        if not self.dynamic:
+            return _passes.note(self.backend, captured)
+
+        def other(_: Any) -> Captured:
+            return _traced(Graph(roots, wanted), roots, wanted)
+
+        def join(others: list[Captured], places: Any, _: Any) -> None:
+            _passes.join(self.backend, [captured, *others], places)
+
+        try:
+            at_other_sizes(graph, other, join)
+        except NoFit as reason:
+            return str(reason)
+        return None
 
     def _derived(self, graph: Graph) -> Any:
         """The program of a pass that differs from earlier ones in sizes alone; else None."""
@@ -242,6 +257,14 @@ class compiled_autograd:  # noqa: N801 (a context)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
             _warn_of_many()
+
+
+def _traced(graph: Graph, roots: Any, wanted: list[Any] | None) -> Captured:
+    """A pass run on arrays without data."""
+    capture = StandIns(graph.arrays, graph.tensors, graph.nodes)
+    values, calls = capture.gradients(roots, graph.leaves if wanted is None else wanted)
+    gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
+    return as_captured(capture.values, calls, gradients, capture.constants(), graph.key)
 
 
 def known_program(backend: Any, key: Any) -> Any:

@@ -18,13 +18,13 @@ def _fresh():
     takeover.clear_cache()
 
 
-def passes(loss, parameters, sizes, backend):
+def passes(loss, parameters, sizes, backend, dynamic=None):
     """How many passes were captured; each gives what the engine gives."""
     for size in sizes:
         torch.manual_seed(2)
         wanted = torch.autograd.grad(loss(size), parameters)
         torch.manual_seed(2)
-        with takeover.compiled_autograd(backend=backend, fallback="error"):
+        with takeover.compiled_autograd(backend=backend, dynamic=dynamic, fallback="error"):
             ours = torch.autograd.grad(loss(size), parameters)
         for one, other in zip(ours, wanted, strict=True):
             np.testing.assert_allclose(one.numpy(), other.numpy(), rtol=2e-4, atol=1e-5)
@@ -52,6 +52,16 @@ def test_a_changed_batch_is_captured_three_times_and_then_hits(backend):
     sizes = (4, 6, 9, 11, 13, 2, 30)
     assert passes(classified, list(model.parameters()), sizes, backend) == 3
     assert counters["compiled_autograd"]["hits"] == 4
+
+
+def test_sizes_that_are_said_to_vary_are_captured_once(backend):
+    """K-24: on tensors without data, at sizes that nobody has."""
+    parameters = list(model.parameters())
+    assert passes(classified, parameters, (4, 9, 11, 2, 30), backend, dynamic=True) == 1
+    assert passes(averaged, [weight], (3, 8, 7, 100, 64), backend, dynamic=True) == 2
+    sizes = ((2, 3), (7, 9), (4, 6), (3, 9), (8, 2))
+    assert passes(two_sizes, [weight], sizes, backend, dynamic=True) == 3
+    assert not counters["sizes"]
 
 
 def test_a_mean_is_divided_by_the_size_of_the_pass(backend):
