@@ -1,7 +1,8 @@
 """On how many threads large kernels and products of matrices run.
 
 Kernels that go through large tensors in pieces (activations, softmax, norms, convolutions,
-pooling) share the pieces out; their results do not depend on the number. Products are the BLAS
+pooling) and single array functions share them out; their results do not depend on the number. Once
+several threads are wanted, operators ask for the size of what they are given. Products are the BLAS
 library's, which threadpoolctl tells the number; without it the environment variables of the library
 (OPENBLAS_NUM_THREADS and so on) decide for those, before the program starts.
 """
@@ -11,6 +12,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
+from pullback.operators.arrays.large import ready
 from pullback.operators.arrays.threads import default_count, setting
 
 __all__ = [
@@ -69,6 +71,7 @@ def set_num_threads(int: int) -> None:
     if pools := _pools():
         pools.threadpool_limits(limits=number)
     setting.count = number
+    ready()
 
 
 def get_num_interop_threads() -> int:

@@ -104,6 +104,8 @@ class Ports:
     # operators/writing -> transforms: the form of an operator for calls inside vmap, from the
     # globals of its function and its straight line.
     mapped: Callable[[Any, dict[str, Any], Any], Any]
+    # operators/arrays -> writing: written lines ask for large arrays from now on.
+    split_large: Callable[[], None]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
     # operators/running -> watching/asking: an argument that takes calls itself, met by an operator.

@@ -22,6 +22,8 @@ from pullback.core.passes import evaluating
 from pullback.engine import fitting, hooks, watch
 from pullback.engine.ownership import STILL_OURS
 from pullback.engine.turns import annotate, capture, undefined
+from pullback.operators.arrays.large import add_large
+from pullback.operators.arrays.threads import setting
 from pullback.operators.writing.writer import define
 
 __all__ = ["loop_over", "source_of"]
@@ -149,7 +151,7 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
         raise
 """
 
-_written: dict[tuple[str, bool], Any] = {}
+_written: dict[tuple[str, bool, bool], Any] = {}
 
 
 def loop_over(kind: str) -> Any:
@@ -158,10 +160,11 @@ def loop_over(kind: str) -> Any:
     While somebody looks on it is one that tells of each turn, so that the usual ones ask nothing.
     """
     watched = watch.watcher is not None
-    known = _written.get((kind, watched))
+    key = kind, watched, setting.splits
+    known = _written.get(key)
     if known is None:
         lines = source_of(kind, watched=watched).splitlines()
-        known = _written[kind, watched] = define(lines, _scope(kind), f"loop over {kind}")
+        known = _written[key] = define(lines, _scope(kind), f"loop over {kind}")
     return known
 
 
@@ -196,7 +199,7 @@ def _scope(kind: str) -> dict[str, Any]:
         "LEAF_SEQ": LEAF_SEQ,
         "OUTPUT_SEQ": OUTPUT_SEQ,
         "QUIET": QUIET,
-        "add": numpy.add,
+        "add": add_large if setting.splits else numpy.add,
         "annotate": annotate,
         "capture": capture,
         "heappop": heappop,

@@ -16,7 +16,9 @@ from functools import partial
 from itertools import pairwise
 from typing import Any, TypeVar
 
-__all__ = ["default_count", "each", "in_order", "setting", "side_by_side"]
+from pullback.core.ports import ports
+
+__all__ = ["count", "default_count", "each", "in_order", "setting", "side_by_side"]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -30,13 +32,15 @@ class _Setting:
     Args:
         count: What the user said; None if nothing.
         found: What was found to be free when a kernel first asked.
+        splits: Whether written lines ask for large arrays, to share them out too.
     """
 
-    __slots__ = ("count", "found")
+    __slots__ = ("count", "found", "splits")
 
     def __init__(self) -> None:
         self.count: int | None = None
         self.found: int | None = None
+        self.splits = False
 
 
 setting = _Setting()
@@ -59,7 +63,7 @@ def default_count() -> int:
 def each(function: Callable[[T], Any], pieces: Iterable[T]) -> None:
     """Call `function` with each of the pieces, which have nothing to do with each other."""
     pieces = list(pieces)
-    if len(pieces) < 2 or _count() == 1:
+    if len(pieces) < 2 or count() == 1:
         for piece in pieces:
             function(piece)
         return
@@ -69,7 +73,7 @@ def each(function: Callable[[T], Any], pieces: Iterable[T]) -> None:
 def in_order(function: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
     """The results for each of the pieces, in their order; one by one where one thread works."""
     pieces = list(pieces)
-    if len(pieces) < 2 or _count() == 1:
+    if len(pieces) < 2 or count() == 1:
         return map(function, pieces)
     made: list[Any] = [None] * len(pieces)
 
@@ -80,7 +84,8 @@ def in_order(function: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
     return iter(made)
 
 
-def _count() -> int:
+def count() -> int:
+    """How many threads a kernel may use now."""
     if setting.count is not None:
         return setting.count
     if setting.found is None:
@@ -93,8 +98,10 @@ def _share(function: Callable[[T], Any], pieces: list[T]) -> None:
 
     Neighbours stay on one thread, and so in its cache.
     """
-    count = min(_count(), len(pieces))
-    cuts = [len(pieces) * number // count for number in range(count + 1)]
+    if not setting.splits:
+        ports.split_large()  # this program has large arrays
+    many = min(count(), len(pieces))
+    cuts = [len(pieces) * number // many for number in range(many + 1)]
     parts = [deque(pieces[start:end]) for start, end in pairwise(cuts)]
 
     def work(number: int) -> None:
@@ -106,7 +113,7 @@ def _share(function: Callable[[T], Any], pieces: list[T]) -> None:
                 part.clear()  # nobody needs the others any more
             raise
 
-    side_by_side([partial(work, number) for number in range(count)])
+    side_by_side([partial(work, number) for number in range(many)])
 
 
 def _taken(parts: list[deque[T]], number: int) -> Iterator[T]:
@@ -195,7 +202,7 @@ def _free_helper() -> _Helper | None:
     with suppress(IndexError):
         return _free.pop()
     with _lock:
-        if _started >= _count() - 1:
+        if _started >= count() - 1:
             return None
         _started += 1
     return _Helper()

@@ -26,6 +26,7 @@ from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
 from pullback.core.version import INFERENCE_CELL, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
+from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, TYPED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
@@ -42,7 +43,7 @@ from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
-from pullback.operators.writing.nodes import node_class
+from pullback.operators.writing.nodes import node_class, rewrite_nodes
 from pullback.operators.writing.record import (
     as_array_lines,
     recorded_lines,
@@ -104,7 +105,7 @@ _built: list[tuple[Any, Op, str, Any]] = []
 
 
 def rewrite() -> None:
-    """Write everything anew: an array library for a device is there, and lines ask for types."""
+    """Write everything anew: lines ask for types, or for large arrays, that did not."""
     with first_use:
         plainly.cache_clear()
         for function, op, called, write in _built:
@@ -112,6 +113,15 @@ def rewrite() -> None:
             own["unwatched"] = Unwatched(partial(_again, function, op, write))
             own["hooked"], own["mapped"] = _hooked(function, op, called), _mapped(function, op)
             put(function, define(write(op, watched=True), own, called).__code__)
+
+
+def split_large() -> None:
+    """Have lines and nodes ask for large arrays: several threads may work on one."""
+    with first_use:
+        if not setting.splits:
+            setting.splits = True
+            rewrite()
+            rewrite_nodes()
 
 
 def _again(function: Any, op: Op, write: Any) -> Any:
@@ -315,4 +325,4 @@ def _sequence_line(op: Op) -> list[str]:
     return parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)
 
 
-ports.fill(build=build)
+ports.fill(build=build, split_large=split_large)

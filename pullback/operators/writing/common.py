@@ -13,6 +13,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
+from pullback.operators.arrays.large import LARGE, large
 
 __all__ = ["COMMON"]
 
@@ -34,4 +35,6 @@ COMMON: dict[str, Any] = {
     "internal": origin.internal,
     "last_user": origin.last_user,
     "user_frame": origin.user_frame,
+    "LARGE": LARGE,
+    "large": large,
 }

@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, number_array
+from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.declare import OPERATORS, Op, Param, parameters_of
 from pullback.operators.writing.specialise import kernel, with_operators
 from pullback.operators.writing.writer import theirs
@@ -25,6 +26,7 @@ class Inlined:
     def __init__(self) -> None:
         self.array_lines: list[str] = []
         self.tensor_lines: list[str] = []
+        self.large_lines: list[str] = []  # on large arrays, which threads share
         self.array_scope: dict[str, Any] = {}
         self.tensor_scope: dict[str, Any] = {}
         self.result = ""
@@ -94,8 +96,9 @@ class _Notes:
         self.inlined = Inlined()
         self.prefix = prefix
 
-    def line(self, on_arrays: str, on_tensors: str | None = None) -> _StandIn:
+    def line(self, on_arrays: str, on_tensors: str | None = None, large: str = "") -> _StandIn:
         name = f"{self.prefix}{len(self.inlined.array_lines)}"
+        self.inlined.large_lines.append(f"{name} = {large or on_arrays}")
         self.inlined.array_lines.append(f"{name} = {on_arrays}")
         self.inlined.tensor_lines.append(f"{name} = {on_tensors or on_arrays}")
         return _StandIn(name, self)
@@ -132,9 +135,9 @@ def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
         if name in ("mul", "add") and type(other) is _StandIn:
             # The operator itself, past the test of what stands on either side of a sign.
             function = notes.constant(None, OPERATORS[name].function)
-            return notes.line(f"{a} {sign} {b}", f"{function}({a}, {b})")
+            return notes.line(f"{a} {sign} {b}", f"{function}({a}, {b})", _large(sign, a, b))
         kept = notes.number(other) if sign in _ARITHMETIC else b
-        return notes.line(f"{a} {sign} {kept}", f"{a} {sign} {b}")
+        return notes.line(f"{a} {sign} {kept}", f"{a} {sign} {b}", _large(sign, a, kept))
 
     return noted
 
@@ -144,12 +147,18 @@ def _reversed_sign(sign: str) -> Callable[[_StandIn, Any], _StandIn]:
         notes = self._notes
         a, b = notes.text(other), self._name
         kept = notes.number(other) if sign in _ARITHMETIC else a
-        return notes.line(f"{kept} {sign} {b}", f"{a} {sign} {b}")
+        return notes.line(f"{kept} {sign} {b}", f"{a} {sign} {b}", _large(sign, kept, b))
 
     return noted
 
 
 _ARITHMETIC = frozenset("+-*/")  # not **, which NumPy is quicker at with a number
+SIGNS = {"+": numpy.add, "-": numpy.subtract, "*": numpy.multiply, "/": numpy.true_divide}
+
+
+def _large(sign: str, a: str, b: str) -> str:
+    """What is written for large arrays."""
+    return f"large({SIGNS[sign].__name__}, {a}, {b})" if sign in SIGNS else ""
 
 
 for _name, _text in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}.items():
@@ -169,7 +178,8 @@ def _noting(op: Op, _: Any) -> Callable[..., Any]:
         function = notes.constant(kernel(op, numpy), op.function)
         given = [notes.text(arg) for arg in args]
         given += [f"{name}={notes.text(value)}" for name, value in kwargs.items()]
-        return notes.line(f"{function}({', '.join(given)})")
+        called, split = f"{function}({', '.join(given)})", is_elementwise(kernel(op, numpy))
+        return notes.line(called, None, f"large({function}, {', '.join(given)})" if split else "")
 
     return call
 

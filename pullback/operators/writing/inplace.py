@@ -16,6 +16,7 @@ from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
     array_lines,
+    asks_for_size,
     differs,
     forward_call,
     has_straight_line,
@@ -152,7 +153,11 @@ def _written(op: Op) -> list[str]:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
         usual = " and ".join(["fits", *(f"not ({differs(p)})" for p in options)])
-        ways.append((usual, [f"ufunc({arguments}, a0)"]))
+        into = [f"ufunc({arguments}, a0)"]
+        if asks_for_size(op):
+            shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
+            into = [*block("if a0.size < LARGE", into), *shared]
+        ways.append((usual, into))
     if op.into is not None:
         call = general.replace("forward(numpy, ", "into(a0, ", 1)
         ways.append((_goes_into(op), [call]))

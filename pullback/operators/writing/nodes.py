@@ -18,10 +18,11 @@ from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.writing.common import COMMON
-from pullback.operators.writing.inline import Inlined, inlined
+from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
 from pullback.operators.writing.specialise import on_arrays
 from pullback.operators.writing.writer import block, define, theirs
@@ -42,6 +43,12 @@ def node_class(op: Op, kind: type = numpy.ndarray) -> type[OperatorNode]:
     if known is None:
         known = _classes[op] = written_class(op, {}, on_arrays)
     return known
+
+
+def rewrite_nodes() -> None:
+    """Write what runs nodes on arrays anew: it asks for large ones from now on."""
+    for op, made in _classes.items():
+        made._run = written_class(op, {}, on_arrays)._run  # type: ignore[method-assign]  # of classes that are written
 
 
 def written_class(
@@ -95,6 +102,7 @@ def _defined(
         "fill_missing": fill_missing,
         "LEVELS": LEVELS,
         "NO_NUMBERS": {},
+        **{ufunc.__name__: ufunc for ufunc in SIGNS.values()},
     }
     for i, param in enumerate(plan.edges):
         rule = plan.op.rules[param.name]
@@ -146,7 +154,8 @@ def _running(
         others = " or ".join(f"{edge} is not None" for edge in edges[1:])
         joint = f"return jointly({plan.given(op.jointly, 'edges')})"
         lines += block(f"if e0 is not None and ({others})", [joint])
-    lines += _rule_lines(inlined_rules, calls, tensors=tensors)
+    split = setting.splits and not tensors and not elsewhere
+    lines += _rule_lines(inlined_rules, calls, tensors=tensors, split=split)
     return block(head, [*lines, f"return {_results(calls)}"])
 
 
@@ -161,21 +170,30 @@ def _gradient_lines(op: Op, *, tensors: bool) -> list[str]:
     return [f"{op.gradient_names[0]} = g"] if len(op.outputs) > 1 else []
 
 
-def _rule_lines(rules: list[Inlined | None], calls: list[str], *, tensors: bool) -> list[str]:
-    """The rules that are written out; their calls become empty."""
+def _rule_lines(
+    rules: list[Inlined | None], calls: list[str], *, tensors: bool, split: bool
+) -> list[str]:
+    """The rules that are written out; their calls become empty. Large arrays may be `split`."""
     if not any(rules):
         return []
     lines = _leave_lines(rules, calls, tensors=tensors)
     if not tensors and any(one is not None and one.has_numbers for one in rules):
         lines += _NUMBER_LINES
-    for i, one in enumerate(rules):
-        if one is None:
-            continue
-        noted = [*(one.tensor_lines if tensors else one.array_lines), f"r{i} = {one.result}"]
-        if len(calls) > 1:
-            noted = [f"r{i} = None", *block(f"if e{i} is not None", noted)]
-        lines += noted
+    noted = {i: one for i, one in enumerate(rules) if one is not None}
+    for i in noted:
         calls[i] = ""
+    if split and any(one.large_lines != one.array_lines for one in noted.values()):
+        shared = _noted(noted, len(calls), "large_lines")
+        lines += block("if g.size >= LARGE", [*shared, f"return {_results(calls)}"])
+    return lines + _noted(noted, len(calls), "tensor_lines" if tensors else "array_lines")
+
+
+def _noted(rules: dict[int, Inlined], count: int, which: str) -> list[str]:
+    """One of the forms of the rules' lines, those of what nobody wants left out."""
+    lines: list[str] = []
+    for i, one in rules.items():
+        own = [*getattr(one, which), f"r{i} = {one.result}"]
+        lines += own if count == 1 else [f"r{i} = None", *block(f"if e{i} is not None", own)]
     return lines
 
 

@@ -7,7 +7,11 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+import numpy
+
 from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
+from pullback.operators.arrays.large import is_elementwise
+from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
 from pullback.operators.writing.call import arguments
@@ -240,9 +244,16 @@ def forward_call(op: Op) -> tuple[str, str]:
     if not array_call(op):
         return general, general
     unusual = " or ".join(differs(param) for param in options)
-    return general, (
-        f"{general} if {unusual} else ufunc({arguments})" if unusual else f"ufunc({arguments})"
-    )
+    direct = f"ufunc({arguments})"
+    if asks_for_size(op):
+        direct += f" if a0.size < LARGE else large(ufunc, {arguments})"
+    return general, f"{general} if {unusual} else {direct}" if unusual else direct
+
+
+def asks_for_size(op: Op) -> bool:
+    """Whether large arrays are shared out among threads: if the forward is one array function."""
+    name = array_call(op)
+    return setting.splits and name is not None and is_elementwise(getattr(numpy, name))
 
 
 def differs(param: Param) -> str:
