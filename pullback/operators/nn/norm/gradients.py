@@ -15,11 +15,13 @@ from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.rows import MEANS, column, ones, totals
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
+    are_shared,
     column_sums,
     few_rows,
     is_few,
     is_row,
     number,
+    of_an_example,
     of_each_run,
     outer,
     row_rests,
@@ -221,6 +223,9 @@ def _combined(
 ) -> Array:
     """`factor * g - slope * x + offset`, with numbers for each run."""
     out = xp.empty(x.shape, x.dtype)
+    if are_shared(seen, factor, slope, offset):
+        _combine_examples(xp, out, (factor, g), (slope, x), offset, seen)
+        return out
     factors, slopes = of_each_run(xp, factor, seen), of_each_run(xp, slope, seen)
     offsets = None if offset is None else of_each_run(xp, offset, seen)
     gradients, runs, result = (a.reshape(-1, seen.run) for a in (g, x, out))
@@ -238,6 +243,29 @@ def _combined(
 
     each(work, pieces(len(runs), seen.run))
     return out
+
+
+def _combine_examples(
+    xp: Namespace,
+    out: Array,
+    first: tuple[Array, Array],
+    second: tuple[Array, Array],
+    offset: Any,
+    seen: Layout,
+) -> None:
+    """The same with numbers for each channel, into `out`."""
+    factors, slopes = of_an_example(first[0], seen), of_an_example(second[0], seen)
+    offsets = None if offset is None else of_an_example(offset, seen)
+    gradients, given, result = (a.reshape(-1, factors.size) for a in (first[1], second[1], out))
+
+    def work(block: slice) -> None:
+        made = result[block]
+        xp.multiply(gradients[block], factors, made)
+        made -= given[block] * slopes
+        if offsets is not None:
+            made += offsets
+
+    each(work, slices(len(given), factors.size))
 
 
 def _gradients_of_anything(

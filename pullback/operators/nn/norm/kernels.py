@@ -55,7 +55,7 @@ def _inverse_root(xp: Namespace, variance: Array, eps: float) -> Array:
 
 def _loses_digits(xp: Namespace, square: Array, variance: Array) -> bool:
     """Whether mean(x^2) - mean(x)^2 is too far from the variance: not unless the mean is large."""
-    return bool((square > 4 * variance).any() or not xp.isfinite(variance).all())
+    return not (square <= 4 * variance).all()  # nor is what is not a number
 
 
 def row_rests(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
@@ -294,6 +294,8 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
         if shift is not None:
             out += shift
         return out.reshape(x.shape)
+    if are_shared(seen, factor, shift):
+        return _scaled_examples(xp, x, factor, shift, seen)
     factors = of_each_run(xp, factor, seen)
     shifts = None if shift is None else of_each_run(xp, shift, seen)
     out = xp.empty(x.shape, x.dtype)
@@ -307,6 +309,44 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
             made += shifts[block]
 
     each(work, pieces(len(runs), seen.run))
+    return out
+
+
+# Elements of an example up to which numbers of its channels, in all places, stay in cache: then a
+# few large loops do instead of one for each run. 16 x 32 x 16 x 16: 40 us and not 56.
+_ROW = 32768
+
+
+def are_shared(seen: Layout, *numbers: Array | None) -> bool:
+    """Whether these are numbers of channels, the same for several small examples."""
+    return (
+        len(seen.lead) == 2
+        and seen.lead[0] > 3
+        and seen.run * seen.lead[1] <= _ROW
+        and all(one is None or one.size == seen.lead[1] for one in numbers)
+    )
+
+
+def of_an_example(values: Array, seen: Layout) -> Array:
+    """Numbers of channels, in all places of an example."""
+    return values.reshape(-1).repeat(seen.run)
+
+
+def _scaled_examples(
+    xp: Namespace, x: Array, factor: Array, shift: Array | None, seen: Layout
+) -> Array:
+    factors = of_an_example(factor, seen)
+    shifts = None if shift is None else of_an_example(shift, seen)
+    out = xp.empty(x.shape, x.dtype)
+    examples, result = x.reshape(-1, factors.size), out.reshape(-1, factors.size)
+
+    def work(block: slice) -> None:
+        made = result[block]
+        xp.multiply(examples[block], factors, made)
+        if shifts is not None:
+            made += shifts
+
+    each(work, slices(len(examples), factors.size))
     return out
 
 

@@ -174,6 +174,7 @@ LAYOUTS = {
     "long rows": (_layer, (2, 5001), (5001,), (1,)),
     "few channels": (_batch, (3, 4, 2, 2), (4,), (0, 2, 3)),
     "channels": (_batch, (3, 4, 20, 20), (4,), (0, 2, 3)),
+    "channels of many examples": (_batch, (9, 4, 10, 10), (4,), (0, 2, 3)),
     "long channels": (_batch, (2, 3, 5001), (3,), (0, 2)),
     "channels of one element": (_batch, (700, 4), (4,), (0,)),
     "few groups": (_groups, (2, 4, 3), (4,), (2, 3)),
