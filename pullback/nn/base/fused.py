@@ -19,13 +19,21 @@ from pullback.core.arrays import Array
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.tensor import Tensor, wrap
-from pullback.nn.base.recurrent_kernels import KINDS, Kept, Times, Weights, of_weights
+from pullback.nn.base import recurrent_kernels
+from pullback.nn.base.lstm_kernels import LSTM
+from pullback.nn.base.recurrent_kernels import Kept, Times, Weights
 from pullback.nn.parameter import Parameter
 from pullback.operators.watching.observe import look
 
 __all__ = ["is_usual", "run"]
 
 _PLAIN = frozenset((Tensor, Parameter))
+KINDS = {
+    "LSTM": LSTM,
+    "GRU": recurrent_kernels.GRU,
+    "RNN_TANH": recurrent_kernels.RNN_TANH,
+    "RNN_RELU": recurrent_kernels.RNN_RELU,
+}
 
 
 def is_usual(tensors: list[Any]) -> bool:
@@ -65,7 +73,7 @@ class Layer(Function):
     def backward(ctx: Any, *g: Any) -> Any:
         """The gradients; those of options are None."""
         saved = ctx.saved_tensors
-        given, kept = saved[:-4], saved[-4:]
+        given, kept = saved[:-3], saved[-3:]
         wanted = ctx.needs_input_grad[3:]
         if all(one is None for one in g):
             return (None,) * len(ctx.needs_input_grad)
@@ -89,10 +97,10 @@ class Layer(Function):
 def _values(kind: str, times: Times, tensors: Any) -> tuple[Kept, tuple[Tensor, ...]]:
     """What the adjoint needs, and the results: outputs at all times, then the last states."""
     input, hidden, cell, *weights = [one if one is None else one._array for one in tensors]
-    kept = KINDS[kind].values(times.padded(input), hidden, cell, Weights(*weights), times)
+    kept, last = KINDS[kind].values(times.padded(input), hidden, cell, Weights(*weights), times)
     out = times.packed(times.rows(kept.hidden[1:]))
-    finals = [kept.hidden[-1]] if kept.cell is None else [kept.hidden[-1], kept.cell[-1]]
-    return kept, (wrap(out), *(wrap(final.T.copy()) for final in finals))
+    results = wrap(out), wrap(kept.hidden[-1].T.copy())
+    return kept, results if last is None else (*results, wrap(last.T.copy()))
 
 
 def _by_steps(steps: Any, given: Any, wanted: Any, g: Any) -> list[Any]:
@@ -120,13 +128,13 @@ def _gradients(
     weights = Weights(*rest)
     g_out, g_hidden, *g_cell = g
     if g_out is not None:
-        g_out = times.columns(g_out)
+        g_out = times.columns(times.padded(g_out))
     states = [
         None if first is None else _started(gradient, first)
         for gradient, first in ((g_hidden, hidden), (g_cell[0] if g_cell else None, cell))
     ]
     made = KINDS[kind].adjoint(kept, g_out, *states, weights, times)
-    rows, others = of_weights(made, times.padded(input), kept, times, wanted[3:])
+    rows, others = recurrent_kernels.of_weights(made, times.padded(input), kept, times, wanted[3:])
     of_input = None
     if wanted[0]:
         of_input = times.packed(rows.dot(weights.of_input).reshape(times.count, times.batch, -1))
