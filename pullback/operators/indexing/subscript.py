@@ -31,17 +31,23 @@ from pullback.operators.indexing.keys import (
 )
 from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
 from pullback.operators.watching.dispatch import any_handler
+from pullback.operators.writing.front import Front, fronted
 
 __all__ = ["basic_part", "getitem"]
 
 _FIRST, _FIRST_TWO = (0,), (0, 1)
+
+# `select(input, 0, index)`, of an int.
+_select_first = fronted(
+    select, Front("$input, $index", ["$dim = 0"], "a0[$index, ...]", "IndexError", is_normal=True)
+)
 
 
 def getitem(self: Any, key: Any, /) -> Any:
     """`t[key]`: a view for ints, slices, None and `...`; a copy as soon as a tensor indexes."""
     kind = type(key)
     if kind is int:
-        return select(self, 0, key)
+        return _select_first(self, key)
     if kind is slice:
         if self._array.ndim == 0:
             raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")

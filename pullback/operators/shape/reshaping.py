@@ -59,6 +59,7 @@ from pullback.operators.shape.views import (
     unsqueeze,
 )
 from pullback.operators.watching.dispatch import types_of
+from pullback.operators.writing.front import Front, fronted
 
 # Other families find all of reshaping here, also what is written in views.py and restriding.py.
 __all__ = [
@@ -120,8 +121,6 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
-    if size and type(size[0]) is int and not named:
-        return _view(self, size)
     if named:
         size = _named_size(*size, **named)
     if not size:
@@ -132,7 +131,17 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
 
 
 view_method.__name__ = view_method.__qualname__ = "view"
-METHODS["view"] = view_method
+_SIZES_ONE_BY_ONE = Front(
+    "$input, *$size, **$named",
+    [
+        "if $named or not $size or $size[0].__class__ is not int:",
+        "    return otherwise($input, *$size, **$named)",
+    ],
+    # Other memory may have to be copied, which is for the forward to find out.
+    usual="a0.reshape($size) if a0.flags.c_contiguous else forward(numpy, a0, $size)",
+    refused="ValueError",
+)
+METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
 
 
 def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:

@@ -196,7 +196,8 @@ def always(functions: Iterable[FunctionType]) -> None:
 def function_of(frame: FrameType) -> FunctionType | None:
     """The function whose own code a frame runs, if it is one of those that ask."""
     code, scope = frame.f_code, frame.f_globals
-    if "build_now" in scope:  # a declared operator, perhaps not written yet; its scope is its own
+    # An operator's function, perhaps not written yet: its scope is its own.
+    if "build_now" in scope or "write_now" in scope:
         return next((each for each in _known if each.__globals__ is scope), None)
     for each, layer in _known.items():
         cells = zip(code.co_freevars, each.__closure__ or (), strict=False)

@@ -40,6 +40,8 @@ from pullback.operators.writing.call import (
     watched_lines,
 )
 from pullback.operators.writing.common import COMMON
+from pullback.operators.writing.front import Front, usually_lines
+from pullback.operators.writing.front import stub as front_stub
 from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
@@ -76,22 +78,35 @@ from pullback.operators.writing.steps import (
 from pullback.operators.writing.writer import block, define, indented, settled, theirs
 
 
-def build(function: Any, op: Op, called: str, *, inplace: bool = False, **other: Any) -> Any:
+def build(
+    function: Any,
+    op: Op,
+    called: str,
+    *,
+    inplace: bool = False,
+    front: Front | None = None,
+    **other: Any,
+) -> Any:
     """Write an operator's function, or its in-place form, and put the code into `function`.
+
+    With a `front` it takes its arguments in another form.
 
     `other` are names that mean something else in this function, such as its way out of the straight
     line. This is the one place where code is swapped, once for each function: whoever holds it
     (a method, a from-import) holds what was written.
     """
     with first_use:  # re-entrant: a rule that is tried out here may call other operators
-        if code_of(function) is not stub.__code__:
+        if code_of(function) not in (stub.__code__, front_stub.__code__):
             return function  # another thread was faster
-        write = inplace_lines_of if inplace else lines_of
+        write: Any = inplace_lines_of if inplace else lines_of
+        if front is not None:
+            write = partial(fronted_lines_of, front)
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
         scope["hooked"], scope["mapped"] = _hooked(function, op, called), _mapped(function, op)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
-        made = define(write(op, watched=True), scope, called)
+        title = called if front is None else f"{called}, as {function.__name__}"
+        made = define(write(op, watched=True), scope, title)
         _built.append((function, op, called, write))
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
         own.update(scope)
@@ -287,7 +302,17 @@ def lines_of(op: Op, *, watched: bool = True) -> list[str]:
     return block(head, [*lines, *_straight_line(op)])
 
 
-def _straight_line(op: Op, *, below: bool = False) -> list[str]:
+def fronted_lines_of(front: Front, op: Op, *, watched: bool = True) -> list[str]:
+    """The same with arguments in another form; who looks on sees them in the operator's."""
+    if not watched:
+        return lines_of(op, watched=False)
+    return block(
+        f"def written({front.parameters})",
+        [*front.lines, *watched_lines(op, out=False), *_straight_line(op, front=front)],
+    )
+
+
+def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -> list[str]:
     """From the arguments to the result; `below` a vmap level the mode is known."""
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
@@ -302,8 +327,8 @@ def _straight_line(op: Op, *, below: bool = False) -> list[str]:
         hooked = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
         lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=mapped_lines(op))]
     lines += mixed_lines(op, leave) if mixed else []
-    lines += normalised_lines(op)
-    lines += computed_lines(op)
+    lines += normalised_lines(op) if front is None or not front.is_normal else []
+    lines += computed_lines(op) if front is None else usually_lines(op, front)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
     made = ["result = new(Tensor)", "result._array = r"]

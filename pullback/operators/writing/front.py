@@ -1,0 +1,60 @@
+"""Functions of an operator that take its arguments in another form: `x.view(2, 3)` for a size.
+
+A composition that turns one form into the other and calls the operator costs a call, looks at the
+arguments twice, and the operator has to climb over it to the user's line. Where that is half of the
+work, the operator's straight line is written once more, with the other form in front.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from types import FunctionType
+from typing import Any, NamedTuple
+
+from pullback.core.ports import ports
+from pullback.operators.declare import Op
+from pullback.operators.writing.steps import forward_call, tried_lines
+from pullback.operators.writing.writer import block
+
+__all__ = ["Front", "fronted", "stub", "usually_lines"]
+
+
+class Front(NamedTuple):
+    """How the arguments become the operator's; names that are the caller's have their mark."""
+
+    parameters: str
+    # Lines that set the operator's own parameters, or hand the call to `otherwise`.
+    lines: list[str]
+    # The result for most values, of the array a0; on `refused` the operator's forward is asked.
+    usual: str
+    refused: str
+    # Whether the operator's parameters are as it wants them, and need not be looked at.
+    is_normal: bool = False
+
+
+def usually_lines(op: Op, front: Front) -> list[str]:
+    """The result's array."""
+    return tried_lines(
+        op,
+        [
+            *block("try", [f"r = {front.usual}"]),
+            *block(f"except {front.refused}", [f"r = {forward_call(op)[0]}"]),
+        ],
+    )
+
+
+def stub(*args: Any, **kwargs: Any) -> Any:
+    """The code of such a function until its first call; see `declare.stub`."""
+    return write_now()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
+
+
+def fronted(function: Any, front: Front, otherwise: Callable[..., Any] | None = None) -> Any:
+    """The operator of `function` behind `front`; to all who look at it, it is `otherwise`."""
+    op = function.op
+    scope: dict[str, Any] = {"__name__": (otherwise or function).__module__}
+    made = FunctionType(stub.__code__, scope, op.name)
+    if otherwise is not None:
+        functools.update_wrapper(made, otherwise)
+    scope["write_now"] = lambda: ports.build(made, op, op.name, front=front, otherwise=otherwise)
+    return made
