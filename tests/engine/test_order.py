@@ -247,3 +247,25 @@ def test_a_pass_inside_a_pass_runs_to_its_end_first():
     b.register_hook(nest)
     b.backward()
     assert log == ["d", "c", "back", "b", "a"]
+
+
+@pytest.mark.parametrize("order", ["as made", "turned round", "mixed"])
+def test_many_branches_run_newest_first_in_whatever_order_they_are_joined(order):
+    x = torch.tensor([1.0, 2.0], requires_grad=True)
+    places = list(range(40))
+    branches = [x * (place + 1) for place in places]
+    log = []
+    for place, branch in enumerate(branches):
+        branch.register_hook(lambda g, place=place: log.append(place))
+    joined = {
+        "as made": places,
+        "turned round": places[::-1],
+        "mixed": places[::3] + places[2::3] + places[1::3][::-1],
+    }[order]
+    first, last = joined[0], joined[-1]
+    # And two more, for which the others have to wait.
+    more = [branches[5] * 2, branches[first] + branches[last]]
+    torch.stack([*(branches[place] for place in joined), *more]).sum().backward()
+    assert log == places[::-1]
+    expected = sum(range(1, 41)) + 2 * 6 + (first + 1) + (last + 1)
+    assert x.grad.tolist() == [expected, expected]
