@@ -38,7 +38,8 @@ def gives_way(function: Any, sign: str = "") -> Any:
     op = getattr(function, "op", None)
     if op is None:
         return caught(function)
-    made = unwritten(op, op.name, call=functools.partial(_call_or_give_way, sign))
+    call = functools.partial(_call_or_give_way, sign)
+    made = unwritten(op, op.name, call=call, sign=True)
     made.__doc__ = function.__doc__
     made.op = op  # as the operator's own function has it
     return made

@@ -85,11 +85,12 @@ def build(
     *,
     inplace: bool = False,
     front: Front | None = None,
+    sign: bool = False,
     **other: Any,
 ) -> Any:
     """Write an operator's function, or its in-place form, and put the code into `function`.
 
-    With a `front` it takes its arguments in another form.
+    With a `front` it takes its arguments in another form; as a `sign`, operands alone.
 
     `other` are names that mean something else in this function, such as its way out of the straight
     line. This is the one place where code is swapped, once for each function: whoever holds it
@@ -101,6 +102,8 @@ def build(
         write: Any = inplace_lines_of if inplace else lines_of
         if front is not None:
             write = partial(fronted_lines_of, front)
+        elif sign:
+            write = partial(lines_of, sign=True)
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
         scope["hooked"], scope["mapped"] = _hooked(function, op, called), _mapped(function, op)
@@ -290,10 +293,13 @@ def source_of(op: Op) -> str:
     return settled(lines_of(op))[0]
 
 
-def lines_of(op: Op, *, watched: bool = True) -> list[str]:
-    """The operator's function; its first line asks who looks on."""
-    head = f"def written({signature_of(op)})"
-    lines = once_positional_lines(op)
+def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
+    """The operator's function; its first line asks who looks on.
+
+    Of a `sign` Python's own `x + y` knows no options, so it does not matter how they are given.
+    """
+    head = f"def written({signature_of(op, by_place=sign)})"
+    lines = [] if sign else once_positional_lines(op)
     lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import everything
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
-from pullback.operators.writing.steps import maybe_number
+from pullback.operators.writing.steps import knows_dtype, maybe_number
 from pullback.operators.writing.view import VIEW_OF_MODE, above_lines, attach_lines
 from pullback.operators.writing.writer import block, indented, theirs
 
@@ -43,7 +43,7 @@ def recorded_lines(op: Op) -> list[str]:
         "    result._node = None",
         "    return result",
         f"result._cell = {'[0]' if plan_of(op).outputs else 'UNWRITTEN'}",
-        *node_lines(op),
+        *node_lines(op, dtype="dtype" if knows_dtype(op) else ""),
         "result._node = node",
         "return result",
     ]
@@ -222,11 +222,11 @@ def _node_of(op: Op, param: Param) -> str:
     return f"{param.local}._node"
 
 
-def node_lines(op: Op, *, framed: bool = False) -> list[str]:
-    """Make the node, with what the rules will ask for."""
+def node_lines(op: Op, *, framed: bool = False, dtype: str = "") -> list[str]:
+    """Make the node, with what the rules will ask for; `dtype` is the name of the result's."""
     plan = plan_of(op)
     several = len(op.outputs) > 1
-    lines = bare_node_lines(op, plan)
+    lines = bare_node_lines(op, plan, dtype)
     for param in plan.inputs:
         lines += _kept(op, plan, param, inplace=framed)
     for name in plan.outputs:
@@ -247,7 +247,7 @@ PLACED = [
 ]
 
 
-def bare_node_lines(op: Op, plan: Plan) -> list[str]:
+def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
     """Make a node with options and shapes, but without tensors."""
     first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
@@ -255,7 +255,7 @@ def bare_node_lines(op: Op, plan: Plan) -> list[str]:
         f"node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
         "node._cold = None",
         f"node._g_shape = {first}.shape",
-        f"node._g_dtype = {first}.dtype",
+        f"node._g_dtype = {dtype or f'{first}.dtype'}",
     ]
     lines += [f"node.s_{name} = {theirs(name)}" for name in plan.options]
     number = {param.name: i for i, param in enumerate(op.inputs)}

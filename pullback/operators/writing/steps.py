@@ -105,14 +105,28 @@ def mixed_lines(op: Op, leave: str) -> list[str]:
     ]
     if not differ:
         return []
-    return block(
-        f"if {differ}",
-        [
-            f"operands = brought(op, {', '.join(given)})",
-            *block("if operands is None", [leave]),
-            f"{''.join(f'{name}, ' for name in names)}= operands",
-        ],
-    )
+    known = ["dtype = a0.dtype"] if knows_dtype(op) else []
+    return [
+        *known,
+        *block(
+            f"if {differ.replace('a0.dtype', 'dtype') if known else differ}",
+            [
+                f"operands = brought(op, {', '.join(given)})",
+                *block("if operands is None", [leave]),
+                f"{''.join(f'{name}, ' for name in names)}= operands",
+                *known,
+            ],
+        ),
+    ]
+
+
+def knows_dtype(op: Op) -> bool:
+    """Whether a recorded result has the dtype to which `mixed_lines` bring two operands."""
+    direct = array_call(op)
+    if direct is None or len(op.inputs) != 2 or not takes_mixed(op):
+        return False
+    loops = [loop for loop in getattr(numpy, direct).types if loop[0] in "efdgFDG"]
+    return all(loop[0] == loop[1] == loop[-1] for loop in loops)
 
 
 def _other_dtypes(op: Op) -> list[str]:

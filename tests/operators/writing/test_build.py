@@ -223,3 +223,24 @@ print(signature(torch.mul), signature(torch.Tensor.mul_))
         "(input, other, *, out=None) (input, dim=None, keepdim=False, *, out=None) (input, other)"
     )
     assert after == "(input, other, *, out=None) (input, other)"
+
+
+_KINDS = ["float16", "float32", "float64", "complex64", "complex128", "int64", "bool"]
+
+
+@pytest.mark.parametrize("name", ["add", "sub", "mul", "div", "pow", "maximum", "atan2", "hypot"])
+@pytest.mark.parametrize("first", _KINDS)
+@pytest.mark.parametrize("second", [*_KINDS, 2, 2.5])
+def test_a_node_waits_for_gradients_of_the_dtype_that_its_result_has(name, first, second):
+    def operand(kind):
+        if not isinstance(kind, str):
+            return kind
+        made = torch.ones(2, dtype=getattr(torch, kind))
+        return made.requires_grad_() if made.dtype.is_differentiable else made
+
+    try:
+        made = getattr(torch, name)(operand(first), operand(second))
+    except (TypeError, RuntimeError):
+        return  # no operands of this operator
+    if made.grad_fn is not None:
+        assert made.grad_fn._g_dtype is made._array.dtype
