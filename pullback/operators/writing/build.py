@@ -17,7 +17,7 @@ import numpy
 
 from pullback.core import arrays, errors
 from pullback.core.explain import cause
-from pullback.core.explain.birth import Ended, make_birth
+from pullback.core.explain.birth import Birth, Ended, make_birth
 from pullback.core.mode import Hooked, Mapped, current, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
@@ -249,6 +249,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "adopt": cause.adopt,
         "ended": cause.ended,
         "ended_at": cause.ended_at,
+        "Birth": Birth,
         "Ended": Ended,
         "born": make_birth,
         "MULTI_OUTPUT": CreationMeta.MULTI_OUTPUT_NODE,

@@ -56,10 +56,12 @@ def inherited_lines(op: Op) -> list[str]:
         return ["cell = UNWRITTEN"]
     written = ["cell.__class__ is not tuple"]
     for param in others:
-        # Of two that know as much, as constants mostly do, the first counts.
+        # Of two that know as much, as constants mostly do, the first counts; a mere `Birth` is what
+        # nobody knows less than.
         test = (
             f"{param.local}._cell is not UNWRITTEN and (cell is UNWRITTEN or {param.local}._cell"
-            f".__class__ is not tuple or {param.local}._cell[1].__class__ is not cell[1].__class__)"
+            f".__class__ is not tuple or ({param.local}._cell[1].__class__ is not cell[1].__class__"
+            f" and {param.local}._cell[1].__class__ is not Birth))"
         )
         if param.kind == "optional":
             test = f"({param.local} is not None and {test})"
