@@ -259,6 +259,7 @@ def empty_permuted(size: Any, physical_layout: Any, **options: Unpack[Options]) 
 # Matrices ---------------------------------------------------------------------------------------
 
 
+@quick
 def eye(n: int, m: int = _UNSET, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
     """A matrix of n rows and m columns (n if not given) with ones on the diagonal.
 

@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.arrays.direct import DIRECT
 from pullback.operators.writing.layers import code_of
 
 __all__ = ["INSTEAD", "copied", "on_device"]
@@ -53,7 +54,7 @@ _NAMES = {
     for name, value in vars(numpy).items()
     if isinstance(value, numpy.ufunc | FunctionType | BuiltinFunctionType)
     or type(value).__name__ == "_ArrayFunctionDispatcher"
-}
+} | {id(value): name for name, value in DIRECT.items()}
 
 
 def on_device(value: Any, space: Any) -> Any:

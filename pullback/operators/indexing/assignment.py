@@ -25,6 +25,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
+from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
 from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
 from pullback.operators.indexing.keys import as_index, check_count, check_masks, items_of, numpy_key
@@ -53,12 +54,16 @@ _FIRST = (0,)
 def setitem(self: Any, key: Any, value: Any, /) -> None:
     """`t[key] = value`: writes into the tensor's memory; the value is broadcast and cast."""
     place = numpy_key(key)
-    if (place is None and any_handler(key)) or (type(value) not in QUIET and any_handler(value)):
+    if (place is None and type(key) not in QUIET and any_handler(key)) or (
+        type(value) not in QUIET and any_handler(value)
+    ):
         taken, _ = ports.met_by("__setitem__", (self, key, value))
         if taken:
             return
     if place is None:
-        if type(value) not in _NUMBERS or not _fills_mask(self, key, value):
+        if type(value) in _NUMBERS and _fills_mask(self, key, value):
+            bump(self, "__setitem__")
+        else:
             _assign_indexed(self, key, value)
         return
     try:
@@ -110,8 +115,7 @@ def _fills_mask(self: Any, mask: Any, value: float) -> bool:
         return False
     if chosen.dtype.kind != "b" or chosen.shape != array.shape or not _holds(array.dtype, value):
         return False
-    array[chosen] = value
-    bump(self, "__setitem__")
+    putmask(array, chosen, value)
     return True
 
 

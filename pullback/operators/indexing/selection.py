@@ -14,6 +14,8 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.direct import copyto, putmask
+from pullback.operators.arrays.direct import where as where_of
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 from pullback.operators.options import as_int
@@ -45,7 +47,7 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     if condition.size < FEW or condition.dtype is not _BOOL:
-        return xp.where(condition, input, other)
+        return where_of(condition, input, other)
     if type(other) is int and other == 0:  # as the rules have it
         return kept(xp, condition, input)
     if type(input) is int and input == 0:
@@ -173,7 +175,7 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
-        return xp.where(mask, value, input)
+        return where_of(mask, value, input)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
@@ -224,10 +226,15 @@ def _triangle(xp: Namespace, op: str, input: Array, diagonal: int, *, upper: boo
     if type(diagonal) is not int:
         diagonal = as_int(diagonal, op, "diagonal")
     height, width = input.shape[-2:]
-    diagonal = max(-height, min(diagonal, width))  # beyond, there is nothing more to choose
+    if not -height <= diagonal <= width:  # beyond, there is nothing more to choose
+        diagonal = max(-height, min(diagonal, width))
     out = xp.zeros(input.shape, input.dtype)
     if height <= _ROWS and width <= _ROWS:
-        xp.copyto(out, input, where=_mask(xp, height, width, diagonal, upper))
+        mask = _mask(xp, height, width, diagonal, upper)
+        if input.ndim == 2:  # of one shape with the mask
+            putmask(out, mask, input)
+        else:
+            copyto(out, input, where=mask)
         return out
     for start in range(0, height, _ROWS):
         stop = min(start + _ROWS, height)

@@ -17,7 +17,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
-from pullback.operators.declare import Array, Namespace, Number, elementwise, linear, method
+from pullback.operators.declare import Array, Namespace, Number, elementwise, linear, method, quick
 from pullback.operators.options import as_number
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
@@ -242,7 +242,7 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
             and (made := scaled.large_sum(input, other, alpha)) is not None
         ):
             return made
-        return xp.add(input, xp.multiply(other, number(alpha, other.dtype)))
+        return input + other * number(alpha, other.dtype)
     return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
 
 
@@ -437,12 +437,12 @@ def addcdiv(
     >>> torch.addcdiv(torch.tensor([1.0]), torch.tensor([6.0]), torch.tensor([3.0]), value=10)
     tensor([21.])
     """
-    if input.dtype.kind in "biu":
+    if input.dtype is not F32 and input.dtype.kind in "biu":
         raise RuntimeError(
             "addcdiv: whole numbers only (integers or bools), and a quotient of them is not whole; "
             "convert an operand first, e.g. with .float()."
         )
-    if is_half(input.dtype):
+    if input.dtype is not F32 and is_half(input.dtype):
         return in_single(xp, addcdiv, input, tensor1, tensor2, value=value)
     return _plus_scaled(xp, input, xp.true_divide(tensor1, tensor2), value)
 
@@ -474,10 +474,9 @@ def _check_lerp(input: Array, *others: Array) -> None:
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     dtype = input.dtype
     if dtype is end.dtype and _is_quick(dtype, weight):
-        way = xp.subtract(end, input)
-        if abs(weight) < 0.5:
-            return xp.add(input, xp.multiply(way, number(weight, dtype)))
-        return xp.subtract(end, xp.multiply(way, number(1 - weight, dtype)))
+        if -0.5 < weight < 0.5:
+            return input + (end - input) * number(weight, dtype)
+        return end - (end - input) * number(1 - weight, dtype)
     _check_lerp(input, end)
     if isinstance(weight, complex) and input.dtype.kind not in "cW":
         raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")
@@ -509,6 +508,7 @@ def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Arra
 
 
 @method
+@quick
 def lerp(input: Any, end: Any, weight: Any, *, out: Tensor | None = None) -> Any:
     """Go from `input` to `end` by `weight`, a number or a tensor: 0 is `input`, 1 is `end`.
 

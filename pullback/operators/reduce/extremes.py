@@ -281,7 +281,8 @@ def max(
         if dim is NOT_GIVEN:
             return _max_full(input)
         if dim.__class__ is int:
-            return _MaxResult.of(_max_along(input, dim))
+            found = _max_along(input, dim)
+            return _MaxResult.of(found) if found.__class__ is tuple else found
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     return _chosen(_LARGEST, input, dim, keepdim, other, out)
 
@@ -310,7 +311,8 @@ def min(
         if dim is NOT_GIVEN:
             return _min_full(input)
         if dim.__class__ is int:
-            return _MinResult.of(_min_along(input, dim))
+            found = _min_along(input, dim)
+            return _MinResult.of(found) if found.__class__ is tuple else found
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     return _chosen(_SMALLEST, input, dim, keepdim, other, out)
 

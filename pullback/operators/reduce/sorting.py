@@ -12,7 +12,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import FEW, chosen, few_in_order, order_along, ranked, ranks
-from pullback.operators.declare import Array, Dim, Namespace, method, primitive
+from pullback.operators.declare import Array, Dim, Namespace, method, primitive, quick
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
 from pullback.operators.options import as_int
@@ -71,6 +71,7 @@ _SortResult = result_class("sort", "values indices")
 
 
 @method
+@quick
 def sort(
     input: Any,
     dim: int = -1,
@@ -89,7 +90,8 @@ def sort(
     if descending is not False:
         _check_descending("sort", descending)
     function = _sort_default if stable is None else _sort_stable
-    return _SortResult.of(function(input, dim, descending, out=out, axis=axis))
+    found = function(input, dim, descending, out=out, axis=axis)
+    return _SortResult.of(found) if found.__class__ is tuple else found  # which somebody took
 
 
 def _check_descending(op: str, descending: Any) -> None:
@@ -165,6 +167,7 @@ _TopkResult = result_class("topk", "values indices")
 
 
 @method
+@quick
 def topk(
     input: Any,
     k: int,
@@ -182,7 +185,8 @@ def topk(
     tensor([3., 2.])
     """
     k = as_int(k, "topk", "k")
-    return _TopkResult.of(_topk(input, k, dim, largest, sorted, out=out, axis=axis))
+    found = _topk(input, k, dim, largest, sorted, out=out, axis=axis)
+    return _TopkResult.of(found) if found.__class__ is tuple else found  # which somebody took
 
 
 @primitive(

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.direct import concatenate
 from pullback.operators.declare import (
     Array,
     Arrays,
@@ -16,6 +17,7 @@ from pullback.operators.declare import (
     linear,
     method,
     primitive,
+    quick,
     view,
 )
 from pullback.operators.options import (
@@ -366,7 +368,7 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     try:
-        joined = xp.concatenate(tensors, dim)
+        joined = concatenate(tensors, dim) if dim else concatenate(tensors)
     except (ValueError, TypeError):  # shapes that do not fit, or dtypes that NumPy does not mix
         return _joined_with_care(xp, tensors, dim)
     # The dtype that all others fit into is torch's choice too; any other is looked at again.
@@ -413,6 +415,9 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     return _cat(tensors, at) if out is None else _cat(tensors, at, out=out)
 
 
+quick(cat)  # here: mypy takes no decorated function in the rules above
+
+
 @primitive(
     batch=batch_shapes.joined,
     tensors=lambda g, dim: unbind(g, dim if dim >= 0 else dim + g.ndim),
@@ -444,7 +449,7 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
 def _stacked(xp: Namespace, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Array:
     count = len(arrays)
     if dim < len(shape):  # joined along that dimension, and taken apart there
-        joined = xp.concatenate(arrays, dim)
+        joined = concatenate(arrays, dim) if dim else concatenate(arrays)
         return joined.reshape((*shape[:dim], count, *shape[dim:]))
     return xp.concatenate([one[..., None] for one in arrays], dim)
 
@@ -465,3 +470,6 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
     if type(at) is not int:
         at = as_int(at, "stack", "dim")
     return _stack(tensors, at) if out is None else _stack(tensors, at, out=out)
+
+
+quick(stack)

@@ -178,6 +178,7 @@ def fill(input: Any, value: Any) -> Any:
 
 
 @method
+@quick
 def fill_(input: Any, value: Any) -> Any:
     """Overwrite every element with `value`, a number or 0-d tensor.
 
@@ -185,8 +186,10 @@ def fill_(input: Any, value: Any) -> Any:
     >>> torch.zeros(2).fill_(7)
     tensor([7., 7.])
     """
+    if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        return _fill_into(input, value)  # which asks, and refuses
     if value.__class__ is float and is_plain_write(input):
-        _write_number(None, input._array, value)
+        input._array.fill(number_array("fill_", value, input._array.dtype))
     elif isinstance(value, Tensor):
         if not is_plain_write(input, value):
             return _fill_into_with(input, value)

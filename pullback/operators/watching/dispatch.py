@@ -11,6 +11,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Callable, Iterable
 from contextvars import ContextVar
+from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
@@ -22,7 +23,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import View
-from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.declare import QUICK, REQUIRED, Op
 
 T = TypeVar("T")
 
@@ -327,7 +328,11 @@ def public_function(op: Op) -> Any:
     known = _public.get(op)
     if known is None:
         name = _SIGNS.get(op.name, op.name.partition(".")[0])
-        known = _public[op] = getattr(Tensor, name, op.function)
+        known = getattr(Tensor, name, None)
+        if known is None:  # no method: a quick function of that name, or what is declared
+            face = op.forward.__globals__.get(name)
+            known = face if isinstance(face, FunctionType) and face in QUICK else op.function
+        _public[op] = known
     return known
 
 

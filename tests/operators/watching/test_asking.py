@@ -43,6 +43,10 @@ CALLS = {
     "cat": lambda d, t: torch.cat([t, d]),
     "stack": lambda d, t: torch.stack([t, d]),
     "matmul": lambda d, t: torch.matmul(t, d),
+    "topk": lambda d, t: torch.topk(d, 1),
+    "lerp": lambda d, t: torch.lerp(t, d, 0.5),
+    "clamp_": lambda d, t: torch.clamp_(d, 0, 1),
+    "fill_": lambda d, t: torch.fill_(d, 1.0),
     "where": lambda d, t: torch.where(d, t, t),
     "permute": lambda d, t: torch.permute(d, (0, 1)),
     "reshape": lambda d, t: torch.reshape(d, (4,)),
@@ -51,7 +55,7 @@ CALLS = {
     "softmax": lambda d, t: torch.softmax(d, 0),
     "log_softmax": lambda d, t: torch.log_softmax(d, 0),
 }
-ONE = "flatten max mean min ones_like prod ravel relu square squeeze sum"
+ONE = "flatten max mean min ones_like prod ravel relu sort square squeeze sum"
 CALLS |= {name: (lambda d, t, name=name: getattr(torch, name)(d)) for name in ONE.split()}
 
 
@@ -60,6 +64,11 @@ def test_quick_function_asks_a_class_that_was_never_met(name, seen, t):
     assert CALLS[name](duck(seen), t) == "taken"
     assert seen[0][0] is getattr(torch, name)
     assert seen[0][2] == ({"dim": 0} if name == "split" else {})
+
+
+@pytest.mark.parametrize("name", ["max", "min", "sort"])
+def test_answer_of_a_class_that_was_never_met_is_not_taken_for_two_results(name, seen, t):
+    assert getattr(torch, name)(duck(seen), 1) == "taken"
 
 
 def test_what_is_declared_quick_takes_no_tensors_or_is_among_those_tried_here():
