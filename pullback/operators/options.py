@@ -17,8 +17,8 @@ from pullback.operators.declare import REQUIRED, Op
 
 def as_dim(dim: Any, ndim: int, op: str) -> int:
     """A dimension as a non-negative int. A 0-d tensor has dimension 0 and -1, as in torch."""
-    if type(dim) is int and 0 <= dim < ndim:
-        return dim
+    if type(dim) is int and -ndim <= dim < ndim:
+        return dim if dim >= 0 else dim + ndim
     # Python counts bools and tensors of one element among the indices, torch only 0-d tensors.
     if isinstance(dim, bool) or getattr(dim, "ndim", 0) != 0:
         raise errors.not_an_int(op, "dim", dim)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -10,7 +11,7 @@ import numpy
 from pullback.core.arrays import F32, F64, Array, Namespace, number_array, numbers32, numbers64
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.errors import unsupported
-from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.blocks import BLOCK, ZEROS, slices
 
 __all__ = [
     "NOT_GIVEN",
@@ -85,7 +86,14 @@ def reduced_count(shape: Any, dim: Any) -> int:
 def number(value: float, dtype: Any) -> Array:
     """A number as an array of no dimensions, float32 or float64, which ufuncs take sooner."""
     known = (numbers64 if dtype is F64 else numbers32).get(value)
-    return number_array(value, dtype) if known is None else known
+    if known is None:
+        if value.__class__ is int and not value:  # 0.0 might be -0.0
+            return _ZERO64 if dtype is F64 else _ZERO32
+        return number_array(value, dtype)
+    return known
+
+
+_ZERO32, _ZERO64 = ZEROS[F32], ZEROS[F64]
 
 
 def converted(input: Array, dtype: Any) -> Array:
@@ -288,6 +296,11 @@ def is_moderate(products: Array) -> bool:
 
 def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc: Any) -> Array:
     """What `ufunc`, maximum or minimum, leaves over `dim`; NaN wins."""
+    whole = (dim is None or dim == () or input.ndim == 1) and keepdim is False
+    if whole and 0 < input.size < MANY and (input.dtype is F32 or input.dtype is F64):
+        # The place of an extreme takes a sixth of what `reduce` takes; NaN is found first, too.
+        flat = input if input.ndim == 1 else input.reshape(-1)
+        return flat[flat.argmax() if ufunc is xp.maximum else flat.argmin()]
     if keepdim is not False:
         check_keepdim(op, keepdim)
     if not input.size:
@@ -295,11 +308,21 @@ def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc:
     if input.dtype.kind == "c":
         raise unsupported(op, input)
     axis = None if dim == () or not input.ndim else dim
-    if axis is None and keepdim is False and input.size < MANY and input.dtype.char in "fd":
-        # Half of what reduce takes; argmax finds NaN first, too.
-        found = input.argmax() if ufunc is xp.maximum else input.argmin()
-        return (input if input.ndim == 1 else input.reshape(-1))[found]
     return ufunc.reduce(input, axis, None, None, keepdim)
+
+
+_FEW = 4096
+
+
+def _at(matrix: Array, columns: Array) -> Array:
+    """One element of each row."""
+    return matrix.reshape(-1)[columns + _starts(*matrix.shape)]
+
+
+@lru_cache(128)
+def _starts(rows: int, width: int) -> Array:
+    """Where rows begin in the flattened matrix."""
+    return numpy.arange(rows) * width
 
 
 def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
@@ -312,6 +335,10 @@ def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
         return input.copy(), xp.zeros((), xp.int64)
     if not input.size:
         check_not_empty(op, input, dim)
+    if input.ndim == 2 and dim == 1 and input.size < _FEW and keepdim is False:
+        # What stands at the places is read in half of the time of another reduction.
+        found = input.argmax(1) if op == "max" else input.argmin(1)
+        return _at(input, found), found
     ufunc = xp.maximum if op == "max" else xp.minimum
     if dim == input.ndim - 1 or input.size < BLOCK:
         find = input.argmax if op == "max" else input.argmin
@@ -345,7 +372,7 @@ def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: An
     if dim is not None and dim < input.ndim - 1 and input.size >= BLOCK:
         return extreme_along(xp, op.removeprefix("arg"), input, dim, keepdim)[1]
     find = input.argmax if op == "argmax" else input.argmin
-    return find(dim, keepdims=keepdim)
+    return find(dim, keepdims=True) if keepdim else find(dim)
 
 
 # Logarithms of sums -------------------------------------------------------------------------------

@@ -104,7 +104,9 @@ def within(xp: Namespace, index: Array) -> tuple[Any, ...]:
 def few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
     """Less than FEW elements in order along `dim`, and where they were."""
     order = sortable(xp, input).argsort(dim, kind="stable")
-    if input.ndim == 1 or input.dtype.kind == "V":
+    if input.ndim == 1 and input.dtype.kind != "V":
+        return input[order], order
+    if input.dtype.kind == "V":
         return read_along(xp, input, dim, order), order
     values = input.copy()
     values.sort(dim, kind="stable")  # half of what it takes to read them by several indices
@@ -116,6 +118,10 @@ def chosen(
 ) -> tuple[Array, Array]:
     """The `k` largest or smallest elements along `dim`, and their indices; NaN is largest."""
     if input.size < FEW:
+        if input.ndim == 1 and input.dtype.kind != "V":
+            order = input.argsort(kind="stable")
+            index = (order[: -k - 1 : -1] if largest else order[:k]).copy()
+            return input[index], index
         values, order = few_in_order(xp, input, dim)
         first = (*(slice(None),) * dim, slice(None, -k - 1, -1) if largest else slice(k))
         return values[first].copy(), order[first].copy()

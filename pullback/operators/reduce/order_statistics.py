@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core.device import META
 from pullback.core.dtype import int64
 from pullback.core.errors import unsupported
@@ -43,6 +45,9 @@ FOUND_IN = {
 # Medians of everything ----------------------------------------------------------------------------
 
 
+_SORTED = 64  # up to here sorting takes less than a partition: 0.14 us for 10, that 0.46
+
+
 def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
     """The lower of the two middle elements, over all or (for batches) over `dim`."""
     if dim:
@@ -51,8 +56,14 @@ def _median_of_all(xp: Namespace, op: str, input: Array, dim: Any) -> Array:
         return _median_along(xp, op, lines, lines.ndim - 1, keepdim=False)[0]
     if not input.size:
         return xp.asarray(xp.nan).astype(input.dtype)
-    flat = input.reshape(-1)
-    if flat.dtype.char in "fd" and not has_nan(xp, flat):  # the value alone is wanted
+    flat = input if input.ndim == 1 else input.reshape(-1)
+    if flat.size <= _SORTED and flat.dtype.char in "fd" and xp is numpy:  # a value is all
+        lines = flat.copy()
+        lines.sort()  # NaN comes last
+        last = lines.item(-1)
+        if last == last:
+            return lines[(lines.size - 1) // 2]
+    elif flat.dtype.char in "fd" and not has_nan(xp, flat):
         lines, place = flat.copy(), (flat.size - 1) // 2
         lines.partition(place)
         return lines[place]

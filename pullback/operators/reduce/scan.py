@@ -40,7 +40,7 @@ _MANY = 32768
 def _accumulated(xp: Namespace, ufunc: Any, input: Array, dim: int, dtype: Any) -> Array:
     """`ufunc` accumulated along `dim`; without a dtype, integers and bools count in int64."""
     if dtype is None and input.dtype.char == "f" and input.size < _MANY and input.ndim:
-        return ufunc.accumulate(input, dim, F64).astype(F32)
+        return ufunc.accumulate(input.astype(F64), dim).astype(F32)  # cast on the way: 0.3 us
     if dtype is not None:
         result_dtype = numpy_dtype(dtype)
         if input.dtype.kind == "c" and result_dtype.kind != "c":

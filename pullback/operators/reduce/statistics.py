@@ -6,8 +6,10 @@ import math
 import warnings
 from typing import Any
 
+import numpy
+
 from pullback.core import origin
-from pullback.core.arrays import F64, some
+from pullback.core.arrays import F32, F64, some
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
@@ -24,6 +26,7 @@ from pullback.operators.arrays.reductions import (
     total_of_squares,
     without,
 )
+from pullback.operators.arrays.rows import FEW, SHORT, SUMS
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive
 from pullback.operators.linalg.products import matmul
 from pullback.operators.options import as_dims
@@ -49,10 +52,42 @@ def _spread(
     xp: Namespace, op: str, input: Array, dim: Any, correction: float, keepdim: Any
 ) -> Array:
     """Variance or standard deviation alone, as `op` says."""
+    if input.dtype is F32 and 0 < input.size <= FEW and keepdim is False and xp is numpy:
+        whole = dim is None or input.ndim == 1
+        if whole or (input.ndim == 2 and dim == (1,)):
+            width = input.size if whole else input.shape[1]
+            if correction < width <= SHORT:
+                shape = () if whole else input.shape[:1]
+                return _few_spreads(xp, op, input, shape, width - correction)
     few = _few_moments(xp, input, None if dim == () else dim, correction, keepdim)
     if few is None:
         return _moments(xp, op, input, dim, correction, keepdim)[0]
     return (xp.sqrt(few[0]) if op == "std" else few[0]).astype(input.dtype)
+
+
+def _few_spreads(
+    xp: Namespace, op: str, input: Array, shape: tuple[int, ...], count: float
+) -> Array:
+    """The same of all of a few float32, or of rows, in double; `shape` is that of the result.
+
+    A product with a square of ones puts each sum where it is subtracted: nothing is broadcast.
+    """
+    off = input.astype(F64)
+    whole = not shape or shape[0] == 1
+    if whole:
+        off = off.reshape(-1)
+    width = off.shape[-1]
+    ones = SUMS[width, "d"]
+    average = off.dot(ones)
+    xp.true_divide(average, number(width, F64), average)
+    xp.subtract(off, average, off)
+    if whole:  # NumPy takes a microsecond to write into an array of one element
+        spread = float(off.dot(off)) / count
+        result = xp.array(math.sqrt(spread) if op == "std" else spread, F32)
+        return result.reshape(shape) if shape else result
+    xp.multiply(off, off, off)
+    squares = off.dot(ones[0]) / number(count, F64)
+    return (xp.sqrt(squares) if op == "std" else squares).astype(F32)
 
 
 def _few_moments(

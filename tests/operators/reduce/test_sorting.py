@@ -178,3 +178,11 @@ def test_unique_has_a_node_that_refuses():
     assert [one.grad_fn.name() for one in found] == names.split()
     with pytest.raises(NotImplementedError):
         found[0].sum().backward()
+
+
+@pytest.mark.parametrize("size", [1, 10, 64, 65, 3000])
+def test_median_of_all_is_the_lower_middle_one_unless_there_is_a_nan(size):
+    data = numpy.random.default_rng(0).standard_normal(size).astype("float32")
+    assert float(torch.median(torch.from_numpy(data))) == numpy.sort(data)[(size - 1) // 2]
+    data[size // 2] = nan
+    assert math.isnan(torch.median(torch.from_numpy(data)))

@@ -164,3 +164,18 @@ def test_more_correction_than_data_turns_the_gradient_round_as_in_torch():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     (g,) = torch.autograd.grad(x.var(0, correction=5), x)
     assert g.tolist() == [1.0, 0.0, -1.0]
+
+
+@pytest.mark.parametrize("shape", [(2,), (10,), (1, 5), (2, 5), (32,), (33,), (3, 33), (40, 20)])
+@pytest.mark.parametrize("dim", [None, -1])
+@pytest.mark.parametrize("correction", [0, 1, 1.5])
+def test_spread_of_few_float32_is_that_of_doubles_rounded_once(shape, dim, correction):
+    data = (numpy.random.default_rng(0).standard_normal(shape) + 100).astype("float32")
+    exact = data.astype("float64").var(dim, ddof=correction)
+    for found, wanted in (
+        (torch.var(torch.from_numpy(data), dim, correction=correction), exact),
+        (torch.std(torch.from_numpy(data), dim, correction=correction), exact**0.5),
+    ):
+        assert found.dtype is torch.float32
+        assert found.shape == numpy.shape(wanted)
+        numpy.testing.assert_allclose(found.numpy(), wanted, rtol=1e-7)

@@ -295,3 +295,33 @@ def test_sum_and_its_like_tell_none_from_no_dim_by_their_nodes():
     assert names == [
         *("SumBackward0", "SumBackward1", "MeanBackward0", "MeanBackward1", "ProdBackward0")
     ]
+
+
+@pytest.mark.parametrize("count", [0, 1, 32, 33])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+def test_product_has_the_dtype_and_value_of_its_factors_however_many(count, dtype):
+    data = numpy.random.default_rng(0).uniform(0.5, 1.5, count)
+    x = torch.tensor(data, dtype=dtype)
+    found = torch.prod(x)
+    assert found.dtype is dtype
+    assert found.shape == ()
+    assert float(found) == pytest.approx(x.double().numpy().prod(), rel=1e-5)
+
+
+def test_true_elements_are_counted_in_int64():
+    x = torch.tensor([[True, False], [True, True]])
+    assert x.sum().dtype is torch.int64
+    assert (int(x.sum()), x.sum(0).tolist()) == (3, [2, 1])
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+@pytest.mark.parametrize("shape", [(7,), (3, 5), (70, 80)])
+def test_extreme_of_rows_is_what_its_index_points_at_and_nan_wins(name, shape):
+    data = numpy.random.default_rng(0).standard_normal(shape).astype("float32")
+    data[..., 2] = numpy.where(numpy.arange(data[..., 2].size) % 2 == 0, nan, data[..., 2])
+    x = torch.from_numpy(data)
+    values, indices = getattr(torch, name)(x, -1)
+    picked = numpy.take_along_axis(data, indices.numpy()[..., None], -1)[..., 0]
+    numpy.testing.assert_array_equal(values.numpy(), picked)
+    numpy.testing.assert_array_equal(values.numpy(), getattr(data, name)(-1))
+    assert math.isnan(getattr(torch, name)(x))
