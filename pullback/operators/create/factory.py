@@ -41,6 +41,7 @@ __all__ = [
     "checked",
     "made",
     "one_shape",
+    "plain_tensor",
     "shape_argument",
     "undisturbed",
 ]
@@ -59,8 +60,18 @@ class Options(TypedDict, total=False):
 def undisturbed() -> bool:
     """Whether a new tensor concerns nobody else: no transform, no mode, no other default device."""
     mode = get_mode()
-    plain = mode is fast.plain or mode is fast.no_grad
-    return plain and not running.get() and get_default_device() is CPU
+    if mode is not fast.plain and mode is not fast.no_grad:
+        return False
+    return not running.get() and not chosen_devices()
+
+
+def plain_tensor(array: Array) -> Tensor:
+    """`wrap` of a NumPy array, for who is undisturbed: in inference mode nobody is."""
+    tensor = new(Tensor)
+    tensor._array = array
+    tensor._node = None
+    tensor._cell = UNWRITTEN
+    return tensor
 
 
 def at_once(

@@ -16,7 +16,15 @@ from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, i
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
-from pullback.operators.create.factory import Options, Unpack, allocated, checked, made, undisturbed
+from pullback.operators.create.factory import (
+    Options,
+    Unpack,
+    allocated,
+    checked,
+    made,
+    plain_tensor,
+    undisturbed,
+)
 from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
@@ -171,7 +179,7 @@ def linspace(
         and type(end) in _PLAIN
         and undisturbed()
     ):
-        return wrap(numpy.array(_few(float(start), float(end), steps), default.numpy))
+        return plain_tensor(numpy.array(_few(float(start), float(end), steps), default.numpy))
     if (level := level_reading(start, end)) is not None:
         return each_example(level, linspace, start, end, steps, out=out, **options)
     first, last, dtype = _ends("linspace", start, end, steps, options, out)

@@ -7,6 +7,7 @@ order of its memory, as torch's kernels do it. torch multiplies and adds in one 
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -122,14 +123,21 @@ def integers(source: Stream, array: Array, low: int, high: int) -> None:
 _uint32 = numpy.uint32
 
 
-def few_integers(source: Stream, shape: tuple[int, ...], low: int, high: int) -> Array:
+def few_integers(source: Stream, shape: tuple[int, ...], count: int, low: int, high: int) -> Array:
     """The numbers of `integers`, in new memory of int64: fewer steps for a small size."""
-    words = source.words(math.prod(shape)).reshape(shape)
-    # An array of no dimensions and not a scalar, which NumPy would take longer to look at.
-    values = (words % numpy.array(high - low, _uint32)).astype(numpy.int64)
+    values = (source.words(count) % _divisor(high - low)).astype(_INT64)
     if low:
         values += low
-    return values
+    return values if len(shape) == 1 else values.reshape(shape)
+
+
+@lru_cache(256)
+def _divisor(count: int) -> Array:
+    """An array of no dimensions and not a scalar, which NumPy would take longer to look at."""
+    return numpy.array(count, _uint32)
+
+
+_INT64 = numpy.dtype("i8")
 
 
 def bits(source: Stream, array: Array) -> None:
@@ -144,7 +152,7 @@ def permutation(source: Stream, count: int) -> Array:
         for i, word in enumerate(source.words(max(count - 1, 0)).tolist()):
             j = i + word % (count - i)
             order[i], order[j] = order[j], order[i]
-        return numpy.array(order, numpy.int64)
+        return numpy.array(order, _INT64)
     places = numpy.arange(count)
     partner = places[:-1] + source.words(count - 1) % numpy.arange(count, 1, -1, dtype=_uint32)
     return _swapped(partner, places)

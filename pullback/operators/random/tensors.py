@@ -26,6 +26,7 @@ from pullback.operators.create.factory import (
     checked,
     made,
     one_shape,
+    plain_tensor,
     shape_argument,
     undisturbed,
 )
@@ -124,9 +125,10 @@ def rand(
     """
     shape = shape_argument("rand", sizes, size)
     if not options and out is generator is None and default.numpy is F32 and undisturbed():
-        few = default_generator.draw_from().few_floats(shape)
+        stream = default_generator._stream or default_generator.draw_from()
+        few = stream.few_floats(shape)
         if few is not None:
-            return wrap(few)
+            return plain_tensor(few)
     dtype = checked("rand", options, default.numpy, out)
     needs("rand", dtype, "fcVW")
     return sized("rand", shape, draw.uniform, dtype, (generator, out, options))
@@ -151,8 +153,9 @@ def randn(
     if not options and out is generator is None and undisturbed():
         count = math.prod(shape)
         if count < draw.LONG:
-            few = default_generator.draw_from().normals(count)
-            return wrap(few.reshape(shape).astype(default.numpy))
+            stream = default_generator._stream or default_generator.draw_from()
+            few = stream.normals(count).astype(default.numpy)
+            return plain_tensor(few if len(shape) == 1 else few.reshape(shape))
     dtype = checked("randn", options, default.numpy, out)
     needs("randn", dtype, "fcVW")
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))
@@ -197,12 +200,13 @@ def _few_integers(bounds: tuple[Any, ...]) -> Tensor | None:
     low, high, size = bounds if len(bounds) == 3 else (0, *bounds)
     if not (type(low) is type(high) is int and type(size) is tuple and low < high):
         return None
-    if abs(low) >= draw.WIDE or abs(high) >= draw.WIDE or not undisturbed():
+    if not -draw.WIDE < low < high < draw.WIDE or high - low >= draw.WIDE or not undisturbed():
         return None
     count = math.prod(one_shape("randint", size))
-    if count > _FEW or high - low >= draw.WIDE:
+    if count > _FEW:
         return None
-    return wrap(draw.few_integers(default_generator.draw_from(), size, low, high))
+    stream = default_generator._stream or default_generator.draw_from()
+    return plain_tensor(draw.few_integers(stream, size, count, low, high))
 
 
 _FEW = 1000  # up to so many numbers the steps around them take longer than the draw
@@ -295,7 +299,8 @@ def randperm(
     """
     if type(n) is int and n >= 0 and not options and out is generator is None and undisturbed():
         try:
-            return wrap(draw.permutation(default_generator.draw_from(), n))
+            stream = default_generator._stream or default_generator.draw_from()
+            return plain_tensor(draw.permutation(stream, n))
         except MemoryError as error:
             raise errors.too_large("randperm", error) from None
     (count,) = shape_argument("randperm", (as_int(n, "randperm", "n"),))
@@ -378,9 +383,10 @@ def rand_like(
     if not options and generator is None and memory_format is preserve_format:
         shape = _simple(input, F32)
         if shape is not None:
-            few = default_generator.draw_from().few_floats(shape)
+            stream = default_generator._stream or default_generator.draw_from()
+            few = stream.few_floats(shape)
             if few is not None:
-                return wrap(few)
+                return plain_tensor(few)
     kept = {"memory_format": memory_format, **options}
     return _drawn_like("rand_like", input, draw.uniform, "fcVW", generator, kept)
 
@@ -401,8 +407,8 @@ def randn_like(
     if not options and generator is None and memory_format is preserve_format:
         shape = _simple(input, None)
         if shape is not None and (count := math.prod(shape)) < draw.LONG:
-            few = default_generator.draw_from().normals(count)
-            return wrap(few.reshape(shape).astype(input._array.dtype))
+            stream = default_generator._stream or default_generator.draw_from()
+            return plain_tensor(stream.normals(count).astype(input._array.dtype).reshape(shape))
     kept = {"memory_format": memory_format, **options}
     return _drawn_like("randn_like", input, draw.normal, "fcVW", generator, kept)
 
