@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.arrays import F64, Array, Namespace
+from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.operators.arrays.blocks import elementwise
 from pullback.operators.arrays.scipy_special import in_single, scipy_special
 
@@ -52,9 +52,9 @@ _FAR_BELOW = (
 
 def erf(xp: Namespace, x: Array) -> Array:
     """The error function of each element of a real array."""
-    double = x.dtype == F64
+    double = x.dtype is not F32 and x.dtype == F64
     if (double or x.size < FEW) and (scipy := scipy_special(xp)):
-        return in_single(xp, scipy.erf, x)
+        return scipy.erf(x) if x.dtype is F32 else in_single(xp, scipy.erf, x)
     return elementwise(xp, erf_double if double else _erf_single, x)
 
 

@@ -29,7 +29,7 @@ def _sign(x: Array) -> Array:
     host = type(x) not in LIBRARIES
     if host and x.dtype.char in "fd" and 0 < x.size < _FEW and x.ndim:
         out: Array = numpy.sign(x)
-        flat = out.reshape(-1)
+        flat = out if out.ndim == 1 else out.ravel()
         if flat.dot(flat) >= 0:  # no NaN among them
             return out
     zero = ZEROS.get(x.dtype, 0)

@@ -7,6 +7,7 @@ from functools import cache
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
@@ -31,6 +32,7 @@ FOUND_IN = {
 _LN2 = math.log(2)
 _FEW = 1000  # elements; from there on fast loops in blocks save more than their calls cost
 _LN10 = math.log(10)
+_ONE32, _ONE64 = ONES[F32], ONES[F64]
 
 # Exponentials -----------------------------------------------------------------------------------
 
@@ -99,10 +101,11 @@ def sigmoid(xp: Namespace, input: Array) -> Array:
     >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
     """
-    one = ONES.get(input.dtype)
+    dtype = input.dtype
+    one = _ONE32 if dtype is F32 else _ONE64 if dtype is F64 else None
     if one is None or input.size >= _FEW or input.ndim == 0:
         return in_blocks(xp, sigmoid_kernel, input)
-    out = xp.negative(input)  # the kernel's lines: a call and a buffer are a tenth of the time
+    out = -input  # the kernel's lines: a call and a buffer are a tenth of the time
     xp.exp(out, out)
     xp.add(out, one, out)
     return xp.reciprocal(out, out)

@@ -9,6 +9,9 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
+import numpy
+from numpy import ndarray
+
 from pullback.core import errors
 from pullback.operators.arrays.strides import (
     geometry_of,
@@ -111,7 +114,10 @@ def _unsafe_view(xp: Namespace, input: Array, size: Shape) -> Array:
     aten="expand.default",
 )
 def _expand(xp: Namespace, input: Array, size: Shape) -> Array:
-    return restrided(input, *_expanded(input.shape, input.strides, size))
+    shape, strides = _expanded(input.shape, input.strides, size)
+    if xp is numpy and input.flags.c_contiguous:  # `restrided` in line
+        return ndarray(shape, input.dtype, input, 0, strides)
+    return restrided(input, shape, strides)
 
 
 @lru_cache(maxsize=1000)
