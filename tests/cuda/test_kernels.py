@@ -118,6 +118,50 @@ def test_cross_entropy_of_classes(ran, dtype, reduction):
 
 
 @pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize(("rows", "n"), [(1, 7), (40, 300), (70, 16), (300, 24), (5, 1)])
+def test_sums_down_columns(library, ran, monkeypatch, dtype, rows, n):
+    """Of few rows in one launch, of very many in two; also beside a row that is added to all."""
+    from pullback.operators.cuda import columns
+
+    row = numbers(n, seed=1)
+    both(lambda x, b: F.linear(x, torch.eye(n).to(x), b), numbers(rows, n), row, dtype=dtype)
+    assert ran is None or sum(name.startswith("pb_down") for name in ran) == 1
+    assert ran is None or "pb_shares" not in ran
+    monkeypatch.setattr(columns, "_MANY", 16)
+    monkeypatch.setattr(columns, "_SHARE", 9)
+    both(lambda x, b: F.linear(x, torch.eye(n).to(x), b), numbers(rows, n), row, dtype=dtype)
+    both(lambda x, w: F.layer_norm(x, (n,), w, w), numbers(rows, n), row, dtype=dtype)
+    assert ran is None or ("pb_shares" in ran) == (rows > 16)
+
+
+def test_sums_of_columns_that_begin_elsewhere(library):
+    """Not at 16 bytes: element by element."""
+    x = numbers(65)
+    there = library.cupy.asarray(x)[1:].reshape(8, 8)
+    assert numpy.allclose(library.rows.column_sums(there).get(), x[1:].reshape(8, 8).sum(0))
+    row = library.cupy.asarray(x)[1:9]
+    assert numpy.allclose(library.rows.add_row(there, row).get(), x[1:].reshape(8, 8) + x[1:9])
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
+@pytest.mark.parametrize("reduction", ["none", "sum", "mean"])
+def test_cross_entropy_of_many_rows(ran, monkeypatch, dtype, reduction):
+    """Losses and targets are then counted by launches of their own."""
+    from pullback.operators.cuda import rows
+
+    monkeypatch.setattr(rows, "_AT_ONCE", 16)
+    monkeypatch.setattr(rows, "_COUNTED", 16)
+    target = torch.arange(40) % 5
+    target[3] = -100
+
+    def program(x):
+        return F.cross_entropy(x, target.to(x.device), reduction=reduction)
+
+    both(program, numbers(40, 5) * 4, dtype=dtype)
+    assert ran is None or ("pb_entropy_count" in ran) == (reduction == "mean")
+
+
+@pytest.mark.parametrize("dtype", DTYPES)
 @pytest.mark.parametrize("causal", [False, True])
 @pytest.mark.parametrize(("queries", "keys"), [(5, 5), (3, 7), (40, 33)])
 def test_attention(dtype, causal, queries, keys):

@@ -1,4 +1,4 @@
-"""Kernels over rows, written for the device: softmax, layer norm, cross entropy, column sums.
+"""Kernels over rows, written for the device: softmax, layer norm, cross entropy.
 
 A block of threads takes a row and leaves its result; a row of up to eight elements for each thread
 is read once and held in registers. Sums are float32, or float64 for float64; float16 and bfloat16
@@ -13,12 +13,11 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.cuda.columns import Columns
 from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 
 __all__ = ["Rows"]
-
-_MOST_COLUMNS = 4096  # groups of 32
 
 _HEAD = """
 __device__ A sum_of(A v, A* shared) {{
@@ -49,9 +48,6 @@ __device__ A max_of(A v, A* shared) {{
     for (int k = 0, j = threadIdx.x; k < 8; ++k, j += blockDim.x) if (j < n)
 """
 _BODIES = """
-extern "C" __global__ void pb_add_row(S* x, const S* b, int n, long long size) {{
-    long long i = (long long)blockIdx.x * blockDim.x + threadIdx.x;
-    if (i < size) x[i] = st(ld(x[i]) + ld(b[i % n])); }}
 extern "C" __global__ void pb_softmax(const S* x, S* y, int n) {{
     ROW A top = LOWEST;
     if (FITS) {{
@@ -136,6 +132,17 @@ extern "C" __global__ void pb_norm(const S* x, const S* w, const S* b, S* y, int
 extern "C" __global__ void pb_norm_adjoint(
         const S* g, const S* x, const S* w, S* out, A* means, A* rs, int n, A eps) {{
     ROW A mean = 0;
+    if (FITS && out) {{
+        A v[8], u[8], total = 0, gs = 0, gx = 0;
+        HELD {{ v[k] = ld(x[at + j]); u[k] = ld(g[at + j]); mean += v[k]; }}
+        mean = sum_of(mean, shared) / n;
+        HELD {{ v[k] -= mean; total += v[k] * v[k]; }}
+        A r = rsqrt(sum_of(total, shared) / n + eps);
+        if (!threadIdx.x) {{ means[row] = mean; rs[row] = r; }}
+        HELD {{ if (w) u[k] *= ld(w[j]); v[k] *= r; gs += u[k]; gx += u[k] * v[k]; }}
+        gs = sum_of(gs, shared) / n; gx = sum_of(gx, shared) / n;
+        HELD out[at + j] = st(r * (u[k] - gs - v[k] * gx));
+        return; }}
     EACH mean += ld(x[at + j]);
     mean = sum_of(mean, shared) / n;
     A square = 0;
@@ -149,57 +156,6 @@ extern "C" __global__ void pb_norm_adjoint(
     gs = sum_of(gs, shared) / n; gx = sum_of(gx, shared) / n;
     EACH {{ A v = ld(g[at + j]); if (w) v *= ld(w[j]);
         out[at + j] = st(r * (v - gs - (ld(x[at + j]) - mean) * r * gx)); }} }}
-// Sums of each column: of the block's eight lanes, and then of all blocks of that column, which the
-// last of them to arrive adds up in order. `arrived` is zero before and after.
-template <int K> __device__ void columns_done(
-        A* v, S* const* outs, A* parts, unsigned* arrived, int n) {{
-    int own = threadIdx.x & 31, lane = threadIdx.x >> 5, column = blockIdx.x * 32 + own;
-    __shared__ A held[K][8][33];
-    __shared__ bool last;
-    for (int k = 0; k < K; ++k) held[k][lane][own] = v[k];
-    __syncthreads();
-    if (!lane) for (int k = 0; k < K; ++k) for (int j = 1; j < 8; ++j) v[k] += held[k][j][own];
-    if (gridDim.y > 1) {{
-        if (!lane && column < n)
-            for (int k = 0; k < K; ++k) parts[((long long)blockIdx.y * K + k) * n + column] = v[k];
-        __threadfence();
-        __syncthreads();
-        if (!threadIdx.x) {{
-            last = atomicAdd(arrived + blockIdx.x, 1u) == gridDim.y - 1;
-            if (last) arrived[blockIdx.x] = 0; }}
-        __syncthreads();
-        if (!last) return;
-        __threadfence();
-        for (int k = 0; k < K; ++k) {{
-            A sum = 0;
-            if (column < n)
-                for (int part = lane; part < gridDim.y; part += 8)
-                    sum += ((volatile A*)parts)[((long long)part * K + k) * n + column];
-            v[k] = held[k][lane][own] = sum; }}
-        __syncthreads();
-        if (!lane)
-            for (int k = 0; k < K; ++k) for (int j = 1; j < 8; ++j) v[k] += held[k][j][own]; }}
-    if (!lane && column < n) for (int k = 0; k < K; ++k) outs[k][column] = st(v[k]); }}
-extern "C" __global__ void pb_norm_weights(
-        const S* g, const S* x, const A* means, const A* rs, S* of_w, S* of_b, A* parts,
-        unsigned* arrived, int n, int rows) {{
-    int column = blockIdx.x * 32 + (threadIdx.x & 31), lane = threadIdx.x >> 5;
-    A v[2] = {{0, 0}};
-    if (column < n)
-        for (int i = blockIdx.y * 8 + lane; i < rows; i += 8 * gridDim.y) {{
-            A one = ld(g[(long long)i * n + column]);
-            v[0] += one * (ld(x[(long long)i * n + column]) - means[i]) * rs[i]; v[1] += one; }}
-    S* const outs[2] = {{of_w, of_b}};
-    columns_done<2>(v, outs, parts, arrived, n); }}
-extern "C" __global__ void pb_columns(
-        const S* g, S* out, A* parts, unsigned* arrived, int n, int rows) {{
-    int column = blockIdx.x * 32 + (threadIdx.x & 31), lane = threadIdx.x >> 5;
-    A v[1] = {{0}};
-    if (column < n)
-        for (int i = blockIdx.y * 8 + lane; i < rows; i += 8 * gridDim.y)
-            v[0] += ld(g[(long long)i * n + column]);
-    S* const outs[1] = {{out}};
-    columns_done<1>(v, outs, parts, arrived, n); }}
 extern "C" __global__ void pb_entropy(
         const S* x, const long long* t, S* out, A* counts, int n, long long ignore) {{
     ROW A top = LOWEST;
@@ -212,6 +168,24 @@ extern "C" __global__ void pb_entropy(
     bool skip = t[row] == ignore;
     counts[row] = skip ? 0 : 1;
     out[row] = st(skip ? (A)0 : log(sum) + top - ld(x[at + t[row]])); }}
+extern "C" __global__ void pb_entropy_at_once(
+        const S* x, const long long* t, S* out, int n, int rows, long long ignore, int mean) {{
+    __shared__ A shared[32];
+    int lane = threadIdx.x & 31;
+    A total = 0, count = 0;
+    for (int row = threadIdx.x >> 5; row < rows; row += blockDim.x >> 5) {{
+        const S* at = x + (long long)row * n;
+        A top = LOWEST, sum = 0;
+        for (int j = lane; j < n; j += 32) {{
+            A v = ld(at[j]); top = (v > top || v != v) ? v : top; }}
+        for (int k = 16; k; k >>= 1) {{
+            A o = __shfl_xor_sync(0xffffffffu, top, k); top = (o > top || o != o) ? o : top; }}
+        for (int j = lane; j < n; j += 32) sum += exp(ld(at[j]) - top);
+        for (int k = 16; k; k >>= 1) sum += __shfl_xor_sync(0xffffffffu, sum, k);
+        if (lane || t[row] == ignore) continue;
+        total += log(sum) + top - ld(at[t[row]]); count += 1; }}
+    total = sum_of(total, shared); count = sum_of(count, shared);
+    if (!threadIdx.x) out[0] = st(mean ? total / count : total); }}
 extern "C" __global__ void pb_entropy_total(
         const S* losses, const A* counts, S* out, A* count, int n, int mean) {{
     __shared__ A shared[32];
@@ -230,7 +204,12 @@ extern "C" __global__ void pb_entropy_adjoint(
     sum = sum_of(sum, shared);
     long long target = t[row];
     A factor = ld(g[mode == 0 ? row : 0]);
-    if (mode == 2) factor /= count[0];
+    if (mode == 2) {{
+        A c = 0;
+        if (!count) {{
+            for (int j = threadIdx.x; j < gridDim.x; j += blockDim.x) c += t[j] == ignore ? 0 : 1;
+            c = sum_of(c, shared); }}
+        factor /= count ? count[0] : c; }}
     if (target == ignore) factor = 0;
     EACH {{ A p = exp(ld(x[at + j]) - top) / sum;
         out[at + j] = st(factor * (p - (j == target ? (A)1 : (A)0))); }} }}
@@ -242,6 +221,8 @@ extern "C" __global__ void pb_entropy_count(
     c = sum_of(c, shared);
     if (!threadIdx.x) count[0] = c; }}
 """
+_AT_ONCE = 1 << 15  # scores whose losses one block of threads adds up
+_COUNTED = 4096  # targets that every block of threads counts for itself
 _MODES = {"none": 0, "sum": 1, "mean": 2}
 
 
@@ -253,7 +234,7 @@ class Rows:
         self._raw: Any = getattr(cupy, "RawModule", None)
         self._kernels: dict[tuple[str, str], Any] = {}
         self._modules: dict[str, Any] = {}
-        self._counters: dict[tuple[int, int], Any] = {}  # by device and stream
+        self.columns = Columns(cupy)
 
     def _kernel(self, name: str, kind: str) -> Any:
         known = self._kernels.get((name, kind))
@@ -282,10 +263,7 @@ class Rows:
         if not self.fits(x, row):
             x += row
             return x
-        size = x.size
-        kernel = self._kernel("add_row", x.dtype.char)
-        kernel((-(-size // 256),), (256,), (x, row, numpy.int32(row.size), size))
-        return x
+        return self.columns.add_row(x, row)
 
     def _by_rows(self, name: str, arrays: tuple[Any, ...], *more: Any) -> Any:
         first = arrays[0]
@@ -349,57 +327,29 @@ class Rows:
         self._kernel("norm_adjoint", kind)((rows,), (self._threads(n),), given)
         if not wants_weights:
             return out, None, None
-        of_weight, of_bias = (self.cupy.ndarray((n,), x.dtype) for _ in range(2))
-        self._columns("norm_weights", (g, x, means, rs, of_weight, of_bias), 2, n, rows)
-        return out, of_weight, of_bias
+        return out, *self.columns.norm_weights(g, x, means, rs, n)
 
     def column_sums(self, g: Any) -> Any:
         """Sums over all dimensions but the last; of half precision in single, rounded once."""
-        n = g.shape[-1]
-        out = self.cupy.ndarray((n,), g.dtype)
-        self._columns("columns", (g, out), 1, n, g.size // n)
-        return out
-
-    def _columns(self, name: str, arrays: tuple[Any, ...], sums: int, n: int, rows: int) -> None:
-        """A kernel that adds up columns, of `sums` quantities, with blocks that share a column."""
-        kind = arrays[0].dtype.char
-        columns = -(-n // 32)
-        parts = min(max(rows // 64, 1), 64) if columns <= _MOST_COLUMNS else 1
-        null = numpy.uint64(0)
-        shared: tuple[Any, Any] = null, null
-        if parts > 1:
-            room = self.cupy.ndarray((parts * sums * n,), computed_in(kind))
-            shared = room, self._arrived()
-        given = *arrays, *shared, numpy.int32(n), numpy.int32(rows)
-        self._kernel(name, kind)((columns, parts), (256,), given)
-
-    def _arrived(self) -> Any:
-        """Counters for the blocks of a kernel, all zero: one array for each stream.
-
-        A captured graph has its own: it may run beside the stream that it was captured on.
-        """
-        cuda = self.cupy.cuda
-        stream = cuda.get_current_stream()
-        if stream.is_capturing():
-            return self.cupy.zeros((_MOST_COLUMNS,), numpy.uint32)
-        key = cuda.Device().id, stream.ptr
-        known = self._counters.get(key)
-        if known is None:
-            known = self._counters[key] = self.cupy.zeros((_MOST_COLUMNS,), numpy.uint32)
-        return known
+        return self.columns.sums(g, g.shape[-1])
 
     def entropy(self, x: Any, target: Any, ignore: int, reduction: str) -> Any:
         """Cross entropy of rows of scores with class numbers."""
         kind = x.dtype.char
         rows, n = x.shape
         computed = computed_in(kind)
+        mean = numpy.int32(reduction == "mean")
+        if reduction != "none" and rows * n <= _AT_ONCE:
+            out = self.cupy.ndarray((), x.dtype)
+            sizes = numpy.int32(n), numpy.int32(rows), numpy.int64(ignore), mean
+            self._kernel("entropy_at_once", kind)((1,), (1024,), (x, target, out, *sizes))
+            return out
         losses, counts = self.cupy.ndarray((rows,), x.dtype), self.cupy.ndarray((rows,), computed)
         given: tuple[Any, ...] = x, target, losses, counts, numpy.int32(n), numpy.int64(ignore)
         self._kernel("entropy", kind)((rows,), (self._threads(n),), given)
         if reduction == "none":
             return losses
         out, count = self.cupy.ndarray((), x.dtype), self.cupy.ndarray((), computed)
-        mean = numpy.int32(reduction == "mean")
         given = losses, counts, out, count, numpy.int32(rows), mean
         self._kernel("entropy_total", kind)((1,), (256,), given)
         return out
@@ -408,13 +358,14 @@ class Rows:
         """The gradient of `entropy`."""
         kind = x.dtype.char
         rows, n = x.shape
-        count = self.cupy.ndarray((), computed_in(kind))
-        if reduction == "mean":
+        count: Any = None
+        if reduction == "mean" and rows > _COUNTED:
+            count = self.cupy.ndarray((), computed_in(kind))
             given: tuple[Any, ...] = target, count, numpy.int32(rows), numpy.int64(ignore)
             self._kernel("entropy_count", kind)((1,), (256,), given)
         out = self.cupy.ndarray(x.shape, x.dtype)
         mode = numpy.int32(_MODES[reduction])
-        given = g, x, target, count, out, numpy.int32(n), numpy.int64(ignore), mode
+        given = g, x, target, _or_null(count), out, numpy.int32(n), numpy.int64(ignore), mode
         self._kernel("entropy_adjoint", kind)((rows,), (self._threads(n),), given)
         return out
 

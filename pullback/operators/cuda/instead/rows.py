@@ -150,7 +150,7 @@ def _layer_gradients(
         if rows and _kernels().fits(input, g):
             how = {"wants_input": True, "wants_weights": bool(shapes)}
             made = _kernels().norm_gradients(g, input, seen.size, weight, over.eps, **how)
-            return made[0], *(None if one is None else one.reshape(seen.row) for one in made[1:])
+            return made[0], *(_shaped(one, seen.row) for one in made[1:])
     original = found.library.original(standardise._gradients)
     return original(edges, g, input, weight, weight_shape, bias_shape, over, known)
 
@@ -173,9 +173,7 @@ def _standard_gradients(
             out, of_weight, of_bias = _kernels().norm_gradients(
                 g, x, seen.size, weight, over.eps, **how
             )
-            return out, *(
-                None if one is None else one.reshape(seen.row) for one in (of_weight, of_bias)
-            )
+            return out, _shaped(of_weight, seen.row), _shaped(of_bias, seen.row)
     unit, rstd = _unit(xp, x, seen, over)
     g = g.reshape(seen.shape)
     out = of_weight = of_bias = None
@@ -192,6 +190,11 @@ def _standard_gradients(
         made *= rstd
         out = made.reshape(x.shape)
     return out, of_weight, of_bias
+
+
+def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
+    """No view without need: who keeps a gradient copies those."""
+    return array if array is None or array.shape == shape else array.reshape(shape)
 
 
 def _added_up(array: Any, shape: tuple[int, ...], seen: Any) -> Any:
