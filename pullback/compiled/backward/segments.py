@@ -17,9 +17,11 @@ import numpy
 
 from pullback.compiled.backward.graph import Graph, Unsupported
 from pullback.compiled.backward.reasons import note
+from pullback.compiled.backward.section_sizes import SectionSizes, part_of, section_key
 from pullback.compiled.backward.sizes import as_captured
 from pullback.compiled.backward.standing import StandIns, built, owned
 from pullback.compiled.backward.trail import Found
+from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
 from pullback.core.explain import anomaly
@@ -53,9 +55,12 @@ def _is_watched() -> bool:
 class Schedule:
     """The steps of all passes of one key. It knows nodes and leaves by their place, none itself."""
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, why: str, sizes: dict[Any, SectionSizes] | None) -> None:
+        """`why` it is made; `sizes`, of passes that differ in sizes alone, are all their own."""
         self._stops = [id(one) in graph.stops for one in (*graph.nodes, *graph.leaves)]
         self._steps: dict[bool, Any] = {}
+        self.why: str | None = why  # until its first pass
+        self._sizes = sizes
 
     def serves(self, accumulates: bool) -> bool:
         """Whether a pass that accumulates, or one that does not, was planned and may run now."""
@@ -98,6 +103,9 @@ class Schedule:
             else:
                 section = _Section(step, everything, place, reached, graph, delivered)
                 section.frees = [one for one in section.frees if one in set(runs)]
+                if self._sizes is not None:
+                    sort = (request.accumulates, tuple(step))
+                    section.sizes = self._sizes.setdefault(sort, SectionSizes())
                 steps[number] = section
         return steps, [place[id(node)] for node, _ in visits], runs
 
@@ -137,6 +145,13 @@ class _Section:
         delivered.update(touched)
         self.is_as_it_was = self._check()
         self.variants: dict[Any, Any] = {}  # by the geometry of what waits for these nodes
+        self.sizes: SectionSizes | None = None
+        places = [*[one[3] for one in self.inputs], *[one[2] for one in self.outputs]]
+        self.places = sorted(set(places))
+
+    def arrays(self, arrays: list[Any]) -> list[Any]:
+        """Those of the graph's arrays that its nodes keep."""
+        return [arrays[place] for place in self.places]
 
     def _keep(self, here: int, node: Any, graph: Graph) -> None:
         """Where the node's saved values are among the arrays of the graph."""
@@ -222,10 +237,17 @@ class SegmentedPass(Request):
     """One call of backward() or grad() whose graph has stops."""
 
     def __init__(
-        self, schedule: Schedule, found: Found, graph: Graph | None, backend: Any, *given: Any
+        self,
+        schedule: Schedule,
+        found: Found,
+        graph: Graph | None,
+        backend: Any,
+        dynamic: bool | None,
+        *given: Any,
     ) -> None:
         super().__init__(*given)
         self.schedule, self.found, self.graph, self.backend = schedule, found, graph, backend
+        self.dynamic = dynamic
         self.everything: list[Any] = [*found.nodes, *found.leaves]
         self.waiting: dict[Any, list[Any]] = {}
 
@@ -251,6 +273,9 @@ class SegmentedPass(Request):
                     self._section(step, is_first)
         finally:
             self.waiting.clear()
+            if self.schedule.why is not None:  # nothing had to be captured
+                self.schedule.why = None
+                counters["compiled_autograd"]["hits"] += 1
         return self.whole.captured
 
     def _task(self, *, tensors: bool) -> ordered.Task:
@@ -290,19 +315,12 @@ class SegmentedPass(Request):
     def _program(self, section: _Section) -> tuple[Any, Any]:
         """The program for what waits now, and that; None where the engine must run the nodes."""
         arrived: list[Any] = []
-        geometry: list[Any] = []
         for place in section.entries:
-            slots = self.waiting.get(self.everything[place])
-            geometry.append(None if slots is None else len(slots))
-            for g in slots or ():
-                if g is None:
-                    geometry.append(None)
-                    continue
-                if g.__class__ is not numpy.ndarray:
+            for g in self.waiting.get(self.everything[place]) or ():
+                if g is not None and g.__class__ is not numpy.ndarray:
                     return None, None
-                geometry.append((g.shape, g.strides, g.dtype))
-                arrived.append(g)
-        key = tuple(geometry)
+                arrived += () if g is None else (g,)
+        key = self._geometry(section, arrived)
         program = section.variants.get(key, _UNKNOWN)
         if program is not _UNKNOWN:
             return program, arrived
@@ -310,13 +328,25 @@ class SegmentedPass(Request):
             return None, None
         counters["compiled_autograd"]["sections"] += 1
         try:
-            program = self._captured(section, arrived)
+            program = self._derived(section, arrived, key) or self._captured(section, arrived, key)
         except (Unsupported, CannotCapture) as reason:
             counters["compiled_autograd"][f"fallback: {reason}"] += 1
             note(f"{len(section.nodes)} nodes between hooks are left to the engine: {reason}")
             program = None
         section.variants[key] = program
         return program, arrived
+
+    def _geometry(self, section: _Section, arrived: list[Any]) -> tuple[Any, ...]:
+        """For which outputs gradients wait, and what they are like."""
+        following = iter(arrived)
+        geometry: list[Any] = []
+        for place in section.entries:
+            slots = self.waiting.get(self.everything[place])
+            geometry.append(None if slots is None else len(slots))
+            for waits in slots or ():
+                g = None if waits is None else next(following)
+                geometry.append(None if g is None else (g.shape, g.strides, g.dtype))
+        return tuple(geometry)
 
     def _run_program(self, program: _Program, arrived: list[Any], section: _Section) -> None:
         everything, waiting = self.everything, self.waiting
@@ -340,9 +370,58 @@ class SegmentedPass(Request):
         for place, number in program.nothing:
             self.whole.captured[everything[place], number] = None
 
-    def _captured(self, section: _Section, arrived: list[Any]) -> _Program:
-        """Run the section's nodes on arrays without data, and have the back end compile that."""
-        everything, arrays = self.everything, self.found.arrays
+    def _derived(self, section: _Section, arrived: list[Any], waiting: Any) -> _Program | None:
+        """The program of a section that was captured at other sizes; None if it was not."""
+        if section.sizes is None:
+            return None
+        arrays = self.found.arrays
+        key = section_key(section, self.everything, arrays, waiting)
+        found = section.sizes.find(self.backend, key, [*arrays, *arrived])
+        if found is None:
+            return None
+        captured, sharing, structure = found
+        return self._built(captured, structure, sharing)
+
+    def _captured(self, section: _Section, arrived: list[Any], waiting: Any) -> _Program:
+        """Capture a section, and have the back end compile it."""
+        if self.schedule.why is not None:
+            counters["compiled_autograd"]["captures"] += 1
+            note(self.schedule.why)
+            self.schedule.why = None
+        arrays = self.found.arrays
+        captured, structure = self._traced(section, arrays, arrived, waiting)
+        if section.sizes is not None and captured.gradients:
+            if self.dynamic:
+                self._generalise(section, arrived, captured, structure)
+            else:
+                section.sizes.learn(self.backend, captured, structure)
+        return self._built(captured, structure)
+
+    def _generalise(self, section: _Section, arrived: Any, captured: Any, structure: Any) -> None:
+        arrays = self.found.arrays
+
+        def other(by_id: dict[int, Any]) -> Any:
+            now = [by_id.get(id(one), one) for one in arrays]
+            waiting = [by_id.get(id(one), one) for one in arrived]
+            return self._traced(section, now, waiting, self._geometry(section, waiting))
+
+        numbers = [*section.places, *range(len(arrays), len(arrays) + len(arrived))]
+        part = part_of(section, self.everything, arrays, arrived)
+        assert section.sizes is not None
+        section.sizes.generalise(self.backend, captured, structure, part, numbers, other)
+
+    def _built(self, captured: Captured, structure: Any, sharing: Any = None) -> _Program:
+        slots, kept, nothing, filled = structure
+        if not captured.gradients:
+            return _Program(None, [], [], [], nothing, filled)
+        run, places = built(self.backend, captured, sharing)
+        return _Program(run, places, slots, kept, nothing, filled)
+
+    def _traced(
+        self, section: _Section, arrays: list[Any], arrived: list[Any], waiting: Any
+    ) -> tuple[Captured, Any]:
+        """Run the section's nodes on arrays without data; the calls, and where results go."""
+        everything = self.everything
         nodes = [everything[place] for place in section.nodes]
         stands = StandIns(arrays, [None] * len(arrays), nodes)
         # Each has a value of its own, though it be an array that somebody saved: the next may not.
@@ -379,10 +458,7 @@ class SegmentedPass(Request):
                 else:
                     kept.append((where[id(node)], number))
                     results.append(stands.tracer.value_of(g._array))
-        if not results:
-            return _Program(None, [], [], [], nothing, filled)
-        gradients = list(enumerate(results))
+        key = section_key(section, everything, arrays, waiting)
         calls, constants = stands.tracer.calls, stands.constants()
-        captured = as_captured(values, calls, gradients, constants, None)
-        run, places = built(self.backend, captured)
-        return _Program(run, places, slots, kept, nothing, filled)
+        captured = as_captured(values, calls, list(enumerate(results)), constants, key)
+        return captured, (slots, kept, nothing, filled)

@@ -14,7 +14,7 @@ from pullback.compiled.backward.graph import Graph, Stale, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
 from pullback.compiled.backward.resized import at_other_sizes
 from pullback.compiled.backward.segments import Schedule, SegmentedPass, check_unwatched
-from pullback.compiled.backward.sizes import Passes, as_captured
+from pullback.compiled.backward.sizes import Passes, as_captured, skeleton
 from pullback.compiled.backward.standing import StandIns, built, owned
 from pullback.compiled.backward.trail import Found, trail_of
 from pullback.compiled.capture.capture import Captured
@@ -38,6 +38,7 @@ _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
+_section_sizes: OrderedDict[Any, dict[Any, Any]] = OrderedDict()  # of passes with stops
 sized_programs: OrderedDict[Any, list[Any]] = OrderedDict()  # of compilers of the user's
 # Of passes of a sort: shapes when the last one was captured, and where sizes were seen to change.
 _shapes: OrderedDict[Any, tuple[list[Any], set[tuple[int, int]]]] = OrderedDict()
@@ -121,7 +122,7 @@ class compiled_autograd:  # noqa: N801 (a context)
                 self._refuse(reason)
                 return None
         if known.__class__ is Schedule:
-            return partial(SegmentedPass, known, found, graph, self.backend)
+            return partial(SegmentedPass, known, found, graph, self.backend, self.dynamic)
         program, places, slots = known
         before = is_running.get()
         try:
@@ -200,8 +201,14 @@ class compiled_autograd:  # noqa: N801 (a context)
             return self._derived(graph) or self._captured(graph, roots, wanted)
         if all(id(node) in graph.stops for node in graph.nodes):
             raise Unsupported("hooks, or a function that is no operator, at each of its nodes")
-        self._note(graph)
-        known = Schedule(graph)
+        sizes = None
+        if not self.is_users:
+            sort = (self.backend, skeleton(graph.key))
+            sizes = _section_sizes.setdefault(sort, {})
+            _section_sizes.move_to_end(sort)
+            while len(_section_sizes) > _MOST_PROGRAMS:
+                _section_sizes.popitem(last=False)
+        known = Schedule(graph, _why(graph), sizes)
         self._keep(graph.key, known)
         return known
 
@@ -363,6 +370,7 @@ def clear_cache() -> None:
     _programs.clear()
     _passes.clear()
     _trails.clear()
+    _section_sizes.clear()
     sized_programs.clear()
     _shapes.clear()
     compile_reasons.clear()
