@@ -118,6 +118,9 @@ def disable(fn: Any = None, recursive: bool = True, *, reason: str | None = None
 def allow_in_graph(fn: Any) -> Any:
     """Mark a function as one step of a compiled program; a list of functions too.
 
+    A custom `autograd.Function` is marked as one whose backward may be written into captured
+    backward passes, operator by operator.
+
     >>> import pullback as torch
     >>> torch.compiler.allow_in_graph(lambda x: x + 1)(torch.tensor([1.0]))
     tensor([2.])
@@ -127,6 +130,8 @@ def allow_in_graph(fn: Any) -> Any:
     if not callable(fn):
         found = type(fn).__name__
         raise AssertionError(f"allow_in_graph() takes functions, not {found}.")
+    if hasattr(fn, "_backward_cls"):
+        fn.allowed_in_graph = True
     return fn
 
 

@@ -12,14 +12,17 @@ from typing import Any
 
 import numpy
 
+from pullback.autograd.function import capture
+from pullback.autograd.function.saved import AsIs, Kept, OwnResult
 from pullback.compiled.backward.graph import Graph, Unsupported, hooks_of, option_part
 from pullback.compiled.backward.resized import factors_of
+from pullback.core.dtype import dtype
 from pullback.core.node import AccumulateGrad
 from pullback.core.saved import Packed
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import wrap
 from pullback.core.version import UNWRITTEN
 
-__all__ = ["Lifted", "Lifting", "hooks_at_node", "plan_of"]
+__all__ = ["Lifted", "Lifting", "hooks_at_node", "plan_of", "saved_by"]
 
 
 @dataclass(frozen=True)
@@ -53,6 +56,48 @@ def hooks_at_node(node: Any) -> dict[Any, list[Any]]:
     return {sort: hooks for sort, hooks in found.items() if hooks}
 
 
+def saved_by(node: Any) -> list[tuple[Any, Any, Any, int]] | None:
+    """What a custom Function saved: array, tensor or None, counter, version.
+
+    None where that cannot be told without a user's code.
+    """
+    if not node._by_user:
+        return None
+    saved = node._saved
+    if saved.__class__ is tuple:
+        found = [
+            (one._array, one, one._cell, v) for one, v in zip(saved, node._versions, strict=True)
+        ]
+    elif isinstance(saved, Kept) and not saved.once:
+        found = []
+        for one in saved:
+            if isinstance(one, AsIs):
+                found.append((one.tensor._array, one.tensor, one.tensor._cell, one.version))
+            elif isinstance(one, OwnResult):
+                found.append((one.array, None, one.cell, one.version))
+            elif one is not None:
+                return None
+    else:
+        return None
+    return found if all(type(one[0]) is numpy.ndarray for one in found) else None
+
+
+def _about(node: Any) -> list[Any] | None:
+    """The rest of a Function's context, as parts of a key; None where it holds other objects."""
+    rare = node._rare or {}
+    plain = [*node.__dict__.items(), *rare.items(), *enumerate(capture.key(node))]
+    if not all(_is_plain(value) for _, value in plain):
+        return None
+    kept = [(name, (type(value), value)) for name, value in plain]
+    return [*kept, node._materializes, node._is_tensor, tuple(node.needs_input_grad)]
+
+
+def _is_plain(value: Any) -> bool:
+    if isinstance(value, tuple | frozenset):
+        return all(_is_plain(one) for one in value)
+    return value is None or isinstance(value, int | float | complex | str | bytes | dtype)
+
+
 class Lifting(Graph):
     """A graph with all of its nodes read, those at which a user's code runs too."""
 
@@ -62,6 +107,7 @@ class Lifting(Graph):
         self._packs: list[Packed] | None = None  # while a node that keeps some is read
         self.packs: dict[int, list[Packed]] = {}
         self.function_saved: dict[int, list[int]] = {}
+        self.inlined: set[int] = set()  # ids of custom Functions' nodes that are operators here
         super().__init__(roots, wanted)
         self.everything: list[Any] = [*self.nodes, *self.leaves]
         self.place_of = {id(one): place for place, one in enumerate(self.everything)}
@@ -120,14 +166,22 @@ class Lifting(Graph):
 
     def _read_function(self, node: Any, parts: list[Any]) -> None:
         """What a custom Function saved is given to its call, where that is plain tensors."""
-        saved = getattr(node, "_saved", None)
-        if saved.__class__ is not tuple or not all(isinstance(one, Tensor) for one in saved):
+        saved = saved_by(node)
+        if saved is None:
             return
-        if any(type(one._array) is not numpy.ndarray for one in saved):
-            return
-        versions = zip(saved, node._versions, strict=True)
-        self.function_saved[id(node)] = [self.kept(one, version) for one, version in versions]
-        parts.append(tuple(self.function_saved[id(node)]))
+        places = []
+        for array, tensor, cell, version in saved:
+            if cell[0] != version:
+                self.changed(array)
+            places.append(self.array(array, tensor))
+        self.function_saved[id(node)] = places
+        parts.append(tuple(places))
+        if (
+            getattr(node._forward_cls, "allowed_in_graph", False)
+            and (about := _about(node)) is not None
+        ):
+            self.inlined.add(id(node))
+            parts += about
 
     def kept(self, value: Any, version: Any) -> Any:
         """As in every walk, but for what a hook packed in a node that is read as a stop."""
@@ -147,8 +201,9 @@ class Lifting(Graph):
             self.packed.append(packed.data)
             data = Lifted("packed_data", len(self.packed) - 1)
             self.found[id(node), ("unpack", number)] = [self._lifted(packed.unpack_hook), data]
+        is_operators = plan_of(node) is not None or id(node) in self.inlined
         is_itself = "retained" in table or id(node) in self.packs
-        if is_itself or (plan_of(node) is None and not isinstance(node, AccumulateGrad)):
+        if is_itself or not (is_operators or isinstance(node, AccumulateGrad)):
             self.found[id(node), "node"] = [self._lifted(node)]
 
     def _lifted(self, one: Any) -> Lifted:

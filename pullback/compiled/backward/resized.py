@@ -228,6 +228,9 @@ def _put_node(node: Any, arrays: Any, other: Any, put: Any, outputs: set[int]) -
             put(edge, "_g_shape", _other_shape(edge._g_shape, other))
     plan = getattr(type(node), "plan", None)
     if plan is None:
+        for one in getattr(node, "_saved", None) or ():  # results that a custom Function saved
+            if id(getattr(one, "array", None)) in arrays:
+                put(one, "array", arrays[id(one.array)])
         return
     for param in plan.inputs:
         value = getattr(node, f"s_{param.name}")

@@ -13,7 +13,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.backward.lifted import Lifting, hooks_at_node, plan_of
+from pullback.compiled.backward.lifted import Lifting, hooks_at_node, plan_of, saved_by
 from pullback.compiled.backward.order import Walk
 from pullback.core.node import AccumulateGrad
 from pullback.core.passes import evaluating
@@ -50,6 +50,7 @@ class Turns:
         )  # fmt: skip
         self.plan = ordered.Plan(self.task)
         self.kept = _snapshot(graph)
+        self.saved = {id(one): _saved_now(one) for one in graph.nodes if id(one) in graph.inlined}
 
     def _do(self, step: str, act: Callable[..., Any], *given: Any) -> Any:
         """Do a step once, in its node's name."""
@@ -143,6 +144,8 @@ class Turns:
     def _is_as_it_was(self, place: int, sort: Any) -> bool:
         node = self.graph.everything[place]
         now, then = hooks_at_node(node), self.graph.tables.get(id(node), {})
+        if sort == "formula" and id(node) in self.graph.inlined:
+            return _saved_now(node) == self.saved[id(node)]
         if sort == "formula":
             return all(
                 getattr(node, name) is value and _is_unchanged(node, name, value, array)
@@ -220,6 +223,11 @@ def _snapshot(graph: Lifting) -> dict[int, list[Any]]:
         values += [(f"s_{name}", getattr(node, f"s_{name}")) for name in plan.outputs]
         kept[id(node)] = [(name, value, getattr(value, "_array", None)) for name, value in values]
     return kept
+
+
+def _saved_now(node: Any) -> list[tuple[int, int]] | None:
+    saved = saved_by(node)
+    return None if saved is None else [(id(array), cell[0]) for array, _, cell, _ in saved]
 
 
 def _is_unchanged(node: Any, name: str, value: Any, array: Any) -> bool:

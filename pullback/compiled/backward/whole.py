@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy
 
+from pullback.autograd.function.saved import OwnResult
 from pullback.compiled.backward import calls as targets
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifted, Lifting, plan_of
@@ -118,6 +119,9 @@ class WholeCapture(Walk):
         if plan_of(node) is not None and not packs:
             self._now.append((self.place_of[id(node)], "formula"))
             return ordered.apply(self.task, node, gradients, edges)
+        if id(node) in self.graph.inlined:
+            self._now.append((self.place_of[id(node)], "formula"))
+            return self._inlined(node, gradients, edges)
         unpacked: list[Any] = []
         # Where only some results are asked for, the node knows which values those need.
         for number in range(len(packs) if edges == node._edges else 0):
@@ -139,6 +143,18 @@ class WholeCapture(Walk):
             return self._users(step, targets.call_backward, args, {}, like)
         args = (_TURNS, lifted, tuple(unpacked), *gradients)
         return self._users(step, targets.call_node, args, {}, like)
+
+    def _inlined(self, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
+        """The operators of a custom Function's backward."""
+        own = [one for one in node._saved if isinstance(one, OwnResult)]
+        arrays = [one.array for one in own]
+        try:
+            for one in own:
+                one.array = self.stands.by_array[id(one.array)]
+            return ordered.apply(self.task, node, gradients, edges)
+        finally:
+            for one, array in zip(own, arrays, strict=True):
+                one.array = array
 
     def retain(self, step: str, node: Any, number: int, g: Any) -> None:
         """A call that keeps a gradient."""
