@@ -58,6 +58,12 @@ def _best(
     return build(calls, inputs, outputs, constants, wishes, shared)
 
 
+def is_exact(backend: Any) -> bool:
+    """Whether a back end's programs are eager's kernels, and must give eager's bits."""
+    inner = getattr(backend, "verified", backend)
+    return inner is _python or getattr(inner, "exact", False)
+
+
 _llvm.fuses = True  # type: ignore[attr-defined]  # computing again costs it no memory traffic
 
 
@@ -87,6 +93,7 @@ def for_library(backend: Any, library: Any) -> Any:
             return PythonProgram(calls, inputs, outputs, library)
 
     build.fuses = backend is not _python  # type: ignore[attr-defined]  # as the others'
+    build.exact = backend is _python  # type: ignore[attr-defined]  # the same
     return build
 
 

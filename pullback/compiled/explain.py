@@ -22,11 +22,7 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
     op_count: int = 0
     seconds: float = 0.0
-
-    @property
-    def graph_count(self) -> int:
-        """Number of captured programs."""
-        return len(self.programs)
+    graph_count: int = 0  # calls that were captured; one has two programs where backward is apart
 
     @property
     def graph_break_count(self) -> int:
@@ -39,7 +35,7 @@ class Explanation:
         return self.reasons
 
     def __str__(self) -> str:
-        lines = [f"{self.name}: {self.graph_count} programs of {self.op_count} captured calls, "
+        lines = [f"{self.name}: {len(self.programs)} programs of {self.op_count} captured calls, "
                  f"made in {self.seconds:.2f} s"]  # fmt: skip
         lines += [f"runs eagerly: {reason}" for reason in self.reasons]
         lines += [f"guard: {guard}" for guard in self.guards]
@@ -66,6 +62,7 @@ def explain(function: Any, **options: Any) -> Any:
         seconds = time.perf_counter() - start
         found = Explanation(compiled._name, reasons=compiled.reasons[known:], seconds=seconds)
         for entry in compiled.entries:
+            found.graph_count += 1
             found.op_count += len(entry.captured.calls)
             found.guards += _guards_of(entry)
             found.programs += [program_text(program) for program in entry.programs()]

@@ -14,6 +14,7 @@ from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 from pullback.compiled import backends
+from pullback.compiled.backends import is_exact
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
@@ -212,7 +213,7 @@ class CompiledFunction:
             return None
         try:
             with _capturing, _quiet_collector():
-                captured = capture(self.function, args, kwargs)
+                captured = capture(self.function, args, kwargs, exact=is_exact(self.backend))
                 entry = self._make(captured, leaves, self.backend)
         except CannotCapture as error:
             self.failures += 1

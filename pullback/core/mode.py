@@ -138,6 +138,18 @@ def detour(reason: Any, *, needed: bool) -> None:
         fast.plain, fast.no_grad, fast.inference, fast.forward = usual
 
 
+def exactly_traced() -> Any:
+    """Who captures what runs now for kernels that are eager's own, to the last bit; else None.
+
+    Not what is differentiated on the way: eager computes that with tensors too.
+    """
+    mode = get_mode()
+    tracing = mode.tracing
+    if tracing is None or not tracing.exact or mode.grad or mode.levels or mode.dual_depth:
+        return None
+    return tracing
+
+
 def settle() -> Mode:
     """The current mode, after making this thread's NumPy as silent as torch about inf and NaN.
 

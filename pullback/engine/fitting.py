@@ -14,11 +14,12 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import exactly_traced
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.reductions import MANY, few_sums
 
-__all__ = ["broadcast_dims", "fitted", "fitted_all", "fitted_tensor"]
+__all__ = ["broadcast_dims", "fitted", "fitted_all", "fitted_tensor", "summed"]
 
 Fit = Callable[[Any, Any, Node, int], Any]
 
@@ -27,20 +28,23 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     """An array summed to the target's shape and cast to its dtype; refused if it cannot be."""
     shape = target._g_shape
     if g.shape != shape:
-        dims = _dims_away(g.shape, shape, node, index)
-        if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
-            g = LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
-        elif dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
-            g = g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
-        elif type(g) is numpy.ndarray and g.dtype.char in "fd" and g.size < MANY and g.ndim:
-            kept = len(dims) != len(g.shape) - len(shape)
-            g = few_sums(numpy, g, dims, kept).reshape(shape)
-        else:
-            g = g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
+        g = summed(g, _dims_away(g.shape, shape, node, index), shape)
     dtype = _other_dtype(g.dtype, target, node, index)
     if dtype is None:
         return g
     return (g.real if _loses_imaginary_part(g.dtype, dtype) else g).astype(dtype)
+
+
+def summed(g: Any, dims: tuple[int, ...], shape: tuple[int, ...]) -> Any:
+    """An array summed over `dims`, of which `shape` remains."""
+    if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
+        return LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
+    if dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
+        return g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
+    if type(g) is numpy.ndarray and g.dtype.char in "fd" and g.size < MANY and g.ndim:
+        kept = len(dims) != len(g.shape) - len(shape)
+        return few_sums(numpy, g, dims, kept).reshape(shape)
+    return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
 
 
 def fitted_tensor(g: Any, target: Any, node: Node, index: int) -> Any:
@@ -49,7 +53,10 @@ def fitted_tensor(g: Any, target: Any, node: Node, index: int) -> Any:
     if g._array.shape != shape:
         dims = _dims_away(g._array.shape, shape, node, index)
         extra = len(g._array.shape) - len(shape)
-        if not extra:
+        exact = exactly_traced()
+        if exact is not None:
+            g = exact.kernel("summed", summed, g, dims, shape)
+        elif not extra:
             g = g.sum(dims, keepdim=True)
         elif len(dims) == extra:
             g = g.sum(dims)

@@ -14,7 +14,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import OtherArray
 from pullback.core.mode import current, get_mode
-from pullback.core.node import Cold, Node
+from pullback.core.node import Cold, Node, run_tensors
 from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
@@ -67,8 +67,8 @@ def _run_node(node: Any, given: list[Any], edges: tuple[Any, ...], *, tensors: b
     # Where no gradient arrives, none goes on; only a user's backward is asked all the same.
     if not node._by_user and all(g is None for g in given):
         return (None,) * len(edges)
-    run = node._run_tensors if tensors else node._run
-    return run(given if node._g_sizes is not None else given[0], edges)
+    g = given if node._g_sizes is not None else given[0]
+    return run_tensors(node, g, edges) if tensors else node._run(g, edges)
 
 
 def _with_post_hooks(

@@ -8,7 +8,8 @@ order, as those of what a `stack` was made of; such a run needs no heap either.
 One text serves both: a line that ends in `#: arrays` or `#: tensors` is in that loop alone, one
 that ends in `#: watched` only while somebody looks on. Asking at run time instead costs 1 to 7 % of
 a pass. Arrays know who owns them, so that sums are made in
-place; tensors (recorded, dual or batched ones) are added by operators.
+place; tensors (recorded, dual or batched ones) are added by operators. While a program is captured,
+"traced" is the loop over tensors that asks whether a node is to be run or written down.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, run_tensors
 from pullback.core.passes import evaluating
 from pullback.engine import fitting, hooks, watch
 from pullback.engine.ownership import STILL_OURS
@@ -165,7 +166,7 @@ _written: dict[tuple[str, bool, bool], Any] = {}
 
 
 def loop_over(kind: str) -> Any:
-    """The loop over gradients that are "arrays" or "tensors"; written when first asked for.
+    """The loop over gradients that are "arrays", "tensors" or "traced"; written when first needed.
 
     While somebody looks on it is one that tells of each turn, so that the usual ones ask nothing.
     """
@@ -180,9 +181,12 @@ def loop_over(kind: str) -> Any:
 
 def source_of(kind: str, *, watched: bool = False) -> str:
     """The text of one of the loops."""
-    wanted = {kind, "watched"} if watched else {kind}
+    wanted = {"tensors" if kind == "traced" else kind, *(("watched",) if watched else ())}
     lines = []
-    for line in _SOURCE.replace("STILL_OURS", STILL_OURS).splitlines():
+    source = _SOURCE.replace("STILL_OURS", STILL_OURS)
+    if kind == "traced":
+        source = source.replace("node._run_tensors(", "run_tensors(node, ")
+    for line in source.splitlines():
         code, marked, mark = line.partition("  #: ")
         if not marked or mark in wanted:
             lines.append(code)
@@ -215,6 +219,7 @@ def _scope(kind: str) -> dict[str, Any]:
         "heappop": heappop,
         "heappush": heappush,
         "ndarray": numpy.ndarray,
+        "run_tensors": run_tensors,
         "set_evaluating": evaluating.set,  # only where a user's code may look
         "undefined": undefined,
         "watch": watch,

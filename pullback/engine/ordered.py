@@ -19,7 +19,7 @@ import numpy
 from pullback.core.arrays import LIBRARIES, as_array
 from pullback.core.explain import anomaly
 from pullback.core.mode import current, get_mode
-from pullback.core.node import AccumulateGrad, Node, node_and_number
+from pullback.core.node import AccumulateGrad, Node, node_and_number, run_tensors
 from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
@@ -294,7 +294,7 @@ def apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, .
     several = node._g_sizes is not None
     if task.tensors:
         shown = list(tensors_of(gradients))
-        results = node._run_tensors(shown if several else shown[0], edges)
+        results = run_tensors(node, shown if several else shown[0], edges)
         return fitted_all(results, edges, node, fitted_tensor)
     arrays = [getattr(g, "_array", g) for g in gradients]
     results = node._run(arrays if several else arrays[0], edges)

@@ -65,7 +65,8 @@ def run(
     try:
         origin.passing.set(frame)
         try:
-            loop_over("tensors")(inbox, keep_graph, freed, chosen, captured)
+            kind = "tensors" if get_mode().tracing is None else "traced"
+            loop_over(kind)(inbox, keep_graph, freed, chosen, captured)
         finally:  # a sum that a class of the user's made may be known to it
             inbox.owned_leaves.clear()
         finish(inbox, chosen, captured, keep, is_sole_tensor)

@@ -8,6 +8,7 @@ import pytest
 import pullback as torch
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.testing.samples import SAMPLES, resolve, samples_for, tensors_in
+from tests.compiled.closeness import assert_same_bits
 
 # What needs the values of its tensors: such calls run eagerly, and say so.
 BY_VALUES = frozenset(
@@ -59,10 +60,13 @@ def assert_same(ours, wanted, *, exact):
     assert (ours is None) == (wanted is None)
     if ours is None:
         return
+    if exact:
+        assert_same_bits(ours, wanted)
+        return
     a, b = ours._array, wanted._array
     assert a.shape == b.shape
     assert a.dtype == b.dtype
-    if exact or a.dtype.kind not in "fc" or a.dtype.itemsize not in (4, 8, 16):
+    if a.dtype.kind not in "fc" or a.dtype.itemsize not in (4, 8, 16):
         loose = 0 if a.dtype.kind in "biu" else 1e-12
     else:
         loose = 4e-6 if a.dtype in (np.float32, np.complex64) else 1e-9
@@ -98,6 +102,8 @@ def test_compiled_agrees_with_eager_on_every_sample(name, backend):
         assert len(listed(ours)) == len(listed(wanted))
         for one, other in zip(listed(ours), listed(wanted), strict=True):
             assert_same(one, other, exact=backend == "python")
+            if backend == "python":
+                assert one.stride() == other.stride()
             assert one.requires_grad == other.requires_grad
         if wanted_grads is None:
             continue

@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.backends import is_exact
 from pullback.compiled.backward.graph import Graph, Unsupported
 from pullback.compiled.backward.reasons import note
 from pullback.compiled.backward.section_sizes import SectionSizes, part_of, section_key
@@ -423,7 +424,7 @@ class SegmentedPass(Request):
         """Run the section's nodes on arrays without data; the calls, and where results go."""
         everything = self.everything
         nodes = [everything[place] for place in section.nodes]
-        stands = StandIns(arrays, [None] * len(arrays), nodes)
+        stands = StandIns(arrays, [None] * len(arrays), nodes, exact=is_exact(self.backend))
         # Each has a value of its own, though it be an array that somebody saved: the next may not.
         traced = [stands.tracer.stand_in(one) for one in arrived]
         given = [wrap(one) for one in traced]

@@ -24,9 +24,12 @@ __all__ = ["StandIns", "built", "owned"]
 class StandIns:
     """Saved values stand on arrays without data while the engine runs their nodes, on tensors."""
 
-    def __init__(self, arrays: list[Any], tensors: list[Any], nodes: list[Any]) -> None:
+    def __init__(
+        self, arrays: list[Any], tensors: list[Any], nodes: list[Any], *, exact: bool = False
+    ) -> None:
+        """`exact`: the program must give the engine's bits."""
         self.arrays, self.tensors, self.nodes = arrays, tensors, nodes
-        self.tracer = Tracer()
+        self.tracer = Tracer(exact=exact)
         self.traced = [self.tracer.stand_in(array) for array in arrays]
         self.values = [one.value for one in self.traced]
         self.by_array = {id(a): t for a, t in zip(arrays, self.traced, strict=True)}

@@ -218,11 +218,19 @@ class compiled_autograd:  # noqa: N801 (a context)
 
     def _captured(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
         self._note(graph)
-        captured = _traced(graph, roots, wanted)
+        captured = self._traced(graph, roots, wanted)
         reason = None if self.is_users else self._learned(captured, graph, roots, wanted)
         if reason is not None:
             counters["sizes"][f"a backward pass: {reason}"] += 1
         return self._made(captured, graph.key)
+
+    def _traced(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Captured:
+        """A pass run on arrays without data."""
+        exact = backends.is_exact(self.backend)
+        capture = StandIns(graph.arrays, graph.tensors, graph.nodes, exact=exact)
+        values, calls = capture.gradients(roots, graph.leaves if wanted is None else wanted)
+        gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
+        return as_captured(capture.values, calls, gradients, capture.constants(), graph.key)
 
     def _learned(self, captured: Captured, graph: Graph, roots: Any, wanted: Any) -> str | None:
         """Have further sizes served by what was captured; says why they are not."""
@@ -230,7 +238,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             return _passes.note(self.backend, captured)
 
         def other(_: Any) -> Captured:
-            return _traced(Graph(roots, wanted), roots, wanted)
+            return self._traced(Graph(roots, wanted), roots, wanted)
 
         def join(others: list[Captured], places: Any, _: Any) -> None:
             _passes.join(self.backend, [captured, *others], places)
@@ -264,14 +272,6 @@ class compiled_autograd:  # noqa: N801 (a context)
         while len(_programs) > _MOST_PROGRAMS:
             _programs.popitem(last=False)
             _warn_of_many()
-
-
-def _traced(graph: Graph, roots: Any, wanted: list[Any] | None) -> Captured:
-    """A pass run on arrays without data."""
-    capture = StandIns(graph.arrays, graph.tensors, graph.nodes)
-    values, calls = capture.gradients(roots, graph.leaves if wanted is None else wanted)
-    gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
-    return as_captured(capture.values, calls, gradients, capture.constants(), graph.key)
 
 
 def known_program(backend: Any, key: Any) -> Any:

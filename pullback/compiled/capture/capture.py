@@ -82,17 +82,20 @@ def capture(
     kwargs: dict[str, Any],
     geometries: dict[int, Any] | None = None,
     ledger: Any = None,
+    *,
+    exact: bool = False,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
     `geometries` are (shape, strides) that arguments, by number, should seem to have; a `ledger`
     (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
+    `exact`: the calls, run one by one, give eager's bits in the backward too.
     """
     leaves, spec = tree_flatten((args, kwargs))
     given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
     others = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
     world = World(function, *others)
-    run = _Run(world, leaves, given)
+    run = _Run(world, leaves, given, exact=exact)
     run.tracer.sizes = ledger
     run.geometries = {id(leaves[n]): geometry for n, geometry in (geometries or {}).items()}
     return run.whole(function, args, kwargs, spec)
@@ -101,9 +104,11 @@ def capture(
 class _Run:
     """One capture under way."""
 
-    def __init__(self, world: World, leaves: list[Any], given: list[Tensor]) -> None:
+    def __init__(
+        self, world: World, leaves: list[Any], given: list[Tensor], *, exact: bool
+    ) -> None:
         self.world, self.leaves = world, leaves
-        self.tracer = Tracer()
+        self.tracer = Tracer(exact=exact)
         self.geometries: dict[int, Any] = {}  # id of a tensor -> shape and strides to be shown
         self.known: dict[int, Known] = {}
         self.given = {id(one) for one in given}

@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.kernels import astype, laid_out, part, with_part
+from pullback.compiled.capture.nodes import written_down
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.shapes import results_of
 from pullback.compiled.capture.steps import Call, Value
@@ -22,6 +23,7 @@ from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
 from pullback.compiled.runtime.memory import share_memory
 from pullback.compiled.sizes.sized import plain
 from pullback.core.arrays import LIBRARIES
+from pullback.core.forward import LEVELS
 from pullback.core.memory import meta
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
@@ -42,7 +44,9 @@ _BY_GEOMETRY = frozenset({
 class Tracer:
     """One capture: the calls so far, and the arrays from outside that they read."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, exact: bool = False) -> None:
+        """`exact`: nodes of the backward graph are steps, so that bits are eager's (nodes.py)."""
+        self.exact = exact
         self.calls: list[Call] = []
         self.count = 0
         self.is_open = True
@@ -187,14 +191,10 @@ class Tracer:
     def _arrays(self, op: Op, values: dict[str, Any], options: dict[str, Any]) -> list[TracedArray]:
         arrays = interpret.input_arrays(op, self._traced_tree(values))
         interpret.normalise(op, options, arrays)
-        for one in options.values():
-            if one.__class__ is TracedArray or (
-                isinstance(one, tuple) and any(part.__class__ is TracedArray for part in one)
-            ):
-                raise CannotCapture(f"{op.name}, an option of which is computed by the function")
+        given = self._options_as_values(op, options)
         tree = {name: self._value_tree(one) for name, one in arrays.items()}
-        made, drew = results_of(self, op, arrays, options)
-        call = Call(op.name, op.forward, (numpy,), {**tree, **options}, op)
+        made, drew = results_of(self, op, arrays, options if given is options else _zeros(options))
+        call = Call(op.name, op.forward, (numpy,), {**tree, **given}, op)
         call.random = drew
         single = len(op.outputs) == 1 and op.outputs != ("*",)
         shapes = [(one.shape, _plain(one.dtype), _strides(one)) for one in made]
@@ -202,6 +202,20 @@ class Tracer:
         if op.kind == "view":
             return [self._view(v, a, arrays) for v, a in zip(results, made, strict=True)]
         return [self.array_of(value) for value in results]
+
+    def _options_as_values(self, op: Op, options: dict[str, Any]) -> dict[str, Any]:
+        """Options, with values in place of arrays, which only eager's kernels take."""
+        computed = [
+            name
+            for name, one in options.items()
+            if one.__class__ is TracedArray
+            or (isinstance(one, tuple) and any(part.__class__ is TracedArray for part in one))
+        ]
+        if not computed:
+            return options
+        if not self.exact:
+            raise CannotCapture(f"{op.name}, an option of which is computed by the function")
+        return {**options, **{name: self._value_tree(options[name]) for name in computed}}
 
     def _view(self, value: Value, made: Any, arrays: dict[str, Any]) -> TracedArray:
         """What a view operator made: on the memory of its input, or (reshape) a copy."""
@@ -222,7 +236,7 @@ class Tracer:
     def _traced_tree(self, values: dict[str, Any]) -> dict[str, Any]:
         def traced(one: Any) -> Any:
             if isinstance(one, Tensor):
-                return self._standing_in(one)
+                return self.standing_in(one)
             if isinstance(one, tuple | list):
                 return tuple([traced(part) for part in one])
             if isinstance(one, numpy.ndarray):
@@ -231,7 +245,7 @@ class Tracer:
 
         return {name: traced(one) for name, one in values.items()}
 
-    def _standing_in(self, tensor: Tensor) -> TracedArray:
+    def standing_in(self, tensor: Tensor) -> TracedArray:
         """The traced array of a tensor, which from now on stands on it."""
         array = tensor._array
         traced = self.traced(array)
@@ -247,6 +261,22 @@ class Tracer:
             return tuple([self._value_tree(part) for part in one])
         return one  # a number, or an array of no dimensions that stands for one
 
+    # Nodes ----------------------------------------------------------------------------------
+
+    def node(self, node: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        """A node of the backward graph, in a capture that is exact."""
+        return written_down(self, node, g, edges)
+
+    def kernel(self, name: str, kernel: Any, g: Tensor, dims: Any, shape: Any) -> Tensor:
+        """A gradient that the engine brings to another shape by a kernel of its own."""
+        if LEVELS:  # tangents go through operators
+            made: Tensor = g.sum_to_size(shape)
+            return made
+        value = self.value_of(self.standing_in(g))
+        strides = meta.of(tuple(shape), value.dtype).strides
+        call = Call(name, kernel, (value, dims, tuple(shape)), {})
+        return wrap(self.array_of(self.enter(call, [(shape, value.dtype, strides)])[0]))
+
     # Writes ---------------------------------------------------------------------------------
 
     def write(
@@ -256,7 +286,7 @@ class Tracer:
         pure = op if op.function is None else op.function.op  # not the one that writes itself
         (made,) = self._arrays(pure, values, dict(options))
         interpret_check(called, target, made)
-        self.assign(self._standing_in(target), made)
+        self.assign(self.standing_in(target), made)
         bump(target, called)
 
     def results_into(
@@ -266,7 +296,7 @@ class Tracer:
         for target, made in zip(targets, self._arrays(op, values, options), strict=True):
             if target._array.shape != made.shape:
                 raise CannotCapture("out= of another shape")
-            self.assign(self._standing_in(target), made)
+            self.assign(self.standing_in(target), made)
             bump(target, op.name)
 
     def assign(self, array: TracedArray, source: Any) -> None:
@@ -389,6 +419,8 @@ class Tracer:
         kwargs = {key: one for key, one in kwargs.items() if key != "out"}
         tree = self._tree_of_values(args), self._tree_of_values(kwargs)
         zeros = _zeros(args), _zeros(kwargs)
+        if self.sizes is not None:  # NumPy takes a number that remembers for a float64
+            zeros = plain(zeros)
         made = kernel(*zeros[0], **zeros[1])
         single = not isinstance(made, tuple | list)
         listed = [numpy.asarray(one) for one in ([made] if single else made)]
@@ -523,7 +555,7 @@ def _zeros(tree: Any) -> Any:
         return _probe(tree)
     if isinstance(tree, dict):
         return {name: _zeros(one) for name, one in tree.items()}
-    if isinstance(tree, tuple | list):
+    if tree.__class__ in (tuple, list):  # a named one is an option
         return type(tree)(_zeros(one) for one in tree)
     return tree
 

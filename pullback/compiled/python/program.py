@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live, say_where
 from pullback.compiled.profiling import timed
 from pullback.core.arrays import as_array
@@ -135,7 +136,9 @@ def on_library(call: Call, library: Any) -> Call:
     """The same call on arrays of a device."""
     op = call.op
     if op is None:
-        kernel = library.specialised(call.kernel)
+        kernel: Any = call.kernel
+        whole = isinstance(kernel, Rules)
+        kernel = kernel.on_library(library) if whole else library.specialised(kernel)
         made = Call(call.name, kernel, call.args, call.kwargs)
     else:
         inputs = {param.name for param in op.inputs}

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
@@ -44,6 +45,8 @@ def again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
     args = _tensors(call.args, known)
     if call.op is not None:
         made = call.op.function(**given)
+    elif call.kernel.__class__ is Rules:
+        made = call.kernel.on_tensors(*args, **given)
     elif call.name == "astype":
         made = args[0].to(from_numpy_dtype(args[1]))
     elif call.name == "part":
@@ -56,6 +59,8 @@ def again(call: Call, known: dict[int, Tensor]) -> list[Tensor]:
         )
     elif call.name in ("laid_out", "copy"):
         made = args[0].clone()
+    elif call.name == "summed":
+        made = args[0].sum_to_size(args[2])
     elif call.name == "broadcast_to":
         made = args[0].expand(args[1])
     else:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from pullback.compiled.backends import is_exact
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
@@ -93,9 +94,12 @@ class Families:
             groups.setdefault(leaves[number]._array.shape[dim], set()).add((number, dim))
         try:
             family = attempts(
-                lambda some: generalised(self.function, args, kwargs, leaves, base, some),
-                places, list(groups.values()),
-            )  # fmt: skip
+                lambda some: generalised(
+                    self.function, args, kwargs, leaves, base, some, exact=is_exact(self.backend)
+                ),
+                places,
+                list(groups.values()),
+            )
         except Exception as error:
             # At another size the function may raise whatever it likes: then its sizes are fixed.
             self._failed.add(key)

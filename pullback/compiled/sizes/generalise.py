@@ -117,11 +117,18 @@ def restrided(
 
 
 def generalised(
-    function: Any, args: Any, kwargs: Any, leaves: list[Any], base: Any, places: set[Place]
+    function: Any,
+    args: Any,
+    kwargs: Any,
+    leaves: list[Any],
+    base: Any,
+    places: set[Place],
+    *,
+    exact: bool = False,
 ) -> Family:
     """A family of a call whose sizes at `places` vary; NoFit or CannotCapture says why not.
 
-    `base` is an entry or family that was made before.
+    `base` is an entry or family that was made before; `exact` as `capture` takes it.
     """
     guards: Guards = base.guards
     groups: dict[Any, list[Place]] = {}
@@ -132,7 +139,7 @@ def generalised(
 
     def at(point: dict[str, int], ledger: Ledger | None = None) -> Captured:
         shapes = _shapes(guards.leaves, symbols, point)
-        return capture(function, args, kwargs, shapes, ledger)
+        return capture(function, args, kwargs, shapes, ledger, exact=exact)
 
     now, then = (dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True))
     first = base.captured if isinstance(base, Entry) else at(then)

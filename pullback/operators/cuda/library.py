@@ -28,7 +28,7 @@ from pullback.operators.cuda.retarget import copied, on_device
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.running import interpret
-from pullback.operators.writing.nodes import written_class
+from pullback.operators.writing.nodes import rules_apart, written_class
 from pullback.operators.writing.specialise import array_call
 
 __all__ = ["CudaLibrary"]
@@ -223,6 +223,10 @@ class CudaLibrary(Library):
             known._make_zeros = staticmethod(self.cupy.zeros)  # type: ignore[attr-defined]  # for several outputs
             self._nodes[op] = known
         return known
+
+    def rules(self, op: Any) -> Any:
+        """What an operator's nodes run on such arrays, as a function of what they keep."""
+        return rules_apart(op, self._names, self._specialised)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

@@ -20,7 +20,7 @@ from pullback.core.explain.cause import adopt
 from pullback.core.forward import LEVELS
 from pullback.core.mode import Mode, get_mode, settle
 from pullback.core.nesting import running
-from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode
+from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, Output, run_tensors
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.promotion import can_cast
@@ -301,7 +301,10 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
             if own is None:
                 return (None, *others)
         else:
-            own, *others = inner._run_tensors(part.clone(), edges)
+            # What the write's own gradient must fit is the part.
+            fits = Output(inner, 0, part._array.shape, part._array.dtype)
+            towards = edges if edges[0] is None else (fits, *edges[1:])
+            own, *others = run_tensors(inner, part.clone(), towards)
         if own is None:
             part.zero_()
         else:

@@ -30,6 +30,7 @@ class Inlined:
         self.array_scope: dict[str, Any] = {}
         self.tensor_scope: dict[str, Any] = {}
         self.result = ""
+        self.same_on_tensors = True  # to the last bit
         self.only_real = False  # the rule asked whether a value is complex, and was told no
         self.usual: dict[str, str] = {}  # options: the lines hold for this value, named in a scope
         self.has_numbers = False  # the lines on arrays look numbers up in the table `numbers`
@@ -132,6 +133,7 @@ def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
     def noted(self: _StandIn, other: Any) -> _StandIn:
         notes = self._notes
         a, b = self._name, notes.text(other)
+        notes.inlined.same_on_tensors &= name != "pow"  # NumPy has short ways of its own
         if name in ("mul", "add") and type(other) is _StandIn:
             # The operator itself, past the test of what stands on either side of a sign.
             function = notes.constant(None, OPERATORS[name].function)
@@ -146,6 +148,8 @@ def _reversed_sign(sign: str) -> Callable[[_StandIn, Any], _StandIn]:
     def noted(self: _StandIn, other: Any) -> _StandIn:
         notes = self._notes
         a, b = notes.text(other), self._name
+        # On tensors a number is divided, as torch does, by a product with the reciprocal.
+        notes.inlined.same_on_tensors &= sign not in ("/", "**")
         kept = notes.number(other) if sign in _ARITHMETIC else a
         return notes.line(f"{kept} {sign} {b}", f"{a} {sign} {b}", _large(sign, kept, b))
 

@@ -83,6 +83,19 @@ def written_class(
     return type(op.node_name, (base,), members)
 
 
+def rules_apart(
+    op: Op, names: dict[str, Any], specialise: Callable[[Any], Any]
+) -> Callable[..., tuple[Any, ...]]:
+    """What an operator's nodes run on arrays, as a function of edges, gradient and kept values."""
+    plan = plan_of(op)
+    lines = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
+    source = _running(plan, lines, "_rules", tensors=False, elsewhere=bool(names), apart=True)
+    made: Callable[..., tuple[Any, ...]] = _defined(
+        "_rules", source, plan, lines, False, names, specialise
+    )
+    return made
+
+
 def _defined(
     name: str,
     source: list[str],
@@ -130,24 +143,31 @@ def _running(
     *,
     tensors: bool,
     elsewhere: bool = False,
+    apart: bool = False,
 ) -> list[str]:
+    """The lines of a method; `apart`: of a function that is given what the node keeps."""
     op = plan.op
     edges = [f"e{i}" for i in range(len(plan.edges))]
     sequence = len(plan.edges) == 1 and plan.edges[0].kind == "tensors"
     lines = [] if sequence else [f"{''.join(edge + ', ' for edge in edges)} = edges"]
-    lines += _gradient_lines(op, tensors=tensors)
+    lines += _gradient_lines(op, tensors=tensors, apart=apart)
     for param in plan.inputs:
-        lines += _read_input(plan, param, tensors=tensors, guarded=not sequence)
+        if apart and _may_be_number(plan):
+            met = f"type({param.local}) is not ndarray and type(g) is ndarray"
+            lines += block(f"if {met}", _number_lines(param.local))
+        lines += [] if apart else _read_input(plan, param, tensors=tensors, guarded=not sequence)
         if elsewhere and not tensors and param.kind != "tensors":
             # A number of the host, as a tensor, beside arrays that are elsewhere.
             met = f"type({param.local}) is HOST and not {param.local}.ndim"
             read = block(f"if {met}", [f"{param.local} = {param.local}[()]"])
             lines += _guarded(plan, param.name, read, guarded=not sequence)
-    for output in plan.outputs:
-        lines += _read_output(plan, output, tensors=tensors, guarded=not sequence)
-    lines += [f"{theirs(one)} = self.s_{one}" for one in (*plan.options, *plan.derived)]
+    if not apart:
+        for output in plan.outputs:
+            lines += _read_output(plan, output, tensors=tensors, guarded=not sequence)
+        lines += [f"{theirs(one)} = self.s_{one}" for one in (*plan.options, *plan.derived)]
     calls = [f"rule_{i}({plan.given(op.rules[p.name])})" for i, p in enumerate(plan.edges)]
-    head = f"def {name}(self, g, edges)"
+    kept = "".join(f", {theirs(one)}=None" for one in plan.kept)
+    head = f"def {name}(edges, g, /{kept})" if apart else f"def {name}(self, g, edges)"
     if sequence:
         return block(head, [*lines, f"return {calls[0]}"])
     if op.jointly is not None and not tensors:
@@ -159,14 +179,14 @@ def _running(
     return block(head, [*lines, f"return {_results(calls)}"])
 
 
-def _gradient_lines(op: Op, *, tensors: bool) -> list[str]:
+def _gradient_lines(op: Op, *, tensors: bool, apart: bool) -> list[str]:
     """Give the gradients of several outputs the names that rules have for them."""
     if several_outputs(op):
-        filled = f"g = fill_missing(self, g, {tensors})"
+        filled = [] if apart else [f"g = fill_missing(self, g, {tensors})"]
         if op.outputs == ("*",):
-            return [filled]
+            return filled
         names = [f"g_{n}" if n not in op.fixed_outputs else "_" for n in op.outputs]
-        return [filled, f"{', '.join(names)} = g"]
+        return [*filled, f"{', '.join(names)} = g"]
     return [f"{op.gradient_names[0]} = g"] if len(op.outputs) > 1 else []
 
 
@@ -261,15 +281,23 @@ def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> li
             f"    {local} = {local}._array if {local}._cell[0] == version "
             f"else input_array(self, '{name}')",
         ]
-        if plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op):
-            read += [  # as _NUMBER_LINES, but only where it is a number
-                "elif type(g) is ndarray:",
-                "    if g.dtype is F64:",
-                f"        {local} = numbers64.get({local}, {local})",
-                "    elif g.dtype is F32:",
-                f"        {local} = numbers32.get({local}, {local})",
-            ]
+        if _may_be_number(plan):
+            read += block("elif type(g) is ndarray", _number_lines(local))
     return _guarded(plan, name, read, guarded=guarded)
+
+
+def _may_be_number(plan: Plan) -> bool:
+    return plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op)
+
+
+def _number_lines(local: str) -> list[str]:
+    """As _NUMBER_LINES, for an input that is a number."""
+    return [
+        "if g.dtype is F64:",
+        f"    {local} = numbers64.get({local}, {local})",
+        "elif g.dtype is F32:",
+        f"    {local} = numbers32.get({local}, {local})",
+    ]
 
 
 def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list[str]:

@@ -46,6 +46,11 @@ class Plan:
         return ", ".join(name if name in known else theirs(name) for name in parameters_of(rule))
 
     @property
+    def kept(self) -> list[str]:
+        """Names of what a node keeps, as rules ask for it."""
+        return [*(one.name for one in self.inputs), *self.outputs, *self.options, *self.derived]
+
+    @property
     def slots(self) -> list[str]:
         """Names of the slots."""
         slots = [f"s_{param.name}{end}" for param in self.inputs for end in ("", "_v")]

@@ -364,7 +364,7 @@ def batch_normed(
             input, weight, bias, running_mean, running_var, training, momentum, eps
         )[0]
     out = batch_standardise(input, weight, bias, over, known)
-    count = input._array.size // shape[1]
+    count = shape[0] * math.prod(shape[2:])  # of sizes, which a capture for all of them remembers
     follow(known, running_mean, running_var, count, momentum)
     return out
 

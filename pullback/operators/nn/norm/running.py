@@ -128,9 +128,28 @@ def given_standardise(
 # Running statistics -------------------------------------------------------------------------------
 
 
+@primitive(outputs="average rstd variance", method=False, aten="", has_out=False)
+def _channel_statistics(xp: Namespace, input: Array, over: Over) -> Any:
+    """Mean, inverse deviation and variance of each channel, as (1, channels)."""
+    return kernels.channel_statistics(xp, input, layout(input.shape, over), over)
+
+
+def _captured_statistics(input: Any, over: Over) -> tuple[Any, Any, Any] | None:
+    """What a capture that promises eager's bits writes down: the kernel that eager calls."""
+    mode, array = get_mode(), input._array
+    exact = mode.tracing is not None and mode.tracing.exact and not mode.levels
+    if not exact or mode.dual_depth or array.dtype.char not in "fd" or not array.size:
+        return None
+    average, rstd, variance = _channel_statistics(input.detach(), over)
+    return average._array, rstd._array, variance._array
+
+
 def batch_statistics(input: Any, over: Over) -> tuple[Any, Any]:
     """Mean and inverse deviation of each channel, without history."""
     array, channels = input._array, (input._array.shape[1],)
+    captured = _captured_statistics(input, over)
+    if captured is not None:
+        return wrap(captured[0]).reshape(channels), wrap(captured[1]).reshape(channels)
     if get_mode().levels or type(array) is not numpy.ndarray or array.dtype.char not in "fd":
         input = input.detach()
         found = mean(input, over.dims), inverse_deviation(input, over._replace(channel=None))
@@ -148,7 +167,7 @@ def plain_statistics(input: Any, over: Over) -> tuple[Array, Array, Array] | Non
     if isinstance(mode, Hooked):  # as without hooks: what a checkpoint computes again is the same
         mode = mode.usual
     if (mode is not fast.plain and mode is not fast.no_grad) or answers(input):
-        return None
+        return _captured_statistics(input, over)
     array = input._array
     if type(array) is not numpy.ndarray or array.dtype.char not in "fd" or not array.size:
         return None
@@ -164,14 +183,19 @@ def follow(
 ) -> None:
     """What `move` and `move_variance` do, with statistics that are arrays."""
     kept = 1 - momentum
-    unbiased = momentum * count / (count - 1 if count != 1 else math.nan)
+    # The count first: a size that a capture remembers is asked before a float, and stays one.
+    unbiased = count * momentum / (count - 1 if count != 1 else math.nan)
     for running, found, part in (
         (running_mean, known[0], momentum),
         (running_var, known[2], unbiased),
     ):
         array = running._array
-        array *= kernels.number(kept, array.dtype)
-        array += (found * kernels.number(part, array.dtype)).reshape(array.shape)
+        old: Any = kept
+        new: Any = part
+        if type(array) is numpy.ndarray:  # else captured: the number may depend on sizes
+            old, new = kernels.number(kept, array.dtype), kernels.number(part, array.dtype)
+        array *= old
+        array += (found * new).reshape(array.shape)
         bump(running, "batch_norm")
 
 
