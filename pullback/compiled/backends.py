@@ -58,6 +58,13 @@ def _best(
     return build(calls, inputs, outputs, constants, wishes, shared)
 
 
+def _cudagraphs(
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
+) -> Any:
+    """Of tensors on the host: there is nothing to replay."""
+    return _best(calls, inputs, outputs, constants, wishes, shared)
+
+
 def is_exact(backend: Any) -> bool:
     """Whether a back end's programs are eager's kernels, and must give eager's bits."""
     inner = getattr(backend, "verified", backend)
@@ -72,6 +79,8 @@ def for_library(backend: Any, library: Any) -> Any:
     inner = getattr(backend, "verified", None)
     if inner is not None:
         return verified(for_library(inner, library), library)
+    if backend is _cudagraphs:
+        return _graphed(library)
     if backend not in (_best, _llvm, _python):
         return backend  # a compiler of the user's takes tensors of any kind
 
@@ -97,6 +106,20 @@ def for_library(backend: Any, library: Any) -> Any:
     return build
 
 
+def _graphed(library: Any) -> Any:
+    """Programs of a device that are replayed as CUDA graphs."""
+    inner = for_library(_best, library)
+
+    def build(calls: Any, inputs: Any, outputs: Any, constants: Any, *_: Any) -> Any:
+        from pullback.compiled.cuda.graphed import GraphedProgram
+
+        # Without wishes: what it writes to must not be a copy of the caller's tensor.
+        return GraphedProgram(inner(calls, inputs, outputs, constants), library)
+
+    build.fuses = True  # type: ignore[attr-defined]  # as the others'
+    return build
+
+
 def _say_failed(error: Exception) -> None:
     """A mistake of ours must not stop the user's program: the other back end runs anything."""
     reason = f"{type(error).__name__}: {error}"
@@ -107,6 +130,7 @@ def _say_failed(error: Exception) -> None:
 _BACKENDS: dict[str, Any] = {
     "aot_eager": _python,
     "cuda": _best,
+    "cudagraphs": _cudagraphs,
     "eager": _python,
     "llvm": _llvm,
     "python": _python,
@@ -151,11 +175,11 @@ def resolve(backend: Any) -> Any:
             "The back end 'llvm' needs llvmlite (the extra pullback[compile]): "
             f"{install_command('llvmlite')}. The back end 'python' needs nothing."
         )
-    if backend == "cuda":
+    if backend in ("cuda", "cudagraphs"):
         from pullback.operators.cuda.found import found
 
         if not found():
-            raise RuntimeError(f"The back end 'cuda' has no device: {found.reason}.")
+            raise RuntimeError(f"The back end {backend!r} has no device: {found.reason}.")
     return _BACKENDS[backend]
 
 

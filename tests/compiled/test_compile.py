@@ -354,3 +354,15 @@ def test_results_of_every_layout_by_the_short_way(compiled):
             for one, other in pairs:
                 close(one, other)
                 assert one.shape == other.shape
+
+
+@pytest.mark.parametrize("name", ["cuda", "cudagraphs"])
+def test_a_back_end_without_its_device_says_so_when_a_function_is_compiled(name):
+    """K-69"""
+    from pullback.operators.cuda.found import found
+
+    if found():
+        pytest.skip("there is a device")
+    assert name in torch.compiler.list_backends()
+    with pytest.raises(RuntimeError, match=f"'{name}' has no device"):
+        torch.compile(lambda x: x, backend=name)
