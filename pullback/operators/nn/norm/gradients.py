@@ -84,10 +84,8 @@ def _gradients_of_rows(
         out = xp.empty(shape, x.dtype) if wanted.input else None
 
         def work(block: slice) -> Gradients:
-            part, scaled, sums = _of_rows(xp, gradients[block], rows[block], row, over, wanted)
-            if out is not None:
-                out[block] = part
-            return None, scaled, sums
+            into = None if out is None else out[block]
+            return _of_rows(xp, gradients[block], rows[block], row, over, wanted, into)
 
         parts = list(in_order(work, pieces(seen.rows, seen.size)))
         made = out, _added([part[1] for part in parts]), _added([part[2] for part in parts])
@@ -108,10 +106,16 @@ def _added(sums: list[Array | None]) -> Array | None:
 
 
 def _of_rows(
-    xp: Namespace, g: Array, x: Array, row: Array | None, over: Over, wanted: Wanted
+    xp: Namespace,
+    g: Array,
+    x: Array,
+    row: Array | None,
+    over: Over,
+    wanted: Wanted,
+    out: Array | None = None,
 ) -> Gradients:
-    """Of a block of rows; those of the weights are sums over it."""
-    out = of_weight = of_bias = None
+    """Of a block of rows; the input's in `out` if given, those of the weights are sums over it."""
+    of_weight = of_bias = None
     rest, rstd = row_rests(xp, x, over)
     products = None
     if wanted.weight is not None:
@@ -120,12 +124,19 @@ def _of_rows(
     if wanted.bias is not None:
         of_bias = column_sums(xp, g)
     if wanted.input:
-        out = _adjoint_of_rows(xp, g, rest, rstd, products, row, over)
+        out = _adjoint_of_rows(xp, g, rest, rstd, products, row, over, out)
     return out, of_weight, of_bias
 
 
 def _adjoint_of_rows(
-    xp: Namespace, g: Array, rest: Array, rstd: Array, products: Any, row: Any, over: Over
+    xp: Namespace,
+    g: Array,
+    rest: Array,
+    rstd: Array,
+    products: Any,
+    row: Any,
+    over: Over,
+    out: Array | None,
 ) -> Array:
     """`r (v - mean(v) - x' mean(x' v))`, for v = g * row, x' = r * rest; `products`: g * rest."""
     of_rows = number(1 / g.shape[1], g.dtype) * rstd
@@ -138,8 +149,8 @@ def _adjoint_of_rows(
     slope *= of_rows
     slope *= rstd
     slope *= rstd
-    out = outer(xp, rstd, row, g.shape)
-    out *= g
+    made = outer(xp, rstd, row, g.shape)
+    out = xp.multiply(made, g, made if out is None else out)
     moved = column(slope, g.shape)
     moved *= rest
     out -= moved

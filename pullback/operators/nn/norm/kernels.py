@@ -58,14 +58,18 @@ def _loses_digits(xp: Namespace, square: Array, variance: Array) -> bool:
     return not (square <= 4 * variance).all()  # nor is what is not a number
 
 
-def row_rests(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
-    """Rows less their means (as they are if those stay), and the inverse deviation of each row."""
+def row_rests(xp: Namespace, x: Array, over: Over, out: Array | None = None) -> tuple[Array, Array]:
+    """Rows less their means (as they are if those stay), and the inverse deviation of each row.
+
+    The former in `out`, if that is given and they are not `x`.
+    """
     count = x.shape[1]
     rest = x
     if over.centred:
         mean = totals(xp, x)
         mean *= number(1 / count, x.dtype)
-        rest = x - column(mean, x.shape)
+        rest = column(mean, x.shape, out)
+        xp.subtract(x, rest, rest)
     variance = totals(xp, rest, rest)
     variance *= number(1 / count, x.dtype)
     return rest, _inverse_root(xp, variance, over.eps)
@@ -227,19 +231,24 @@ def _standardise_rows(
     out = xp.empty(shape, x.dtype)
 
     def work(block: slice) -> None:
-        out[block] = _standardised(xp, rows[block], row, added, over)
+        _standardised(xp, rows[block], row, added, over, out[block])
 
     each(work, pieces(seen.rows, seen.size))
     return out.reshape(x.shape)
 
 
 def _standardised(
-    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, over: Over
+    xp: Namespace,
+    x: Array,
+    weight: Array | None,
+    bias: Array | None,
+    over: Over,
+    out: Array | None = None,
 ) -> Array:
-    """A block of rows, in a new array."""
-    rest, rstd = row_rests(xp, x, over)
+    """A block of rows, in `out` or in a new array."""
+    rest, rstd = row_rests(xp, x, over, out)
     made = outer(xp, rstd, weight, x.shape)
-    made *= rest
+    made = xp.multiply(made, rest, made if out is None else out)
     if bias is not None:
         made += bias
     return made
