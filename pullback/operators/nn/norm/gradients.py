@@ -276,7 +276,7 @@ def _combine_examples(
         if offsets is not None:
             made += offsets
 
-    each(work, slices(len(given), factors.size))
+    each(work, pieces(len(given), factors.size))
 
 
 def _gradients_of_anything(

@@ -355,7 +355,7 @@ def _scaled_examples(
         if shifts is not None:
             made += shifts
 
-    each(work, slices(len(examples), factors.size))
+    each(work, pieces(len(examples), factors.size))
     return out
 
 
