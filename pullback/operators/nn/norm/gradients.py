@@ -173,8 +173,9 @@ def _gradients_of_runs(
 ) -> Gradients:
     out = of_weight = of_bias = None
     mean, rstd = run_statistics(xp, x, seen, over) if known is None else known[:2]
-    products = run_sums(xp, g, x, seen)
-    sums = run_sums(xp, g, None, seen) if over.centred or wanted.bias is not None else None
+    asked = [(g, x), (g, None)] if over.centred or wanted.bias is not None else [(g, x)]
+    products, *more = run_sums(xp, seen, *asked)
+    sums = more[0] if more else None
     if wanted.input:
         scale = None if weight is None else weight.reshape(seen.lead_weights)
         slope, offset = _weighted_mean(products, scale, seen), None

@@ -75,19 +75,24 @@ def row_rests(xp: Namespace, x: Array, over: Over, out: Array | None = None) -> 
     return rest, _inverse_root(xp, variance, over.eps)
 
 
-def run_sums(xp: Namespace, a: Array, b: Array | None, seen: Layout) -> Array:
-    """The sum of each run of `a`, or of `a * b`."""
+def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) -> list[Array]:
+    """For each pair, the sum of each run of `a`, or of `a * b`.
+
+    Large ones go through the cache together, and to other threads once.
+    """
     runs = (-1, seen.run)
-    left, right = a.reshape(runs), b if b is None else b.reshape(runs)
-    if left.size <= 2 * BLOCK:
-        return totals(xp, left, right).reshape(seen.lead)
-    sums = xp.empty(len(left), left.dtype)
+    pairs = [(a.reshape(runs), b if b is None else b.reshape(runs)) for a, b in factors]
+    first = pairs[0][0]
+    if first.size <= 2 * BLOCK:
+        return [totals(xp, a, b).reshape(seen.lead) for a, b in pairs]
+    sums = xp.empty((len(pairs), len(first)), first.dtype)
 
     def work(block: slice) -> None:
-        sums[block] = totals(xp, left[block], right if right is None else right[block])
+        for made, (a, b) in zip(sums, pairs, strict=True):
+            made[block] = totals(xp, a[block], b if b is None else b[block])
 
-    each(work, pieces(len(left), seen.run))
-    return sums.reshape(seen.lead)
+    each(work, pieces(len(first), seen.run))
+    return [made.reshape(seen.lead) for made in sums]
 
 
 def shared(sums: Array, seen: Layout) -> Array:
@@ -104,15 +109,16 @@ def run_statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[A
 def run_moments(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
     """Mean (None if it is not taken away) and variance of each run."""
     inverse = 1 / seen.size
-    variance = shared(run_sums(xp, x, x, seen), seen) * inverse
+    wanted = [(x, x), (x, None)] if over.centred else [(x, x)]
+    variance, *means = [shared(sums, seen) * inverse for sums in run_sums(xp, seen, *wanted)]
     if not over.centred:
         return None, variance
-    mean = shared(run_sums(xp, x, None, seen), seen) * inverse
+    mean = means[0]
     square = mean * mean
     variance -= square
     if _loses_digits(xp, square, variance):
         rest = x.reshape(*seen.lead, seen.run) - mean[..., None]
-        variance = shared(run_sums(xp, rest, rest, seen), seen) * inverse
+        variance = shared(run_sums(xp, seen, (rest, rest))[0], seen) * inverse
     return mean, variance
 
 
