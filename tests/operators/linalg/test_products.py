@@ -86,16 +86,16 @@ def test_a_batch_times_a_matrix_is_one_product():
 
 def test_transposed_matrices_reach_blas_without_a_copy():
     transposed = numpy.ones((64, 32), numpy.float32).T
-    assert products._for_blas(numpy, transposed) is transposed
+    assert products.for_blas(numpy, transposed) is transposed
     part = numpy.ones((64, 64), numpy.float32)[:, :32]
-    assert products._for_blas(numpy, part) is part
+    assert products.for_blas(numpy, part) is part
 
 
 def test_what_blas_cannot_read_is_copied_first():
     expanded = numpy.broadcast_to(numpy.float32(1), (64, 64))
-    assert products._for_blas(numpy, expanded).flags.c_contiguous
+    assert products.for_blas(numpy, expanded).flags.c_contiguous
     every_second = numpy.ones((64, 128), numpy.float32)[:, ::2]
-    assert products._for_blas(numpy, every_second).flags.c_contiguous
+    assert products.for_blas(numpy, every_second).flags.c_contiguous
 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.int64, torch.uint8, torch.float16])
