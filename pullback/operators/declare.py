@@ -10,7 +10,8 @@ that users call; `function.op` is the declaration. Parameters are told apart by 
     int, float, Number (real or not), and the first two `| None`: options that are nothing else
 
 A rule asks for what it needs by parameter name: `g` (the gradient of the output), an input, an
-option, `out`, `<input>_shape`, `<input>_dtype`; with several outputs `g_<output>` and their names.
+option, `out`, `<input>_shape`, `<input>_dtype`, and if linear `<input>_turned` (whether a matrix
+lies in memory column by column); with several outputs `g_<output>` and their names.
 """
 
 from __future__ import annotations
@@ -216,6 +217,8 @@ class Op:
         tensors = [param.name for param in self.inputs]
         known = {*names, *self.outputs, *self.gradient_names, "g"}
         known |= {name + end for name in tensors for end in ("_shape", "_dtype")}
+        if self.kind in ("linear", "multilinear"):  # whose rules serve backwards only
+            known |= {name + "_turned" for name in tensors}
         for input_name, rule in self.rules.items():
             if input_name not in tensors:
                 raise TypeError(

@@ -354,16 +354,19 @@ def _matmul_input(g: Any, input_shape: Any, other: Any) -> Any:
     return _matmul(g, adjoint(other))
 
 
-def _matmul_other(g: Any, input: Any, other_shape: Any) -> Any:
+def _matmul_other(g: Any, input: Any, other_shape: Any, other_turned: bool) -> Any:
     if len(other_shape) > 2 and input.ndim > 1:
         return _matmul(adjoint(input), g)
     if input.ndim == 1:
         return conj(input)[:, None] * g[..., None, :]
     rows = math.prod(input.shape[:-1])
-    folded = adjoint(reshape(input, (rows, input.shape[-1])))
+    folded = reshape(input, (rows, input.shape[-1]))
     if len(other_shape) == 1:
-        return mv(folded, reshape(g, (rows,)))
-    return mm(folded, reshape(g, (rows, g.shape[-1])))
+        return mv(adjoint(folded), reshape(g, (rows,)))
+    given = reshape(g, (rows, g.shape[-1]))
+    if other_turned:  # a weight's transpose: then its gradient lies as the weight, without a copy
+        return t(mm(t(given), conj(folded)))
+    return mm(adjoint(folded), given)
 
 
 @multilinear(

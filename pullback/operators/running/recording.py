@@ -6,6 +6,7 @@ Step by step, for calls that are not plain; `writing/record.py` writes the same 
 from __future__ import annotations
 
 from functools import partial
+from operator import attrgetter
 from typing import Any, NamedTuple
 
 from pullback.core import overriding, saved
@@ -235,11 +236,12 @@ def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> No
 
 
 def derived_value(name: str, values: dict[str, Any]) -> Any:
-    """`input_shape` and `input_dtype`."""
+    """`input_shape` and the like."""
     owner, _, what = name.rpartition("_")
     value = values[owner]
+    of_array = attrgetter("flags.f_contiguous" if what == "turned" else what)
     if isinstance(value, tuple | list):
-        return tuple(getattr(as_array(getattr(v, "_raw", v)), what) for v in value)
+        return tuple(of_array(as_array(getattr(v, "_raw", v))) for v in value)
     if value is None:
         return None
-    return getattr(as_array(getattr(value, "_raw", value)), what)
+    return of_array(as_array(getattr(value, "_raw", value)))

@@ -34,7 +34,7 @@ class Plan:
         self.options = [n for n in wanted if n in by_name and not by_name[n].is_tensor]
         self.outputs = [n for n in wanted if n in op.outputs]
         taken = {*by_name, *op.outputs}
-        self.derived = [n for n in wanted if n not in taken]  # input_shape, input_dtype
+        self.derived = [n for n in wanted if n not in taken]  # input_shape and the like
 
     def users(self, name: str) -> list[int]:
         """Numbers of the edges whose rule asks for `name`."""

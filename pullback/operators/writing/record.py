@@ -263,7 +263,7 @@ def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
     number = {param.name: i for i, param in enumerate(op.inputs)}
     for name in plan.derived:
         owner, _, what = name.rpartition("_")
-        value = f"a{number[owner]}.{what}"
+        value = f"a{number[owner]}.{'flags.f_contiguous' if what == 'turned' else what}"
         optional = op.inputs[number[owner]].kind == "optional"
         lines.append(
             f"node.s_{name} = "

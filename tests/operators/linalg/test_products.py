@@ -209,3 +209,18 @@ def test_sums_with_products_of_half_precision_are_rounded_once(name, dtype):
     found = HALVES[name](*given)
     assert found.dtype is dtype
     assert torch.equal(found, HALVES[name](*[one.float() for one in given]).to(dtype))
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.complex128])
+def test_a_transposed_weight_gets_its_gradient_in_its_own_order(dtype):
+    random = numpy.random.default_rng(0)
+    x = torch.tensor(random.standard_normal((2, 3, 4))).to(dtype)
+    plain = torch.tensor(random.standard_normal((4, 5))).to(dtype).requires_grad_()
+    turned = plain.detach().t().contiguous().requires_grad_()
+    y, z = x @ plain, x @ turned.t()
+    g = torch.tensor(random.standard_normal((2, 3, 5))).to(dtype)
+    (found,) = torch.autograd.grad(z, turned, g)
+    (expected,) = torch.autograd.grad(y, plain, g)
+    assert found.is_contiguous()
+    assert expected.is_contiguous()
+    numpy.testing.assert_allclose(found, expected.t(), rtol=1e-6)
