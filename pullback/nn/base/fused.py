@@ -8,7 +8,7 @@ derivatives of all orders are those of the steps.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -25,7 +25,7 @@ from pullback.nn.base.recurrent_kernels import Kept, Times, Weights
 from pullback.nn.parameter import Parameter
 from pullback.operators.watching.observe import look
 
-__all__ = ["is_usual", "run"]
+__all__ = ["Call", "is_usual", "run"]
 
 _PLAIN = frozenset((Tensor, Parameter))
 KINDS = {
@@ -57,50 +57,58 @@ def is_usual(tensors: list[Any]) -> bool:
     return True
 
 
+class Call(NamedTuple):
+    """What there is to a layer beside its tensors."""
+
+    kind: str
+    times: Times
+    steps: Callable[..., Any]  # the same layer in operators, for derivatives of derivatives
+
+
 class Layer(Function):
     """One layer in one direction: outputs at all times, then the last states."""
 
     @staticmethod
-    def forward(ctx: Any, kind: str, times: Times, steps: Any, *tensors: Any) -> Any:
-        """Values; `steps` is the same layer in operators, for derivatives of derivatives."""
-        kept, results = _values(kind, times, tensors)
-        ctx.kind, ctx.times, ctx.steps = kind, times, steps
-        ctx.save_for_backward(*tensors, *(one if one is None else wrap(one) for one in kept))
+    def forward(ctx: Any, call: Call, *tensors: Any) -> Any:
+        """Values; what is not there is not saved, as a tuple of tensors alone is kept as it is."""
+        kept, results = _values(call, tensors)
+        ctx.call, ctx.present = call, [one is not None for one in tensors]
+        saved = [one for one in tensors if one is not None]
+        ctx.save_for_backward(*saved, *[wrap(one) for one in kept if one is not None])
         ctx.set_materialize_grads(False)
         return results
 
     @staticmethod
     def backward(ctx: Any, *g: Any) -> Any:
-        """The gradients; those of options are None."""
-        saved = ctx.saved_tensors
-        given, kept = saved[:-3], saved[-3:]
-        wanted = ctx.needs_input_grad[3:]
-        if all(one is None for one in g):
+        """The gradients; that of the call is None."""
+        following = iter(ctx.saved_tensors)
+        given = [next(following) if present else None for present in ctx.present]
+        wanted = ctx.needs_input_grad[1:]
+        plain = get_mode() is fast.no_grad
+        arrays: list[Any] = []
+        for one in (*given, *g):
+            array = None if one is None else one._array
+            plain = plain and (array is None or type(array) is numpy.ndarray)
+            arrays.append(array)
+        if g[0] is None and all(one is None for one in g):
             return (None,) * len(ctx.needs_input_grad)
-        mode = get_mode()
-        known = [one for one in (*g, *given) if one is not None]
-        if mode is not fast.no_grad or any(type(one._array) is not numpy.ndarray for one in known):
-            return None, None, None, *_by_steps(ctx.steps, given, wanted, g)
-        arrays = [one if one is None else one._array for one in (*given, *g, *kept)]
+        if not plain:
+            return None, *_by_steps(ctx.call.steps, given, wanted, g)
+        kept = Kept(*[one._array for one in following])
         count = len(given)
-        made = _gradients(
-            ctx.kind,
-            ctx.times,
-            arrays[:count],
-            arrays[count : count + len(g)],
-            Kept(*arrays[count + len(g) :]),
-            wanted,
-        )
-        return None, None, None, *(one if one is None else wrap(one) for one in made)
+        made = _gradients(ctx.call, arrays[:count], arrays[count:], kept, wanted)
+        return None, *[one if one is None else wrap(one) for one in made]
 
 
-def _values(kind: str, times: Times, tensors: Any) -> tuple[Kept, tuple[Tensor, ...]]:
+def _values(call: Call, tensors: Any) -> tuple[Kept, tuple[Tensor, ...]]:
     """What the adjoint needs, and the results: outputs at all times, then the last states."""
+    times = call.times
     input, hidden, cell, *weights = [one if one is None else one._array for one in tensors]
-    kept, last = KINDS[kind].values(times.padded(input), hidden, cell, Weights(*weights), times)
+    values = KINDS[call.kind].values
+    kept, last = values(times.padded(input), hidden, cell, Weights(*weights), times)
     out = times.packed(times.rows(kept.hidden[1:]))
-    results = wrap(out), wrap(kept.hidden[-1].T.copy())
-    return kept, results if last is None else (*results, wrap(last.T.copy()))
+    results = wrap(out), wrap(kept.hidden[-1:].transpose(0, 2, 1).copy())
+    return kept, results if last is None else (*results, wrap(last.T.copy()[None]))
 
 
 def _by_steps(steps: Any, given: Any, wanted: Any, g: Any) -> list[Any]:
@@ -122,44 +130,36 @@ def _by_steps(steps: Any, given: Any, wanted: Any, g: Any) -> list[Any]:
 
 
 def _gradients(
-    kind: str, times: Times, given: list[Any], g: list[Any], kept: Kept, wanted: Any
-) -> list[Any]:
+    call: Call, given: list[Any], g: list[Any], kept: Kept, wanted: Any
+) -> tuple[Any, ...]:
+    times = call.times
     input, hidden, cell, *rest = given
     weights = Weights(*rest)
     g_out, g_hidden, *g_cell = g
     if g_out is not None:
         g_out = times.columns(times.padded(g_out))
-    states = [
-        None if first is None else _started(gradient, first)
-        for gradient, first in ((g_hidden, hidden), (g_cell[0] if g_cell else None, cell))
-    ]
-    made = KINDS[kind].adjoint(kept, g_out, *states, weights, times)
+    h = _started(g_hidden, hidden)
+    c = _started(g_cell[0], cell) if g_cell else None
+    made = KINDS[call.kind].adjoint(kept, g_out, h, c, weights, times)
     rows, others = recurrent_kernels.of_weights(made, times.padded(input), kept, times, wanted[3:])
     of_input = None
     if wanted[0]:
         of_input = times.packed(rows.dot(weights.of_input).reshape(times.count, times.batch, -1))
-    of_cell = None if made.cell is None else made.cell.T
-    return [of_input, made.hidden.T, of_cell, *others, made.project]
+    of_hidden = made.hidden.T if wanted[1] else None
+    of_cell = made.cell.T if wanted[2] and made.cell is not None else None
+    return of_input, of_hidden, of_cell, *others, made.project
 
 
 def _started(gradient: Array | None, first: Array) -> Array:
     """The gradient of a last state as columns, to be gone back with: memory of its own."""
     if gradient is None:
         return numpy.zeros(first.shape[::-1], first.dtype)
-    return gradient.T.copy()
+    return gradient[0].T.copy()
 
 
-def run(
-    kind: str,
-    sizes: list[int],
-    steps: Callable[..., Any],
-    tensors: list[Any],
-    *,
-    backwards: bool,
-) -> tuple[Any, ...]:
-    """Outputs and last states of one layer in one direction."""
-    times = Times(sizes, backwards=backwards)
+def run(call: Call, tensors: list[Any]) -> tuple[Any, ...]:
+    """Outputs and last states (each as of one layer of several) of one layer in one direction."""
     if get_mode() is fast.no_grad:
-        return _values(kind, times, tensors)[1]
-    made: tuple[Any, ...] = Layer.apply(kind, times, steps, *tensors)
+        return _values(call, tensors)[1]
+    made: tuple[Any, ...] = Layer.apply(call, *tensors)
     return made

@@ -95,8 +95,8 @@ class Kept(NamedTuple):
     """What the adjoint needs of the values; `more` depends on the kind."""
 
     hidden: Array  # the states before each time, and after the last
-    gates: Array | None  # (times, gates * width, batch)
-    more: Array | None
+    gates: Array | None = None  # (times, gates * width, batch)
+    more: Array | None = None
 
 
 class Gradients(NamedTuple):
@@ -266,7 +266,7 @@ def _plain_values(activation: Callable[[Array, Array], Any]) -> Callable[..., tu
             activation(gate, hiddens[number + 1])
             if times.taking_part is not None:
                 times.keep_rest(number, hiddens)
-        return Kept(hiddens, None, None), None
+        return Kept(hiddens), None
 
     return values
 

@@ -11,8 +11,9 @@ from pullback.core.dtype import float32
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
-from pullback.nn.base.fused import is_usual, run
+from pullback.nn.base.fused import Call, is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
+from pullback.nn.base.recurrent_kernels import Times
 from pullback.operators.guarding import guard_all
 from pullback.operators.shape.joining import cat, stack
 from pullback.operators.watching import asking
@@ -51,14 +52,13 @@ def run_layers(
                 first = _zeros(mode, input, own, sizes)
             else:
                 first = each(states, operator.itemgetter(number))
-            out, last = _one_direction(mode, input, first, own, sizes, backwards=bool(backwards))
+            out, *last = _one_direction(mode, input, first, own, sizes, backwards=bool(backwards))
             outputs.append(out)
             finals.append(last)
             number += 1
         input = outputs[0] if len(outputs) == 1 else cat(outputs, -1)
-    if mode == "LSTM":
-        return input, tuple(stack(part) for part in zip(*finals, strict=True))
-    return input, stack(finals)
+    ends = finals[0] if number == 1 else [cat(list(part)) for part in zip(*finals, strict=True)]
+    return input, tuple(ends) if mode == "LSTM" else ends[0]
 
 
 def _zeros(mode: str, input: Tensor, weights: Weights, sizes: list[int] | None) -> Any:
@@ -79,19 +79,25 @@ def _one_direction(
     sizes: list[int] | None,
     *,
     backwards: bool,
-) -> tuple[Tensor, Any]:
+) -> tuple[Tensor, ...]:
+    """Outputs at all times, then the last states: (1, batch, features) each."""
     first = state if mode == "LSTM" else (state, None)
     tensors = [input, *first, *weights]
     equal = sizes is None or sizes[0] == sizes[-1]  # all sequences are of one length
     if mode == "LSTM" and equal and weights[4] is None and autocasts():
         tensors = _narrowed(tensors)
-    steps = partial(step_by_step, mode, sizes, backwards)
-    if input.shape[0] > 1 and is_usual(tensors):
-        counts = [input.shape[1]] * input.shape[0] if sizes is None else sizes
-        out, *last = run(mode, counts, steps, tensors, backwards=backwards)
-    else:
-        out, *last = steps(*tensors)
-    return out, tuple(last) if mode == "LSTM" else last[0]
+    steps = partial(_steps, mode, sizes, backwards)
+    if input.shape[0] == 1 or not is_usual(tensors):
+        return steps(*tensors)
+    counts = [input.shape[1]] * input.shape[0] if sizes is None else sizes
+    return run(Call(mode, Times(counts, backwards=backwards), steps), tensors)
+
+
+def _steps(
+    mode: str, sizes: list[int] | None, backwards: bool, *tensors: Any
+) -> tuple[Tensor, ...]:
+    out, *last = step_by_step(mode, sizes, backwards, *tensors)
+    return out, *[stack([one]) for one in last]
 
 
 def autocasts() -> bool:
