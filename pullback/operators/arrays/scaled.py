@@ -9,6 +9,8 @@ does large sums, in the operators' forwards too.
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from numpy import add, multiply, subtract, true_divide
 
 from pullback.core.arrays import F64, Array, number_array, numbers32, numbers64
@@ -20,7 +22,7 @@ __all__ = [
 ]
 
 
-def add_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
+def add_scaled(out: Array, input: Array, other: Array, alpha: float) -> None:
     """`input + alpha * other`; `out` is `input`."""
     if out.size >= LARGE and add_multiple(out, other, alpha):
         return
@@ -29,7 +31,7 @@ def add_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
     add(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
 
 
-def subtract_scaled(out: Array, input: Array, other: Array, *, alpha: float) -> None:
+def subtract_scaled(out: Array, input: Array, other: Array, alpha: float) -> None:
     """`input - alpha * other`; `out` is `input`."""
     if out.size >= LARGE and add_multiple(out, other, -alpha):
         return
@@ -46,25 +48,25 @@ def large_sum(input: Array, other: Array, alpha: float) -> Array | None:
     return out if add_multiple(out, other, alpha) else None
 
 
-def add_product(out: Array, input: Array, tensor1: Array, tensor2: Array, *, value: float) -> None:
-    """`input + value * tensor1 * tensor2`."""
-    _add_scaled(out, input, multiply(tensor1, tensor2), value)
+def _adder(combined: Callable[..., Array], told: str) -> Callable[..., None]:
+    """One function for either way of two operands: a call less than a helper of both would take."""
+
+    def add_scaled(out: Array, input: Array, tensor1: Array, tensor2: Array, value: float) -> None:
+        part = combined(tensor1, tensor2)
+        if value != 1:
+            dtype = out.dtype
+            scale = (numbers64 if dtype is F64 else numbers32).get(value)
+            if scale is None:
+                scale = number_array(value, dtype)
+            part = multiply(part, scale, part if part.ndim else None)
+        add(input, part, out)
+
+    add_scaled.__doc__ = told
+    return add_scaled
 
 
-def add_quotient(out: Array, input: Array, tensor1: Array, tensor2: Array, *, value: float) -> None:
-    """`input + value * tensor1 / tensor2`."""
-    _add_scaled(out, input, true_divide(tensor1, tensor2), value)
-
-
-def _add_scaled(out: Array, input: Array, part: Array, value: float) -> None:
-    """`input + value * part`; `part` is nobody else's."""
-    if value != 1:
-        dtype = out.dtype
-        scale = (numbers64 if dtype is F64 else numbers32).get(value)
-        if scale is None:
-            scale = number_array(value, dtype)
-        part = multiply(part, scale, part if part.ndim else None)
-    add(input, part, out)
+add_product = _adder(multiply, "`input + value * tensor1 * tensor2`.")
+add_quotient = _adder(true_divide, "`input + value * tensor1 / tensor2`.")
 
 
 def interpolate(out: Array, input: Array, end: Array, weight: float) -> None:

@@ -159,13 +159,14 @@ def _written(op: Op) -> list[str]:
             into = [*block("if a0.size < LARGE", into), *shared]
         ways.append((usual, into))
     if op.into is not None:
-        call = general.replace("forward(numpy, ", "into(a0, ", 1)
-        ways.append((_goes_into(op), [call]))
+        number = iter(range(len(op.inputs)))
+        given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
+        ways.append((_goes_into(op), [f"into(a0, {', '.join(given)})"]))
     if not ways:
         return tried_lines(op, after, "a0")
     lines = []
-    for number, (condition, steps) in enumerate(ways):
-        lines += block(f"{'elif' if number else 'if'} {condition}", steps)
+    for place, (condition, steps) in enumerate(ways):
+        lines += block(f"{'elif' if place else 'if'} {condition}", steps)
     return tried_lines(op, [*lines, *block("else", after)], "a0")
 
 
