@@ -16,7 +16,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Taken
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
-from pullback.core.view import attach
+from pullback.core.view import View, attach
 from pullback.operators.arrays.scatter import INT64
 from pullback.operators.indexing.advanced import _index, index
 from pullback.operators.indexing.keys import (
@@ -37,9 +37,42 @@ __all__ = ["basic_part", "getitem"]
 
 _FIRST, _FIRST_TWO = (0,), (0, 1)
 
-# `select(input, 0, index)`, of an int.
-_select_first = fronted(
-    select, Front("$input, $index", ["$dim = 0"], "a0[$index, ...]", "IndexError", is_normal=True)
+_WHOLE = (slice(None),)
+
+# `select` of an int, and of a slice `slice_along`: the dimension is one that a key names.
+_select_at = fronted(
+    select,
+    Front(
+        "$input, $dim, $index",
+        [],
+        "a0[$index, ...] if $dim == 0 else a0[(*_WHOLE * $dim, $index, ...)]",
+        "IndexError",
+        is_normal=True,
+    ),
+    _WHOLE=_WHOLE,
+)
+_slice_at = fronted(
+    slice_along,
+    Front(
+        "$input, $dim, $key",
+        [
+            "$start, $stop, $step = $key.start, $key.stop, $key.step",
+            "if $step is None:",
+            "    $step = 1",
+            "if (",
+            "    $step.__class__ is not int or $step < 1",
+            "    or ($start is not None and $start.__class__ is not int)",
+            "    or ($stop is not None and $stop.__class__ is not int)",
+            "):",
+            "    $start, $stop, $step = plain_slice($key)",
+            "    $key = slice($start, $stop, $step)",
+        ],
+        "a0[$key] if $dim == 0 else a0[(*_WHOLE * $dim, $key)]",
+        "IndexError",
+        is_normal=True,
+    ),
+    _WHOLE=_WHOLE,
+    plain_slice=plain_slice,
 )
 
 
@@ -47,11 +80,11 @@ def getitem(self: Any, key: Any, /) -> Any:
     """`t[key]`: a view for ints, slices, None and `...`; a copy as soon as a tensor indexes."""
     kind = type(key)
     if kind is int:
-        return _select_first(self, key)
+        return _select_at(self, 0, key)
     if kind is slice:
         if self._array.ndim == 0:
             raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")
-        return slice_along(self, 0, *plain_slice(key))
+        return _slice_at(self, 0, key)
     if kind is Tensor and key._array.ndim and self._array.ndim:
         if key._array.dtype is not INT64:
             key = as_index(key)
@@ -65,7 +98,8 @@ def getitem(self: Any, key: Any, /) -> Any:
             if taken:
                 return answer
         return _indexed(self, key)
-    if self._node is None or not self.requires_grad:
+    node = self._node
+    if node is None or (node.__class__ is View and not self.requires_grad):
         view = _plain_view(self, key)
         if view is not None:
             return view
@@ -76,10 +110,16 @@ def getitem(self: Any, key: Any, /) -> Any:
         for item in key:
             kind = type(item)
             if kind is int:
-                part = select(part, dim, item)
+                part = _select_at(part, dim, item)
             elif kind is slice:
-                if item != _ALL:
-                    part = _sliced(part, dim, item)
+                start, stop, step = item.start, item.stop, item.step
+                if (start.__class__ is int and start) or (step.__class__ is int and step > 1):
+                    part = _slice_at(part, dim, item)
+                elif start is not None or step is not None or stop.__class__ is not int:
+                    if item != _ALL:
+                        part = _sliced(part, dim, item)
+                elif stop < part._array.shape[dim]:
+                    part = _slice_at(part, dim, item)
                 dim += 1
             elif item is None:
                 part = unsqueeze(part, dim)

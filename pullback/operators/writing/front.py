@@ -49,12 +49,18 @@ def stub(*args: Any, **kwargs: Any) -> Any:
     return write_now()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in the scope it runs in)
 
 
-def fronted(function: Any, front: Front, otherwise: Callable[..., Any] | None = None) -> Any:
-    """The operator of `function` behind `front`; to all who look at it, it is `otherwise`."""
+def fronted(
+    function: Any, front: Front, otherwise: Callable[..., Any] | None = None, **names: Any
+) -> Any:
+    """The operator of `function` behind `front`; to all who look at it, it is `otherwise`.
+
+    The front's lines know what is called `otherwise`, and `names`.
+    """
     op = function.op
     scope: dict[str, Any] = {"__name__": (otherwise or function).__module__}
     made = FunctionType(stub.__code__, scope, op.name)
     if otherwise is not None:
         functools.update_wrapper(made, otherwise)
-    scope["write_now"] = lambda: ports.build(made, op, op.name, front=front, otherwise=otherwise)
+    names["otherwise"] = otherwise
+    scope["write_now"] = lambda: ports.build(made, op, op.name, front=front, **names)
     return made

@@ -82,3 +82,47 @@ def test_without_the_question_who_looks_on_it_is_the_operator_s_own_function():
     op = torch.select.op
     front = Front("$input, $index", ["$dim = 0"], "a0[$index, ...]", "IndexError")
     assert fronted_lines_of(front, op, watched=False) == lines_of(op, watched=False)
+
+
+_WHOLE = (slice(None), slice(0, None), slice(None, 9), slice(None, None, 1), slice(0, 6, 1))
+_PARTS = (slice(None, 3), slice(1, None), slice(None, -1), slice(None, None, 2), slice(True, 4))
+
+
+@pytest.mark.parametrize("item", [*_WHOLE, *_PARTS])
+def test_a_slice_that_leaves_nothing_out_is_no_step_of_the_history(item):
+    x = leaf().view(4, 6)
+    taken = x[1:, item]
+    assert taken.tolist() == x.detach().numpy()[1:, item].tolist()
+    steps = 0
+    node = taken.grad_fn
+    while node.name() == "SliceBackward0":
+        steps, node = steps + 1, node.next_functions[0][0]
+    assert steps == (1 if item in _WHOLE else 2)
+    assert x[item].tolist() == x.detach().numpy()[item].tolist()
+
+
+@pytest.mark.parametrize(
+    "key", [slice(0.0, None), slice(None, "2"), slice(1, 1.5), slice(1, 2, 2.0)]
+)
+def test_ends_of_slices_that_are_no_whole_numbers_are_refused(key):
+    x = leaf().view(4, 6)
+    for call in (lambda: x[key], lambda: x[:, key], lambda: x[key, 1]):
+        with pytest.raises(TypeError):
+            call()
+
+
+@pytest.mark.parametrize("step", [0, -1])
+def test_slices_do_not_run_backwards(step):
+    x = leaf().view(4, 6)
+    for call in (lambda: x[::step], lambda: x[:, ::step], lambda: x[:, 1::step]):
+        with pytest.raises(ValueError, match="must be greater than zero"):
+            call()
+
+
+def test_a_slice_of_a_dimension_that_is_not_there_is_refused():
+    with pytest.raises(IndexError, match="too many indices"):
+        leaf()[:, 1:3]
+    with pytest.raises(IndexError, match="too many indices"):
+        leaf()[1, 2]
+    with pytest.raises(IndexError, match="0-d tensor cannot be sliced"):
+        leaf().sum()[1:]
