@@ -129,6 +129,9 @@ class Op:
         # The forward written over its first input: a function of `out` and the forward's arguments
         # for float32 or float64 operands of one dtype, and Python numbers; see arrays/scaled.py.
         self.into: Callable[..., None] | None = about.pop("into", None)
+        # The forward for most arguments as an expression of the array `a0` and of options, `$dim`,
+        # which the written line has in place of a call. Where NumPy refuses it, the forward runs.
+        self.usual: str = about.pop("usual", "")
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -381,7 +384,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    *("exact_out", "into", "makes_kind", "once_positional", "shows"),
+    *("exact_out", "into", "makes_kind", "once_positional", "shows", "usual"),
 )
 
 

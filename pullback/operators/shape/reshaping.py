@@ -139,7 +139,6 @@ _SIZES_ONE_BY_ONE = Front(
     ],
     # Other memory may have to be copied, which is for the forward to find out.
     usual="a0.reshape($size) if a0.flags.c_contiguous else forward(numpy, a0, $size)",
-    refused="ValueError",
 )
 METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
 

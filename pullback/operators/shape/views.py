@@ -170,6 +170,7 @@ def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeErr
     batch=batch_shapes.swapped,
     input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
     aten="transpose.int",
+    usual="a0.swapaxes($dim0, $dim1)",  # refused where there are no dimensions
 )
 def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
     """Swap two dimensions; the result shares the memory of `input`.
@@ -225,7 +226,11 @@ def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
     )
 
 
-@view(batch=batch_shapes.unsqueezed, input=lambda g, dim: g.squeeze(dim))
+@view(
+    batch=batch_shapes.unsqueezed,
+    input=lambda g, dim: g.squeeze(dim),
+    usual="a0[None] if $dim == 0 else forward(numpy, a0, $dim)",
+)
 def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     """Insert a dimension of size 1 at `dim`.
 

@@ -40,7 +40,7 @@ from pullback.operators.writing.call import (
     watched_lines,
 )
 from pullback.operators.writing.common import COMMON
-from pullback.operators.writing.front import Front, usually_lines
+from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
 from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
@@ -335,7 +335,7 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
         lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=mapped_lines(op))]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op) if front is None or not front.is_normal else []
-    lines += computed_lines(op) if front is None else usually_lines(op, front)
+    lines += computed_lines(op, "" if front is None else front.usual)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
     made = ["result = new(Tensor)", "result._array = r"]

@@ -13,11 +13,8 @@ from types import FunctionType
 from typing import Any, NamedTuple
 
 from pullback.core.ports import ports
-from pullback.operators.declare import Op
-from pullback.operators.writing.steps import forward_call, tried_lines
-from pullback.operators.writing.writer import block
 
-__all__ = ["Front", "fronted", "stub", "usually_lines"]
+__all__ = ["Front", "fronted", "stub"]
 
 
 class Front(NamedTuple):
@@ -26,22 +23,10 @@ class Front(NamedTuple):
     parameters: str
     # Lines that set the operator's own parameters, or hand the call to `otherwise`.
     lines: list[str]
-    # The result for most values, of the array a0; on `refused` the operator's forward is asked.
+    # The result for most arguments, as a declaration's `usual`.
     usual: str
-    refused: str
     # Whether the operator's parameters are as it wants them, and need not be looked at.
     is_normal: bool = False
-
-
-def usually_lines(op: Op, front: Front) -> list[str]:
-    """The result's array."""
-    return tried_lines(
-        op,
-        [
-            *block("try", [f"r = {front.usual}"]),
-            *block(f"except {front.refused}", [f"r = {forward_call(op)[0]}"]),
-        ],
-    )
 
 
 def stub(*args: Any, **kwargs: Any) -> Any:

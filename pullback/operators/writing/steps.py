@@ -60,7 +60,7 @@ def _array_of(i: int, param: Param, other: str) -> list[str]:
     # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.
     return [
         f"kind = type({name})",
-        "is_number = kind is float or kind is int",
+        "is_number = kind is not Tensor and (kind is float or kind is int)",
         "if is_number:",
         "    d0 = a0.dtype",
         f"    a{i} = numbers64.get({name}) if d0 is F64 else numbers32.get({name})",
@@ -280,9 +280,13 @@ def differs(param: Param) -> str:
     return f"{param.local} {compared} default_{param.name}"
 
 
-def computed_lines(op: Op) -> list[str]:
-    """The result, or the error explained."""
-    return tried_lines(op, [f"r = {forward_call(op)[1]}"])
+def computed_lines(op: Op, usual: str = "") -> list[str]:
+    """The result, or the error explained; `usual` is an expression for most arguments."""
+    usual = usual or op.usual
+    if not usual:
+        return tried_lines(op, [f"r = {forward_call(op)[1]}"])
+    asked = block("except (IndexError, ValueError)", [f"r = {forward_call(op)[0]}"])
+    return tried_lines(op, [*block("try", [f"r = {usual}"]), *asked])
 
 
 def tried_lines(op: Op, lines: list[str], *more: str) -> list[str]:
