@@ -183,6 +183,7 @@ class CudaLibrary(Library):
             "numpy": self.xp,
             "forward": self.forward(op),
             "ufunc": None if direct is None else fused_ufunc(self.cupy, direct, own.own),
+            "of_floats": partial(self.forward(op), self.xp),
             "number_array": _number,
             "whole_number": numpy.int64,
             "NodeClass": self.node_class(op) if op.rules else None,

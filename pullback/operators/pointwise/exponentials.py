@@ -163,6 +163,8 @@ def log1p(xp: Namespace, input: Array) -> Array:
     >>> torch.log1p(torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.6931])
     """
+    if input.size < _FEW and input.dtype is F32:  # most calls are of few
+        return xp.log1p(input)
     if input.dtype.kind == "c":
         return _complex_log1p(xp, input)
     if input.size < _FEW or input.dtype.kind != "f":
@@ -203,6 +205,8 @@ def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
     >>> torch.logaddexp(torch.tensor([0.0]), torch.tensor([0.0]))
     tensor([0.6931])
     """
+    if input.size < _FEW and input.dtype is F32:
+        return xp.logaddexp(input, other)
     if input.dtype.kind == "c":
         return _complex_logaddexp(xp, input, other)
     if input.dtype.kind not in "fV":

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import LIBRARIES, some
+from pullback.core.arrays import F32, LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
@@ -59,7 +59,7 @@ def rsqrt(xp: Namespace, input: Array) -> Array:
     >>> torch.rsqrt(torch.tensor([4.0, 16.0]))
     tensor([0.5000, 0.2500])
     """
-    if input.dtype.itemsize == 2:  # in single, rounded once
+    if input.dtype is not F32 and input.dtype.itemsize == 2:  # in single, rounded once
         return in_single(xp, rsqrt, input)
     return xp.reciprocal(xp.sqrt(input))
 
@@ -122,6 +122,8 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
     aten="pow.Tensor_Scalar",
 )
 def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
+    if exponent.__class__ is int and exponent == 2 and input.dtype is F32:  # most of all
+        return input * input
     if input.dtype.kind in "biu" or isinstance(exponent, complex):
         input = input.astype(dtype_with_number(input.dtype, exponent))
         if input.dtype.kind in "iu" and exponent < 0:
@@ -189,6 +191,8 @@ def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
     aten="pow.Tensor_Tensor",
 )
 def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
+    if exponent.size > 1 and input.dtype is F32:
+        return xp.power(input, exponent)
     kind = input.dtype.kind
     if kind in "iu":
         return _integer_power(xp, input, exponent)

@@ -59,7 +59,7 @@ from pullback.operators.writing.sequence import (
     sequence_node,
     takes_sequence,
 )
-from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
     array_lines,
@@ -226,7 +226,7 @@ def _unwatched(function: Any, lines: list[str]) -> Any:
 
 def scope_of(op: Op) -> dict[str, Any]:
     """What the written code calls by name."""
-    direct = array_call(op)
+    direct, floats = array_call(op), float_call(op)
     return {
         **COMMON,
         "op": op,
@@ -273,6 +273,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "forward": op.forward,
         "into": op.into,
         "ufunc": getattr(numpy, direct) if direct else None,
+        "of_floats": getattr(numpy, floats) if floats else None,
         # Whether the array function's result has the dtype of its inputs.
         "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
         "I64": arrays.I64,

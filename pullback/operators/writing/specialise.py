@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import F32, F64
 from pullback.operators.writing.layers import code_of
 
 _PACKAGE = "pullback.operators."  # what is written in operators lives there
@@ -102,15 +103,41 @@ def array_call(op: Any) -> str | None:
     untouched and returns what it got. Anything else fails on a stand-in, or shows in the notes.
     """
     known = _direct.get(op, "")
-    if known != "":
-        return known
+    if known == "":
+        known = _direct[op] = _single_call(op, object)
+    return known
+
+
+def float_call(op: Any) -> str | None:
+    """The same where the forward looks at dtypes first, and is one call for float32 and float64."""
+    if array_call(op) is not None or op.promote is None or op.kind != "elementwise":
+        return None
+    known = _floats.get(op, "")
+    if known == "":
+        known = _single_call(op, _Single)
+        known = _floats[op] = known if known == _single_call(op, _Double) else None
+    return known
+
+
+class _Single:
+    """A stand-in of which a forward may ask the dtype, and nothing else."""
+
+    dtype = F32
+
+
+class _Double:
+    """The same of float64."""
+
+    dtype = F64
+
+
+def _single_call(op: Any, stand_in: type) -> str | None:
     probe = _Probe()
-    stand_ins = [object() for param in op.params if param.kind == "tensor"]
+    stand_ins = [stand_in() for param in op.params if param.kind == "tensor"]
     options = {param.name: param.default for param in op.params if param.kind != "tensor"}
-    found = None
     try:
         result = op.forward(probe, *stand_ins, **options)
-    except (TypeError, AttributeError, ValueError, IndexError):
+    except (TypeError, AttributeError, ValueError, IndexError, RuntimeError):  # and not implemented
         result = None
     if result is probe.result and len(probe.calls) == 1:
         name, args, kwargs = probe.calls[0]
@@ -118,9 +145,9 @@ def array_call(op: Any) -> str | None:
             a is b for a, b in zip(args, stand_ins, strict=True)
         )
         if same and not kwargs and isinstance(getattr(numpy, name, None), numpy.ufunc):
-            found = name
-    _direct[op] = found
-    return found
+            return name
+    return None
 
 
 _direct: dict[Any, str | None] = {}
+_floats: dict[Any, str | None] = {}

@@ -16,7 +16,7 @@ from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
 from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.specialise import array_call
+from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.writer import block, theirs
 
 # Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
@@ -256,13 +256,17 @@ def forward_call(op: Op) -> tuple[str, str]:
         value = f"a{next(number)}" if param.is_tensor else param.local
         named.append(f"{param.name}={value}" if param.keyword_only else value)
     general = f"forward(numpy, {', '.join(named)})"
+    unusual = [differs(param) for param in options]
+    if float_call(op):
+        usual = "(a0.dtype is F32 or a0.dtype is F64)"
+        usual = " and ".join([usual, *(f"not ({one})" for one in unusual)])
+        return general, f"of_floats({arguments}) if {usual} else {general}"
     if not array_call(op):
         return general, general
-    unusual = " or ".join(differs(param) for param in options)
     direct = f"ufunc({arguments})"
     if asks_for_size(op):
         direct += f" if a0.size < LARGE else large(ufunc, {arguments})"
-    return general, f"{general} if {unusual} else {direct}" if unusual else direct
+    return general, f"{general} if {' or '.join(unusual)} else {direct}" if unusual else direct
 
 
 def asks_for_size(op: Op) -> bool:
