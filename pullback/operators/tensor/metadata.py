@@ -17,10 +17,10 @@ from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
 from pullback.core.memory import shared
 from pullback.core.ports import ports
-from pullback.core.size import Size
+from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
-from pullback.operators.declare import METHODS, method
+from pullback.operators.declare import METHODS, method, quick
 from pullback.operators.options import as_dim
 
 FOUND_IN = {
@@ -50,7 +50,9 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
         (torch.Size([2, 3]), 3)
     """
     if dim is None:
-        return self.shape
+        array = self._array
+        plain = self.__class__ is Tensor and type(array) is ndarray
+        return SIZES[array.shape] if plain else self.shape
     shape: tuple[int, ...] = self._array.shape
     return shape[_dim("size", dim, len(shape))]
 
@@ -74,6 +76,7 @@ def dim(self: Tensor) -> int:
 
 
 @method
+@quick
 def numel(input: Tensor) -> int:
     """The number of elements.
 
@@ -82,6 +85,9 @@ def numel(input: Tensor) -> int:
     6
     """
     if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        taken, answer = ports.met_by("numel", (input,))
+        if taken:
+            return answer
         raise errors.not_a_tensor("numel", "input", input)
     count: int = input._array.size
     return count
