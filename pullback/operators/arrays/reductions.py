@@ -165,16 +165,16 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
 _PIECE = 1024
 _ONES = {dtype: numpy.ones(_PIECE, dtype) for dtype in (F32, F64)}
 _ONES32, _ONES64 = _ONES[F32], _ONES[F64]  # looking a dtype up takes 0.05 us, a slice 0.1
-_SHORT = 64
-_SHORT32, _SHORT64 = ([ones[:n] for n in range(_SHORT + 1)] for ones in (_ONES32, _ONES64))
+SHORT = 64
+SHORT32, _SHORT64 = ([ones[:n] for n in range(SHORT + 1)] for ones in (_ONES32, _ONES64))
 
 
 def _ones(dtype: Any, length: int) -> Array | None:
     """As many ones, to be read only; None for other dtypes than float32 and float64."""
     if dtype is F32:
-        return _SHORT32[length] if length <= _SHORT else _ONES32[:length]
+        return SHORT32[length] if length <= SHORT else _ONES32[:length]
     if dtype is F64:
-        return _SHORT64[length] if length <= _SHORT else _ONES64[:length]
+        return _SHORT64[length] if length <= SHORT else _ONES64[:length]
     return None
 
 
@@ -187,12 +187,15 @@ def few_sums(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         return _few_kept_sums(xp, input, dim)
     dtype, ndim = input.dtype, input.ndim
     if keepdim is False and (dtype is F32 or dtype is F64):
-        if (dim is None or (dim == (0,) and ndim == 1)) and input.size <= _PIECE:
-            flat = input if ndim == 1 else input.reshape(-1)
-            return flat.dot(_ones(dtype, flat.size))
-        if dim == (1,) and ndim == 2 and input.shape[1] <= _PIECE:
+        if dim is None or (dim == (0,) and ndim == 1):
+            size = input.size
+            if size <= _PIECE:
+                flat = input if ndim == 1 else input.ravel()
+                short = size <= SHORT and dtype is F32
+                return flat.dot(SHORT32[size] if short else _ones(dtype, size))
+        elif dim == (1,) and ndim == 2 and input.shape[1] <= _PIECE:
             return input.dot(_ones(dtype, input.shape[1]))
-        if dim == (0,) and ndim == 2 and input.shape[0] <= _PIECE:
+        elif dim == (0,) and ndim == 2 and input.shape[0] <= _PIECE:
             return _ones(dtype, input.shape[0]).dot(input)  # type: ignore[union-attr]  # of these dtypes there are
     return xp.add.reduce(input, None if dim == () else dim, None, None, keepdim)
 
@@ -354,6 +357,9 @@ def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
 
 def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any) -> Array:
     """The index of the first extreme, along `dim` or in the flattened array."""
+    usual = keepdim is False and (input.dtype is F32 or input.dtype is F64)
+    if usual and 0 < input.size < BLOCK and (dim is None or input.ndim):  # most calls, at once
+        return input.argmax(dim) if op == "argmax" else input.argmin(dim)
     if keepdim is not False:
         check_keepdim(op, keepdim)
     if input.dtype.kind in "bc":

@@ -23,13 +23,17 @@ FOUND_IN = {
 
 def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:
     """Reduce with `ufunc`; no dims at all, (), leave every element for itself, as in torch."""
+    if (
+        dim is None
+        and keepdim is False
+        and xp is numpy
+        and input.dtype is _BOOL
+        and (input.size < _FEW)
+    ):
+        bits = input.tobytes()  # a search in bytes starts sooner; true is any byte but 0
+        return xp.array(0 not in bits if ufunc is xp.logical_and else bits.strip(b"\0") != b"")
     if keepdim is not False:
         check_keepdim(op, keepdim)
-    kind = type(input)
-    whole = dim is None and keepdim is False and kind is numpy.ndarray and input.dtype is _BOOL
-    if whole and input.size < _FEW and kind not in LIBRARIES:  # where numpy may stand for CuPy
-        bits = input.tobytes()  # a search in bytes starts sooner; true is any byte but 0
-        return xp.array(b"\0" not in bits if ufunc is xp.logical_and else bits.strip(b"\0") != b"")
     if dim == ():
         result = input != 0
     else:

@@ -227,6 +227,8 @@ def normalised_lines(op: Op) -> list[str]:
             lines += block(f"if {name} is not None", [shortened])
         elif param.check == "shape":
             lines += block(f"if not ({_is_short_shape(name)})", [f"{name} = {checked}"])
+        elif param.check == "optional_dim":
+            lines += block(f"if {name} is not None", [f"{name} = {checked}"])
         else:
             lines.append(f"{name} = {checked}")
     for param in op.flags:
