@@ -17,9 +17,19 @@ from pullback.core import errors
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.memory.meta import MetaArray
 from pullback.core.mode import get_mode
+from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
+from pullback.core.tensor import Tensor
 from pullback.operators.attach.give_way import caught, reflected
-from pullback.operators.declare import METHODS, Array, Namespace, method, multilinear, primitive
+from pullback.operators.declare import (
+    METHODS,
+    Array,
+    Namespace,
+    method,
+    multilinear,
+    primitive,
+    quick,
+)
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
 from pullback.operators.pointwise.arithmetic import conj
@@ -27,7 +37,6 @@ from pullback.operators.running.inplace import write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
-from pullback.operators.watching.dispatch import types_of
 
 FOUND_IN = {
     "torch": "ger=outer matmul",
@@ -198,12 +207,12 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     tensor([[11.]])
     """
     if (  # the usual case first, here and below: this is the most called of all
-        input.ndim == 2 == mat2.ndim
-        and input.dtype is mat2.dtype
-        and input.dtype.char in BLAS
-        and input.shape[1] == len(mat2)
+        input.ndim == 2 == mat2.ndim and input.dtype is mat2.dtype and input.dtype.char in BLAS
     ):
-        return input.dot(mat2)
+        try:
+            return input.dot(mat2)
+        except ValueError:  # said in other words below
+            pass
     return checked_product(xp, "mm", input, mat2, input=2, mat2=2)
 
 
@@ -256,14 +265,11 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     >>> torch.mv(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    if (
-        input.ndim == 2
-        and vec.ndim == 1
-        and input.dtype is vec.dtype
-        and input.dtype.char in BLAS
-        and input.shape[1] == len(vec)
-    ):
-        return input.dot(vec)
+    if input.ndim == 2 and vec.ndim == 1 and input.dtype is vec.dtype and input.dtype.char in BLAS:
+        try:
+            return input.dot(vec)
+        except ValueError:
+            pass
     return checked_product(xp, "mv", input, vec, input=2, vec=1)
 
 
@@ -284,10 +290,14 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
         input.ndim == 1 == tensor.ndim
         and input.dtype is tensor.dtype
         and input.dtype.char in BLAS
-        and len(input) == len(tensor)
+        and type(tensor) is not MetaArray
     ):
+        try:
+            return input.dot(tensor)
+        except ValueError:
+            pass
+    elif input.shape == tensor.shape:
         _check_devices("dot", input, tensor)
-        return input.dot(tensor)
     return checked_product(xp, "dot", input, tensor, input=1, tensor=1)
 
 
@@ -400,6 +410,7 @@ def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 @method
+@quick
 def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     """The product of two tensors: vectors, matrices, or batches of matrices that broadcast.
 
@@ -408,10 +419,14 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
     torch.Size([5, 2, 4])
     """
     try:
-        left, right = input.ndim, other.ndim
+        if input.__class__ is Tensor is other.__class__:
+            left, right = input._array.ndim, other._array.ndim
+        else:  # arrays too, in rules
+            left, right = input.ndim, other.ndim
     except AttributeError:
-        if types_of((input, other), {}):
-            return _matmul(input, other)  # which asks them
+        taken, answer = ports.met_by("matmul", (input, other))
+        if taken:
+            return answer
         name = "other" if hasattr(input, "ndim") else "input"
         raise errors.not_a_tensor("matmul", name, other if name == "other" else input) from None
     if left == 2 == right:
