@@ -15,6 +15,7 @@ from typing import Any
 import numpy
 
 from pullback.operators.cuda.attention import halves, wide
+from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 
 __all__ = ["Attention"]
@@ -58,7 +59,7 @@ class Attention:
             module = self._raw(code=head_of(kind) + text)
             names = ("attend_queries", "attend_keys") if backward else ("attend",)
             for one in names:
-                found = module.get_function(f"pb_{one}"), rows, threads
+                found = Kernel(self.cupy, module.get_function(f"pb_{one}")), rows, threads
                 self._kernels[one, kind, room] = found
             known = self._kernels[name, kind, room]
         return known

@@ -111,7 +111,7 @@ def _fit(query: Array, key: Array, value: Array) -> bool:
     )
 
 
-# All of it at once, where a device has a kernel for it ----
+# All of it at once, where a device has a kernel for it --------------------------------------------
 
 
 def _is_whole(query: Any, key: Any, value: Any) -> bool:
@@ -144,7 +144,7 @@ def _all_gradients(
     weights = _attention_weights(query, key, factor, causal)
     made = _scores_gradient(matmul(g_out, transpose(value, -2, -1)), weights, factor)
     of_key, of_value = transpose(made, -2, -1), transpose(weights, -2, -1)
-    return matmul(made, key), matmul(of_key, query), matmul(of_value, g_out)
+    return _mix(made, key), _mix(of_key, query), _mix(of_value, g_out)
 
 
 def _changes(g_out: Any, query: Any, key: Any, value: Any, factor: float, causal: bool) -> Any:
