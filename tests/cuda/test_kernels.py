@@ -181,25 +181,71 @@ def test_linear_layers_and_their_bias(dtype):
     both(program, numbers(3, 5), numbers(9, 5, seed=1), numbers(9, seed=2), dtype=dtype)
 
 
+GEOMETRIES = [
+    {},
+    {"padding": 1},
+    {"stride": 2, "padding": (1, 2)},
+    {"stride": (3, 1), "dilation": (1, 2), "padding": 2},
+    {"dilation": 2, "padding": 2},
+    {"groups": 2},
+    {"groups": 4, "padding": 1, "stride": 2},
+]
+
+
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
-@pytest.mark.parametrize(
-    "options",
-    [
-        {},
-        {"padding": 1},
-        {"stride": 2, "padding": (1, 2)},
-        {"dilation": 2, "padding": 2},
-        {"groups": 2},
-    ],
-)
-def test_convolutions_of_images(ran, dtype, options):
-    weight = numbers(4, 4 // options.get("groups", 1), 3, 3, seed=1)
+@pytest.mark.parametrize("options", GEOMETRIES)
+@pytest.mark.parametrize("many", [False, True])
+def test_convolutions_of_images(ran, monkeypatch, dtype, options, many):
+    """Few filters look windows up, many are multiplied with columns, some examples at a time."""
+    from pullback.operators.cuda import filters
+    from pullback.operators.cuda.instead import convolutions
+
+    if many:
+        monkeypatch.setattr(filters, "_MOST_FILTERS", 0)
+        monkeypatch.setattr(convolutions, "_MOST", 1 << 12)
+    groups = options.get("groups", 1)
+    weight = numbers(8, 4 // groups, 3, 3, seed=1)
 
     def program(x, w, b):
         return F.conv2d(x, w, b, **options)
 
-    both(program, numbers(2, 4, 7, 6), weight, numbers(4, seed=2), dtype=dtype)
-    assert ran is None or {"pb_columns", "pb_channel_sums"} <= set(ran)
+    both(program, numbers(3, 4, 7, 6), weight, numbers(8, seed=2), dtype=dtype)
+    if ran is None:
+        return
+    assert ("pb_columns" in ran) == many
+    assert many or {"pb_filters", "pb_channel_sums"} <= set(ran)
+    assert many or sum(name.startswith("pb_correlate") for name in ran) == 2
+
+
+@pytest.mark.parametrize("options", GEOMETRIES)
+def test_transposed_convolutions_of_images(ran, options):
+    groups = options.get("groups", 1)
+    weight = numbers(4, 6 // groups if groups < 4 else 1, 3, 3, seed=1)
+
+    def program(x, w):
+        return F.conv_transpose2d(x, w, **options)
+
+    both(program, numbers(2, 4, 5, 6), weight, dtype="float64")
+    assert ran is None or any(name.startswith("pb_correlate") for name in ran)
+
+
+@pytest.mark.parametrize("outputs", [1, 9, 20, 64, 70])
+def test_any_number_of_filters(ran, outputs):
+    def program(x, w, b):
+        return F.conv2d(x, w, b, padding=1)
+
+    given = numbers(2, 7, 9, 10), numbers(outputs, 7, 2, 3, seed=1), numbers(outputs, seed=2)
+    both(program, *given, dtype="float32")
+
+
+def test_sums_of_large_channels_are_shared_out(library, ran, monkeypatch):
+    from pullback.operators.cuda import filters
+
+    monkeypatch.setattr(filters, "_SUMMED", 100)
+    x = numbers(3, 5, 9, 13)
+    found = library.filters.channel_sums(library.cupy.asarray(x)).get()
+    assert numpy.allclose(found, x.sum((0, 2, 3)))
+    assert ran is None or ran == ["pb_channel_sums", "pb_fold"]
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64"])

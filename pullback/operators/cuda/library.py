@@ -19,6 +19,7 @@ from pullback.operators.cuda import instead, turns
 from pullback.operators.cuda.attention import Attention
 from pullback.operators.cuda.biased import Biased
 from pullback.operators.cuda.blas import Blas
+from pullback.operators.cuda.filters import Filters
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
@@ -51,7 +52,7 @@ class CudaLibrary(Library):
         self.blas = Blas(cupy)
         self.biased = Biased(cupy, self.blas)
         self.rows, self.windows = Rows(cupy), Windows(cupy)
-        self.attention = Attention(cupy)
+        self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device

@@ -59,18 +59,6 @@ extern "C" __global__ void pb_put(
         long long each, long long length) {{
     PLACE
     atomicAdd(out + i / each * length + at[i], g[i]); }}
-extern "C" __global__ void pb_channel_sums(const T* g, T* out, int N, int C, int places) {{
-    __shared__ T sums[256];
-    int c = blockIdx.x;
-    T sum = 0;
-    for (long long k = threadIdx.x; k < (long long)N * places; k += blockDim.x)
-        sum += g[(k / places * C + c) * places + k % places];
-    sums[threadIdx.x] = sum;
-    __syncthreads();
-    for (int half = 128; half; half >>= 1) {{
-        if (threadIdx.x < half) sums[threadIdx.x] += sums[threadIdx.x + half];
-        __syncthreads(); }}
-    if (!threadIdx.x) out[c] = sums[0]; }}
 """
 _THREADS = 256
 
@@ -97,7 +85,7 @@ class Windows:
         known = self._kernels.get((name, kind))
         if known is None:
             module = self._raw(code=_SOURCE.format(type=_TYPES[kind]))
-            for one in ("columns", "add_channels", "maxima", "put", "channel_sums"):
+            for one in ("columns", "add_channels", "maxima", "put"):
                 self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
             known = self._kernels[name, kind]
         return known
@@ -132,15 +120,6 @@ class Windows:
         places = x.size // (x.shape[0] * x.shape[1])
         self._run("add_channels", x.dtype.char, x.size, (x, bias), x.shape[1], places)
         return x
-
-    def channel_sums(self, g: Any) -> Any:
-        """The sum of each channel of (n, channels, ...), a block of threads for each."""
-        n, channels = g.shape[:2]
-        out = self.cupy.ndarray((channels,), g.dtype)
-        numbers = map(numpy.int32, (n, channels, g.size // (n * channels)))
-        kernel = self._kernel("channel_sums", g.dtype.char)
-        kernel((channels,), (_THREADS,), (g, out, *numbers))
-        return out
 
     def put(self, g: Any, places: Any, lead: Any, size: Any) -> Any:
         """Numbers added up at their places in images of zeros."""
