@@ -278,14 +278,14 @@ def test_large_arrays_are_taken_16_bytes_at_a_time(monkeypatch, library, dtype):
 
     monkeypatch.setattr(fused, "_LARGE", 8)
     wide = []
-    own = launch.Kernel.start
+    own = launch.Kernel.over
 
-    def start(self, grid, block, values, *more):
-        wide.append(grid[0] * block[0] < values[-1])  # fewer threads than elements
-        own(self, grid, block, values, *more)
+    def over(self, blocks, threads, values):
+        wide.append(blocks * threads < values[-1])
+        own(self, blocks, threads, values)
 
     monkeypatch.setattr(fused, "_BLOCK", 32)
-    monkeypatch.setattr(launch.Kernel, "start", start)
+    monkeypatch.setattr(launch.Kernel, "over", over)
     a, b = numbers(4, 520), numbers(4, 520, seed=1)
     both(lambda x, y: torch.tanh(x) * y + x, a, b, dtype=dtype)
     both(lambda x: x * 3.0, a, dtype=dtype)

@@ -141,22 +141,13 @@ class Fused:
             arrays |= place
             values.append(out.data.ptr)
         if size:
+            each = 1 if size < _LARGE else _width(out, values, arrays)
+            kernel = self._kernels.get((kind, arrays, each))
+            if kernel is None:
+                kernel = self._compiled(kind, arrays, each)
             values.append(size)
-            self._launched(out, values, kind, arrays)
+            kernel.over(-(-size // (_BLOCK * each)), _BLOCK, values)
         return out
-
-    def _launched(self, out: Any, values: list[Any], kind: str, arrays: int) -> None:
-        size = values[-1]
-        each = 1
-        if size >= _LARGE:
-            pack = 16 // out.itemsize
-            pointers = [one for i, one in enumerate(values[:-1]) if arrays >> i & 1]
-            if not size % pack and not any(one % 16 for one in pointers):
-                each = pack  # all begin and end at a multiple of 16 bytes
-        kernel = self._kernels.get((kind, arrays, each))
-        if kernel is None:
-            kernel = self._compiled(kind, arrays, each)
-        kernel.start((-(-size // (_BLOCK * each)), 1, 1), (_BLOCK, 1, 1), values)
 
     def _compiled(self, kind: str, arrays: int, each: int) -> Kernel:
         are_arrays = [bool(arrays >> place & 1) for place in range(self.count)]
@@ -176,6 +167,13 @@ class Fused:
         function = self._raw(head_of(kind) + source, "fused")
         made = self._kernels[kind, arrays, each] = Kernel(self._cupy, function, layout)
         return made
+
+
+def _width(out: Any, values: list[Any], arrays: int) -> int:
+    """Elements that a thread takes: 16 bytes of them where all arrays begin and end at such."""
+    each = 16 // out.itemsize
+    pointers = [one for i, one in enumerate(values) if arrays >> i & 1]
+    return 1 if out.size % each or any(one % 16 for one in pointers) else each
 
 
 def fused_ufunc(cupy: Any, name: str, own: Any) -> Any:

@@ -165,7 +165,8 @@ class CudaLibrary(Library):
         """A plain call: by the straight line, unless streams or devices are to be noted."""
         if turns.several.used or self.count > 1:
             return interpret.call(op, args, kwargs)
-        return self.line(op)(*args, **kwargs)
+        line = self._lines.get(op)
+        return (line or self.line(op))(*args, **kwargs)
 
     def line(self, op: Any) -> Any:
         """The operator's straight line for arrays of this library; written when first needed."""
