@@ -143,11 +143,8 @@ def _stored(leaf: Any) -> Any:
 
 
 def _compiled(compiler: Any, module: Any) -> Any:
-    try:
+    with takeover.compiling(module):
         run = compiler(module)
-    except Exception as error:
-        error.add_note(f"while it compiled this backward pass:\n{module.code}")
-        raise
     if not callable(run):
         raise RuntimeError(
             f"compiler_fn returned {type(run).__name__}; it has to return a function."

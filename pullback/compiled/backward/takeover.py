@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 import warnings
 from collections import OrderedDict
+from collections.abc import Iterator
+from contextlib import contextmanager
 from contextvars import ContextVar
 from functools import cache, partial
 from typing import Any
@@ -20,6 +22,7 @@ from pullback.compiled.backward.trail import Found, trail_of
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
+from pullback.compiled.graph import GraphProgram
 from pullback.compiled.sizes.fit import NoFit
 from pullback.core import passes
 from pullback.core.explain import anomaly
@@ -36,6 +39,7 @@ _MOST_PROGRAMS = 64
 _MOST_TRAILS = 8  # for each class of roots
 _programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
+_is_compiling: ContextVar[bool] = ContextVar("pullback_compiling_pass", default=False)
 _trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
 _section_sizes: OrderedDict[Any, dict[Any, Any]] = OrderedDict()  # of passes with stops
@@ -43,6 +47,48 @@ sized_programs: OrderedDict[Any, list[Any]] = OrderedDict()  # of compilers of t
 # Of passes of a sort: shapes when the last one was captured, and where sizes were seen to change.
 _shapes: OrderedDict[Any, tuple[list[Any], set[tuple[int, int]]]] = OrderedDict()
 REFUSALS = (Unsupported, CannotCapture)  # the engine runs such a pass
+
+
+@contextmanager
+def compiling(module: Any) -> Iterator[None]:
+    """Within the block a compiler of the user's runs; what it raises is told with the graph."""
+    before = _is_compiling.get()
+    try:
+        _is_compiling.set(True)
+        yield
+    except Exception as error:
+        error.add_note(f"while it compiled this backward pass:\n{module.code}")
+        raise
+    finally:
+        _is_compiling.set(before)
+
+
+class _OfUser:
+    """A compiler of the user's as a back end; in another block it finds the programs it made."""
+
+    def __init__(self, compiler: Any, fallback: str) -> None:
+        self.compiler, self.fallback = compiler, fallback
+
+    def __call__(self, calls: Any, inputs: Any, outputs: Any, *more: Any) -> Any:
+        """A program of captured calls."""
+        return GraphProgram(self._compiled, calls, inputs, outputs)
+
+    def _compiled(self, module: Any, examples: list[Any]) -> Any:
+        try:
+            with compiling(module):
+                return self.compiler(module, examples)
+        except Exception as error:
+            if self.fallback == "error" or isinstance(error, NotImplementedError):
+                raise
+            reason = f"its compiler raised {type(error).__name__}: {error}"
+            raise Unsupported(reason) from error
+
+    def __eq__(self, other: object) -> bool:
+        alike = isinstance(other, _OfUser) and other.compiler is self.compiler
+        return alike and getattr(other, "fallback", None) == self.fallback
+
+    def __hash__(self) -> int:
+        return id(self.compiler)
 
 
 class compiled_autograd:  # noqa: N801 (a context)
@@ -66,7 +112,9 @@ class compiled_autograd:  # noqa: N801 (a context)
     ) -> None:
         if fallback not in ("warn", "silent", "error"):
             raise ValueError(f"fallback must be 'warn', 'silent' or 'error', got {fallback!r}.")
-        self.backend = backends.resolve(backend)
+        self.backend = (
+            _OfUser(backend, fallback) if callable(backend) else backends.resolve(backend)
+        )
         self.fallback, self.dynamic = fallback, dynamic
         self.is_users = callable(backend)  # whose graphs have their sizes as constants
         self._before: list[Any] = []
@@ -98,6 +146,12 @@ class compiled_autograd:  # noqa: N801 (a context)
             or fast.plain is None
         ):
             return None  # inside another pass or replay, or something is on that sees operators
+        if _is_compiling.get():
+            raise NotImplementedError(
+                "A compiler that is at work on one backward pass runs another one, which cannot be "
+                "captured meanwhile. Run it in a block of _dynamo.compiled_autograd._disable(), "
+                "before or after, or turn compiled_autograd off."
+            )
         if accumulates and any(edge._seq != LEAF_SEQ for edge in wanted or ()):
             self._refuse("it adds to the .grad of a tensor inside the graph")
             return None

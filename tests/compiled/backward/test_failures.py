@@ -144,3 +144,95 @@ def test_a_compiler_that_fails_shows_the_graph():
     assert "aten" in "".join(caught.value.__notes__)
     x.exp().sum().backward()
     assert torch.equal(x.grad, x.exp())
+
+
+@pytest.mark.parametrize("fallback", ["warn", "silent", "error"])
+def test_a_back_end_that_fails_is_told_of_as_the_block_says(fallback, recwarn):
+    """K-35"""
+
+    def compiler(graph, examples):
+        raise ValueError("no")
+
+    for hook in (False, True):
+        x = leaf(3)
+        y = x.exp()
+        if hook:
+            y.register_hook(lambda g: g * 2)
+        with compiled_autograd(backend=compiler, fallback=fallback):
+            if fallback == "error":
+                with pytest.raises(ValueError, match="no") as caught:
+                    y.sin().sum().backward()
+                assert "aten" in "".join(caught.value.__notes__)
+            else:
+                y.sin().sum().backward()
+                torch.testing.assert_close(x.grad, (1 + hook) * y.cos() * y)
+    told = [one for one in recwarn if "its compiler raised ValueError: no" in str(one.message)]
+    assert bool(told) == (fallback == "warn")
+
+
+def test_the_same_back_end_in_another_block_finds_its_programs():
+    """K-21"""
+    made = []
+
+    def compiler(graph, examples):
+        made.append(graph)
+        return graph
+
+    for _ in range(3):
+        x = leaf(3)
+        with compiled_autograd(backend=compiler):
+            x.exp().sum().backward()
+        assert torch.equal(x.grad, x.exp())
+    assert len(made) == 1
+
+
+def test_a_pass_inside_a_compiler_names_what_helps():
+    """K-6"""
+    x, y = leaf(3), leaf(3)
+
+    def careless(graph):
+        y.exp().sum().backward()
+        return graph
+
+    def careful(graph):
+        with module._disable():
+            y.exp().sum().backward()
+        return graph
+
+    loss = x.exp().sum()
+    with module._enable(careless), pytest.raises(NotImplementedError, match="_disable"):
+        loss.backward()
+    assert y.grad is None
+    with module._enable(careful):
+        loss.backward()
+    assert torch.equal(x.grad, x.exp())
+    assert torch.equal(y.grad, y.exp())
+
+
+def test_nothing_is_kept_alive_by_graphs_for_compilers():
+    """K-29"""
+    import gc
+    import weakref
+
+    class Twice(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            ctx.save_for_backward(x)
+            return x * 2
+
+        @staticmethod
+        def backward(ctx, g):
+            return g * 2
+
+    x, w = leaf(3), torch.randn(3)
+    h = (x * w).sin()
+    hook = lambda g: None  # noqa: E731 (one that can be referred to)
+    h.register_hook(hook)
+    root = Twice.apply(h).exp().sum()
+    with module._enable(lambda graph: graph):
+        root.backward()
+    watched = [weakref.ref(one) for one in (x, w, h, hook, root.grad_fn, h.grad_fn)]
+    del x, w, h, hook, root
+    gc.collect()
+    assert [one() for one in watched] == [None] * 6
+    assert not module.is_cache_empty()
