@@ -48,6 +48,7 @@ from pullback.operators.attach import methods as _methods
 from pullback.operators.attach import names as _names
 
 # Loaded at once, though nothing else here needs them: few programs do without.
+from pullback.operators.arrays import threads as _threads
 from pullback.operators.create import sizes as _sizes
 from pullback.operators.shape import joining as _joining, tiling as _tiling
 from pullback.operators.watching import asking as _asking
@@ -58,6 +59,7 @@ _faces.fill(globals(), _faces.loaded(_names.FIRST))
 _printed.install()
 _asking.public(globals())
 _memory.keep_freed_memory()
+_threads.leave_others_alone()
 
 # After the methods: these layers use tensors as users do.
 from pullback import autograd

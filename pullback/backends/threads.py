@@ -3,15 +3,19 @@
 Kernels that go through large tensors in pieces (activations, softmax, norms, convolutions,
 pooling) and single array functions share them out; their results do not depend on the number. Once
 several threads are wanted, operators ask for the size of what they are given. Products are the BLAS
-library's, which threadpoolctl tells the number; without it the environment variables of the library
-(OPENBLAS_NUM_THREADS and so on) decide for those, before the program starts.
+library's, which threadpoolctl tells the number; without it OpenBLAS is told of fewer than it began
+with, and for others their environment variables decide, before the program starts. Inside of pieces
+each product has one thread. Unless a variable says so, nobody gets processors that others use when
+pullback is imported.
 """
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from typing import Any
 
+from pullback.operators.arrays import blas
 from pullback.operators.arrays.large import ready
 from pullback.operators.arrays.threads import default_count, setting
 
@@ -28,6 +32,12 @@ def _pools() -> Any:
         return import_module("threadpoolctl")
     except ImportError:
         return None
+
+
+@cache
+def _threads_of_blas() -> int | None:
+    """How many BLAS had when first asked: its environment variable, or the idle processors."""
+    return blas.threads()
 
 
 def _positive(op: str, number: Any) -> int:
@@ -56,7 +66,7 @@ def get_num_threads() -> int:
 
 
 def set_num_threads(int: int) -> None:
-    """Let operators use so many threads: large kernels, and with threadpoolctl products too.
+    """Let operators use so many threads: large kernels, and products where BLAS can be told.
 
     Results do not depend on it.
 
@@ -70,6 +80,8 @@ def set_num_threads(int: int) -> None:
     number = _positive("set_num_threads", int)
     if pools := _pools():
         pools.threadpool_limits(limits=number)
+    elif most := _threads_of_blas():
+        blas.set_threads(min(number, most))
     setting.count = number
     ready()
 

@@ -1,21 +1,20 @@
 """`y += a * x` by BLAS: one pass over memory where NumPy's product and sum take two.
 
-NumPy shows no such function, but the library that it was built with has one, and its own extension
-module is the way there. Where that leads nowhere (another BLAS, another system), or where the
-arrays are not of the plain kind, the caller does it in NumPy. BLAS rounds once, not twice, as torch
-does.
+NumPy shows no such function, but the library that it was built with has one (`arrays/blas.py`).
+Where it is not found, or where the arrays are not of the plain kind, the caller does it in NumPy.
+BLAS rounds once, not twice, as torch does.
 """
 
 from __future__ import annotations
 
 import ctypes
-import sys
 from functools import cache
 from typing import Any
 
 from numpy import may_share_memory, ndarray
 
 from pullback.core.arrays import F32, F64, Array
+from pullback.operators.arrays.blas import library
 from pullback.operators.arrays.strides import address
 
 __all__ = ["LARGE", "add_multiple"]
@@ -23,7 +22,6 @@ __all__ = ["LARGE", "add_multiple"]
 # From so many elements on; a million float32 take 100 us and not 214. Finding addresses takes 2 us.
 LARGE = 1 << 15
 
-_KERNELS = ("numpy._core._multiarray_umath", "numpy.core._multiarray_umath")
 _NAMES = ("scipy_cblas_{}axpy64_", "cblas_{}axpy64_", "cblas_{}axpy")
 _LETTERS = {F32: ("s", ctypes.c_float), F64: ("d", ctypes.c_double)}
 _MOST = 2**31 - 1  # so that it does not matter of how many bits BLAS has its integers
@@ -33,13 +31,8 @@ _MOST = 2**31 - 1  # so that it does not matter of how many bits BLAS has its in
 def _axpy(dtype: Any) -> Any:
     """The function for a dtype, or None."""
     letter, number = _LETTERS[dtype]
-    module = next((sys.modules[name] for name in _KERNELS if name in sys.modules), None)
-    try:
-        library = ctypes.CDLL(module.__file__) if module is not None else None
-    except (AttributeError, OSError, TypeError):  # built in, or not to be opened again
-        return None
     for name in _NAMES:
-        found = getattr(library, name.format(letter), None)
+        found = getattr(library(), name.format(letter), None)
         if found is not None:
             size, pointer = ctypes.c_int64, ctypes.c_void_p
             found.argtypes = (size, number, pointer, size, pointer, size)

@@ -17,8 +17,17 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from pullback.core.ports import ports
+from pullback.operators.arrays import blas
 
-__all__ = ["count", "default_count", "each", "in_order", "setting", "side_by_side"]
+__all__ = [
+    "count",
+    "default_count",
+    "each",
+    "in_order",
+    "leave_others_alone",
+    "setting",
+    "side_by_side",
+]
 
 T = TypeVar("T")
 R = TypeVar("R")
@@ -58,6 +67,17 @@ def default_count() -> int:
     # More threads than idle processors wait for each other: a small net took three times as long.
     busy = round(os.getloadavg()[0]) if hasattr(os, "getloadavg") else 0
     return max(1, usable - busy)
+
+
+def leave_others_alone() -> None:
+    """On a busy machine, let products use the processors that nobody else does, as kernels do.
+
+    The user has said otherwise where the environment has a number.
+    """
+    if not any(os.environ.get(name) for name in _ENVIRONMENT):
+        free = default_count()
+        if free < (os.cpu_count() or 1) and free < (blas.threads() or 1):
+            blas.set_threads(free)
 
 
 def each(function: Callable[[T], Any], pieces: Iterable[T]) -> None:
@@ -134,6 +154,11 @@ def side_by_side(works: list[Callable[[], Any]]) -> None:
     A work may be left out: it must find nothing to do once another one is through.
     """
     helpers = [helper for work in works[1:] if (helper := _free_helper()) is not None]
+    with blas.on_one_thread():
+        _with_helpers(works, helpers)
+
+
+def _with_helpers(works: list[Callable[[], Any]], helpers: list[_Helper]) -> None:
     for helper, work in zip(helpers, works[1:], strict=False):
         helper.start(work)
     try:
@@ -211,6 +236,7 @@ def _free_helper() -> _Helper | None:
 def _forget_helpers() -> None:
     global _free, _started, _lock
     _free, _started, _lock = [], 0, threading.Lock()
+    blas.forget()
 
 
 if hasattr(os, "register_at_fork"):
