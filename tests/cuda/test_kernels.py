@@ -253,6 +253,8 @@ def test_sums_of_large_channels_are_shared_out(library, ran, monkeypatch):
 def test_maxima_of_windows(ran, dtype, options):
     both(lambda x: F.max_pool2d(x, 2, **options), numbers(2, 3, 7, 6), dtype=dtype)
     assert ran is None or {"pb_maxima", "pb_put"} <= set(ran)
+    both(lambda x: F.max_pool2d(x, 2, **options), numbers(5, 13, 7, 6), dtype=dtype)
+    assert ran is None or "pb_put_whole" in ran
 
 
 @pytest.mark.parametrize("dtype", DTYPES)

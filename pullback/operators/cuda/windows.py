@@ -59,8 +59,20 @@ extern "C" __global__ void pb_put(
         long long each, long long length) {{
     PLACE
     atomicAdd(out + i / each * length + at[i], g[i]); }}
+extern "C" __global__ void pb_put_whole(
+        const T* g, const long long* at, T* out, int each, int length) {{
+    extern __shared__ T image[];
+    for (int i = threadIdx.x; i < length; i += blockDim.x) image[i] = 0;
+    __syncthreads();
+    g += (long long)blockIdx.x * each; at += (long long)blockIdx.x * each;
+    for (int i = threadIdx.x; i < each; i += blockDim.x) atomicAdd(image + at[i], g[i]);
+    __syncthreads();
+    out += (long long)blockIdx.x * length;
+    for (int i = threadIdx.x; i < length; i += blockDim.x) out[i] = image[i]; }}
 """
 _THREADS = 256
+_SHARED = 48 << 10  # bytes of an image that a block of threads holds
+_BLOCKS = 64  # images from which on a block takes each
 
 
 class Windows:
@@ -85,7 +97,7 @@ class Windows:
         known = self._kernels.get((name, kind))
         if known is None:
             module = self._raw(code=_SOURCE.format(type=_TYPES[kind]))
-            for one in ("columns", "add_channels", "maxima", "put"):
+            for one in ("columns", "add_channels", "maxima", "put", "put_whole"):
                 self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
             known = self._kernels[name, kind]
         return known
@@ -123,9 +135,15 @@ class Windows:
 
     def put(self, g: Any, places: Any, lead: Any, size: Any) -> Any:
         """Numbers added up at their places in images of zeros."""
-        length = math.prod(size)
+        length, images = math.prod(size), math.prod(lead)
+        each = g.size // images
+        if length * g.itemsize <= _SHARED and images >= _BLOCKS:  # no zeros first
+            out = self.cupy.ndarray((*lead, *size), g.dtype)
+            sizes = numpy.int32(each), numpy.int32(length)
+            kernel = self._kernel("put_whole", g.dtype.char)
+            kernel((images,), (128,), (g, places, out, *sizes), length * g.itemsize)
+            return out
         out = self.cupy.zeros((*lead, *size), g.dtype)
-        each = g.size // math.prod(lead)
         given = g, places, out, g.size, each, length
         kernel = self._kernel("put", g.dtype.char)
         kernel((-(-g.size // _THREADS),), (_THREADS,), given)
