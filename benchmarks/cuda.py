@@ -2,7 +2,8 @@
 
 `python -m benchmarks.cuda` (or `make bench-cuda`) prints a table of milliseconds and of torch's
 time over ours, and of the megabytes that a step holds at its peak. Every work is a whole step,
-forward and backward; times are the median of many, each ended by a wait for the device.
+forward and backward; times are the median of many, each ended by a wait for the device. Two works
+are compiled as well, called and replayed as a graph: beside them stands torch's graph of the same.
 """
 
 from __future__ import annotations
@@ -29,20 +30,33 @@ BARS = {
 
 
 MEMORY_BAR = 0.91  # torch's peak over ours: at most 1.1 of torch's
+# Torch's graph over ours, compiled.
+COMPILED_BARS = {"chain": 10, "elementwise": 8}
+
+Function = Callable[..., Any]
 
 
-def chain(torch: Any) -> Callable[[], None]:
+def _as_it_is(function: Function) -> Function:
+    return function
+
+
+def chain(torch: Any, made: Callable[[Function], Function] = _as_it_is) -> Callable[[], None]:
     """1,000 small operators."""
     x = torch.full((64,), 0.5, device="cuda", requires_grad=True)
     w = torch.full((64,), 0.999, device="cuda")
 
-    def step() -> None:
-        x.grad = None
+    def total(x: Any, w: Any) -> Any:
         y = x
         for _ in range(500):
             y = y * w
             y = y + x
-        y.sum().backward()
+        return y.sum()
+
+    loss = made(total)
+
+    def step() -> None:
+        x.grad = None
+        loss(x, w).backward()
 
     return step
 
@@ -111,14 +125,15 @@ def gpt2_block(torch: Any) -> Callable[[], None]:
     return _block_step(torch, (4, 1024, 768), 12, "bfloat16")
 
 
-def elementwise(torch: Any) -> Callable[[], None]:
+def elementwise(torch: Any, made: Callable[[Function], Function] = _as_it_is) -> Callable[[], None]:
     """An expression over 16M float32."""
     x = torch.rand(1 << 24, device="cuda").requires_grad_()
     g = torch.ones(1 << 24, device="cuda")
+    expression = made(lambda x: torch.exp(-x * x) * torch.sin(x) + torch.tanh(x))
 
     def step() -> None:
         x.grad = None
-        (torch.exp(-x * x) * torch.sin(x) + torch.tanh(x)).backward(g)
+        expression(x).backward(g)
 
     return step
 
@@ -149,7 +164,7 @@ def conv_net(torch: Any) -> Callable[[], None]:
     return step
 
 
-WORKS: dict[str, Callable[[Any], Callable[[], None]]] = {
+WORKS: dict[str, Callable[..., Callable[[], None]]] = {
     "chain": chain,
     "mlp": mlp,
     "block": block,
@@ -221,17 +236,31 @@ def main(path: str | None = None) -> int:
                 results.setdefault(key, {})[name] = found
                 module.cuda.empty_cache()
             print(_line(key, results[key]), flush=True)
+    _compiled(pullback, results)
     if path:
         Path(path).write_text(json.dumps(results, indent=1))
     return 0
+
+
+def _compiled(ours: Any, results: dict[str, dict[str, Any]]) -> None:
+    """Two works as programs, beside torch's graph of them."""
+    for work, measure in [(work, one) for work in COMPILED_BARS for one in (_timed, _replayed)]:
+        step = WORKS[work](ours, lambda function: ours.compile(function, fullgraph=True))
+        key = f"{work}, compiled{'' if measure is _timed else ' graph'}"
+        theirs = results[f"{work}, graph"]["torch"]
+        results[key] = {"torch": theirs, "pullback": round(measure(ours, step), 4)}
+        print(_line(key, results[key]), flush=True)
 
 
 def _line(key: str, found: dict[str, Any]) -> str:
     theirs, ours = found["torch"], found["pullback"]
     ratio = f"{theirs / ours:.2f}" if isinstance(theirs, float) and isinstance(ours, float) else "-"
     work, mode = key.split(", ")
-    bar = MEMORY_BAR if mode == "memory" else BARS[work][mode == "graph"]
-    return f"{key:22} torch {theirs}  pullback {ours}  ratio {ratio}  bar {bar or '-'}"
+    if mode.startswith("compiled"):
+        bar: float | None = COMPILED_BARS[work]
+    else:
+        bar = MEMORY_BAR if mode == "memory" else BARS[work][mode == "graph"]
+    return f"{key:27} torch {theirs}  pullback {ours}  ratio {ratio}  bar {bar or '-'}"
 
 
 if __name__ == "__main__":
