@@ -263,8 +263,10 @@ class Enabled(compiled_autograd):
         return partial(WholePass, program, graph)
 
     def _program(self, graph: Lifting, roots: Any, wanted: Any, accumulates: bool) -> PassProgram:
-        known: PassProgram | None = takeover.known_program(self.backend, graph.key)
-        known = known or self._fitting(graph)
+        found = takeover.known_program(self.backend, graph.key)
+        if isinstance(found, str):
+            raise Unsupported(found)
+        known: PassProgram | None = found or self._fitting(graph)
         if known is not None:
             if len(known.departures) > _MOST_DEPARTURES:
                 raise Unsupported(known.departures[-1])
@@ -274,7 +276,11 @@ class Enabled(compiled_autograd):
         self._note(graph)
         request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
         expected = {} if known is None else dict(known.expected)
-        made = self._captured_whole(graph, request, expected)
+        try:
+            made = self._captured_whole(graph, request, expected)
+        except takeover.REFUSALS as reason:
+            self._keep(graph.key, str(reason))  # nor is the next one captured
+            raise
         if known is not None:
             made.departures = known.departures
         self._keep(graph.key, made)

@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 from pullback._dynamo import compiled_autograd as module
+from pullback._dynamo.utils import counters
 
 import pullback as torch
 from pullback.compiler import compiled_autograd
@@ -236,3 +237,20 @@ def test_nothing_is_kept_alive_by_graphs_for_compilers():
     gc.collect()
     assert [one() for one in watched] == [None] * 6
     assert not module.is_cache_empty()
+
+
+def test_a_pass_that_cannot_be_captured_is_tried_once():
+    """K-28, K-31"""
+    table = torch.nn.Embedding(5, 2, sparse=True)
+
+    def compiler(graph):
+        return graph
+
+    for _ in range(3):
+        with (
+            module._enable(compiler),
+            pytest.warns(UserWarning, match="the engine runs this backward"),
+        ):
+            table(torch.tensor([1, 1, 3])).sum().backward()
+    assert table.weight.grad.to_dense()[1].eq(6).all()
+    assert counters["compiled_autograd"]["captures"] == 1
