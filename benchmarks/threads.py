@@ -3,9 +3,9 @@
 Large kernels on two threads of ours (`set_num_threads(2)`) against one, forward and backward, by
 wall time: the bar is 1.7. Then passes of an MLP from eight threads of the user's at once against
 the same number from one: 1.0 is flat. Torch stands beside it where it is installed, and NumPy by
-hand, which tells what the machine and the interpreter allow: a bare product in two halves gains
-what memory gives a second processor, and a bare MLP pays as we do for the interpreter's lock, which
-NumPy lets go and takes again at each call. BLAS is held to one thread. Both sides take turns.
+hand: a bare product in two halves, the start of a thread included, and a bare MLP, which pays as we
+do for the interpreter's lock: NumPy lets it go and takes it again at each call. BLAS is held to one
+thread. Both sides take turns.
 """
 
 from __future__ import annotations
