@@ -11,7 +11,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import BLOCK, pieces, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.rows import MEANS, column, ones, totals
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (

@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
-from pullback.operators.arrays.blocks import BLOCK, pieces, slices
+from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
