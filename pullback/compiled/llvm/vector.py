@@ -320,7 +320,9 @@ _COS64 = [
     -1.13596475577881948265e-11,
 ]
 _HALF_PI = (1.57079632673412561417e00, 6.07710050630396597660e-11, 2.02226624879595063154e-21)
-LARGEST_ANGLE = 1e5  # beyond, three parts of pi / 2 are not enough, and libm is asked
+# Beyond, three parts of pi / 2 are not enough, and libm is asked. What float32 needs of the
+# remainder, taken in double, is right much further.
+LARGEST_ANGLE = {"double": 1e5, "float": 1e9}
 
 
 def _turns(shift: int) -> Callable[[Emitter, str, str, int], str]:
@@ -350,41 +352,61 @@ def _turns(shift: int) -> Callable[[Emitter, str, str, int], str]:
         r = em.select(odd, c, s, e, w)
         flip = em.binary("and", q, n(2, i, w), i, w)
         flip = em.binary("shl", flip, n(top - 1, i, w), i, w)
-        return em.bits(em.binary("xor", em.bits(r, e, i, w), flip, i, w), i, e, w)
+        made = em.bits(em.binary("xor", em.bits(r, e, i, w), flip, i, w), i, e, w)
+        if shift:
+            return made
+        zero = em.compare("oeq", x, n(0, e, w), e, w)
+        return em.select(zero, x, made, e, w)  # whose sign the sums lose
 
     return sine
 
 
 def _or_libm(name: str, near: Callable[[Emitter, str, str, int], str]) -> Any:
-    """A whole function: `near`, or libm element by element where some angle is large."""
+    """A whole function: `near`, and libm for those elements whose angle is large."""
 
     def lines(em: Emitter, e: str, w: int) -> list[str]:
         kind, mask = vector_type(e, w), vector_type("i1", w)
         em.declared.add(f"declare double @{name}(double)")
         size = em.abs("%x", e, w)
-        far = em.compare("ogt", size, em.number(LARGEST_ANGLE, e, w), e, w)
-        any_far = far
-        if w > 1:
+        far = em.compare("ogt", size, em.number(LARGEST_ANGLE[e], e, w), e, w)
+        if w == 1:
+            em.raw(f"  br i1 {far}, label %far, label %near")
+            em.raw("far:")
+            em.raw(f"  ret {kind} {_asked(em, name, '%x', e)}")
+        else:
             reduce = f"@llvm.vector.reduce.or.v{w}i1"
             em.declared.add(f"declare i1 {reduce}({mask})")
             any_far = em.t(f"call i1 {reduce}({mask} {far})")
-        em.raw(f"  br i1 {any_far}, label %far, label %near")
+            em.raw(f"  br i1 {any_far}, label %far, label %near")
+            em.raw("far:")
+            made = near(em, "%x", e, w)
+            em.raw("  br label %each")
+            em.raw("each:\n  %k = phi i32 [ 0, %far ], [ %following, %next ]")
+            em.raw(f"  %sofar = phi {kind} [ {made}, %far ], [ %after, %next ]")
+            is_far = em.t(f"extractelement {mask} {far}, i32 %k")
+            em.raw(f"  br i1 {is_far}, label %ask, label %next")
+            em.raw("ask:")
+            one = _asked(em, name, em.t(f"extractelement {kind} %x, i32 %k"), e)
+            put = em.t(f"insertelement {kind} %sofar, {e} {one}, i32 %k")
+            em.raw("  br label %next")
+            em.raw(f"next:\n  %after = phi {kind} [ %sofar, %each ], [ {put}, %ask ]")
+            em.raw("  %following = add i32 %k, 1")
+            em.raw(f"  %more = icmp ult i32 %following, {w}")
+            em.raw(f"  br i1 %more, label %each, label %end\nend:\n  ret {kind} %after")
+        # Written twice: the usual way keeps nothing for later calls, and needs no stack.
         em.raw("near:")
         em.raw(f"  ret {kind} {near(em, '%x', e, w)}")
-        em.raw("far:")
-        made = "poison"
-        for k in range(w):
-            one = "%x" if w == 1 else em.t(f"extractelement {kind} %x, i32 {k}")
-            if e == "float":
-                one = em.t(f"fpext float {one} to double")
-            one = em.t(f"call double @{name}(double {one})")
-            if e == "float":
-                one = em.t(f"fptrunc double {one} to float")
-            made = one if w == 1 else em.t(f"insertelement {kind} {made}, {e} {one}, i32 {k}")
-        em.raw(f"  ret {kind} {made}")
         return em.lines
 
     return lines
+
+
+def _asked(em: Emitter, name: str, x: str, e: str) -> str:
+    """What libm says of one element."""
+    if e == "float":
+        x = em.t(f"fpext float {x} to double")
+    made = em.t(f"call double @{name}(double {x})")
+    return em.t(f"fptrunc double {made} to float") if e == "float" else made
 
 
 # Written into the place of their use.

@@ -121,3 +121,24 @@ def test_the_table_in_the_docs_is_what_was_measured():
         return
     known = [line.split("|")[1].strip() for line in found.group(1).splitlines()[2:]]
     assert known == sorted(RANGES)
+
+
+@pytest.mark.parametrize("name", ["sin", "cos"])
+@pytest.mark.parametrize("largest", [1e6, 9e8, 1e11])
+def test_large_angles_among_small_ones_keep_their_digits(name, largest):
+    """Each element by its own way, at every place of a vector and near zeros of the function."""
+    rng = np.random.default_rng(0)
+    near_zeros = np.rint(rng.uniform(-largest, largest, 2000)) * (np.pi / 2)
+    angles = np.concatenate([rng.uniform(-largest, largest, 2001), near_zeros])
+    angles[::3] = rng.uniform(-3, 3, len(angles[::3]))
+    x = np.clip(angles, -largest, largest).astype(np.float32)
+    wanted = getattr(np, name)(x.astype(np.float64))
+    found = run(name, x)
+    errors = np.abs(found - wanted) / np.spacing(np.abs(wanted).astype(np.float32))
+    assert errors.max() < 2
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_sin_keeps_the_sign_of_zero_beside_usual_angles(dtype):
+    x = np.array([-0.0, 0.0, 1.0] * 11, dtype)
+    assert np.array_equal(np.signbit(run("sin", x)), np.signbit(x))
