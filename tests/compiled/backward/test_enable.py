@@ -15,6 +15,8 @@ from pullback import nn
 from pullback.compiled.backward import takeover
 from pullback.compiler import compiled_autograd
 
+pytestmark = pytest.mark.usefixtures("no_class_answers")
+
 
 @pytest.fixture(autouse=True)
 def _fresh():

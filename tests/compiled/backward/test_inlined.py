@@ -7,6 +7,8 @@ from pullback._dynamo.utils import counters
 import pullback as torch
 from tests.compiled.backward.test_whole import Compiler, leaf
 
+pytestmark = pytest.mark.usefixtures("no_class_answers")
+
 
 @pytest.fixture(autouse=True)
 def _fresh():

@@ -20,6 +20,8 @@ from tests.compiled.backward.graphs_with_hooks import (
     tolerance,
 )
 
+pytestmark = pytest.mark.usefixtures("no_class_answers")
+
 
 @pytest.fixture(autouse=True)
 def _fresh():

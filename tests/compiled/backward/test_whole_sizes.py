@@ -9,6 +9,8 @@ from pullback import nn
 from pullback.nn import functional
 from tests.compiled.backward.test_whole import Compiler, Halved
 
+pytestmark = pytest.mark.usefixtures("no_class_answers")
+
 
 @pytest.fixture(autouse=True)
 def _fresh():
