@@ -20,12 +20,12 @@ pytestmark = pytest.mark.usefixtures("library", "_has_nccl")
 
 @pytest.fixture
 def _has_nccl(library):
-    if getattr(library.cupy.cuda, "nccl", None) is None:
+    if not dist.is_nccl_available():
         pytest.skip("needs a CuPy that was built with NCCL")
 
 
 @pytest.fixture
-def alone():
+def alone(_has_nccl):
     dist.init_process_group("nccl", rank=0, world_size=1)
     yield
     dist.destroy_process_group()

@@ -14,7 +14,7 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.direct import copyto, putmask
+from pullback.operators.arrays.direct import are_plain, putmask
 from pullback.operators.arrays.direct import where as where_of
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
@@ -47,7 +47,8 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     if condition.size < FEW or condition.dtype is not _BOOL:
-        return where_of(condition, input, other)
+        choice = where_of if are_plain((condition, input, other)) else xp.where
+        return choice(condition, input, other)
     if type(other) is int and other == 0:  # as the rules have it
         return kept(xp, condition, input)
     if type(input) is int and input == 0:
@@ -175,7 +176,8 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
-        return where_of(mask, value, input)
+        choice = where_of if are_plain((mask, value, input)) else xp.where
+        return choice(mask, value, input)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
@@ -231,10 +233,10 @@ def _triangle(xp: Namespace, op: str, input: Array, diagonal: int, *, upper: boo
     out = xp.zeros(input.shape, input.dtype)
     if height <= _ROWS and width <= _ROWS:
         mask = _mask(xp, height, width, diagonal, upper)
-        if input.ndim == 2:  # of one shape with the mask
+        if xp is numpy and input.ndim == 2 and type(input) is numpy.ndarray:
             putmask(out, mask, input)
         else:
-            copyto(out, input, where=mask)
+            xp.copyto(out, input, where=mask)
         return out
     for start in range(0, height, _ROWS):
         stop = min(start + _ROWS, height)

@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.direct import concatenate
+from pullback.operators.arrays.direct import are_plain, concatenate
 from pullback.operators.declare import (
     Array,
     Arrays,
@@ -368,7 +368,8 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     try:
-        joined = concatenate(tensors, dim) if dim else concatenate(tensors)
+        join = concatenate if are_plain(tensors) else xp.concatenate
+        joined = join(tensors, dim) if dim else join(tensors)
     except (ValueError, TypeError):  # shapes that do not fit, or dtypes that NumPy does not mix
         return _joined_with_care(xp, tensors, dim)
     # The dtype that all others fit into is torch's choice too; any other is looked at again.
@@ -449,7 +450,8 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
 def _stacked(xp: Namespace, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Array:
     count = len(arrays)
     if dim < len(shape):  # joined along that dimension, and taken apart there
-        joined = concatenate(arrays, dim) if dim else concatenate(arrays)
+        join = concatenate if are_plain(arrays) else xp.concatenate
+        joined = join(arrays, dim) if dim else join(arrays)
         return joined.reshape((*shape[:dim], count, *shape[dim:]))
     return xp.concatenate([one[..., None] for one in arrays], dim)
 
