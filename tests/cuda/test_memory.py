@@ -49,14 +49,14 @@ def test_the_map_of_a_graph_counts_blocks_of_the_device():
 
 @pytest.fixture
 def limited(library):
-    """A device of 64 MB more than is in use."""
+    """A device of 64 MB more than the pool has."""
     gc.collect()  # what tests before this left would be given back in the middle of it
     if library.cupy is not stand_in.module:
         pool = library.cupy.get_default_memory_pool()
         pool.free_all_blocks()
     else:
         pool = devices.pool
-    pool.set_limit(size=pool.used_bytes() + 64 * MB)
+    pool.set_limit(size=pool.total_bytes() + 64 * MB)
     yield pool
     pool.set_limit(size=0)
 
