@@ -54,9 +54,11 @@ def limited(library):
     if library.cupy is not stand_in.module:
         pool = library.cupy.get_default_memory_pool()
         pool.free_all_blocks()
+        held = pool.total_bytes()  # pieces that nobody uses count too
     else:
         pool = devices.pool
-    pool.set_limit(size=pool.total_bytes() + 64 * MB)
+        held = pool.used_bytes()
+    pool.set_limit(size=held + 64 * MB)
     yield pool
     pool.set_limit(size=0)
 
