@@ -324,6 +324,11 @@ def _later(xp: Any, queries: int, keys: int) -> Any:
     return known
 
 
+def _number(value: float, dtype: Any) -> Any:
+    """Beside arrays of a device, numbers stay numbers."""
+    return dtype.type(value)
+
+
 def enter() -> None:
     """Into the table."""
     place = "pullback.operators.nn."
@@ -334,6 +339,7 @@ def enter() -> None:
             place + "activation.softmax.log_softmax": _log_softmax,
             place + "activation.softmax._log_softmax_adjoint": _log_softmax_adjoint,
             place + "norm.kernels.standardise": _standardise,
+            place + "norm.kernels.number": _number,
             place + "norm.gradients.gradients": _standard_gradients,
             place + "norm.standardise._standardise": _layer_norm,
             place + "norm.standardise._gradients": _layer_gradients,
