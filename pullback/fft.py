@@ -26,7 +26,9 @@ def fftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Option
     """
     dtype = checked("fft.fftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.fftfreq", n)
-    array = allocated("fft.fftfreq", numpy.fft.fftfreq, n, d).astype(dtype)
+    with numpy.errstate(divide="ignore", invalid="ignore"):  # of points at one place
+        array = allocated("fft.fftfreq", numpy.fft.fftfreq, n, numpy.float64(float(d)))
+    array = array.astype(dtype)
     return made("fft.fftfreq", array, options, out)
 
 
@@ -39,7 +41,9 @@ def rfftfreq(n: int, d: float = 1.0, *, out: Any = None, **options: Unpack[Optio
     """
     dtype = checked("fft.rfftfreq", options, get_default_dtype().numpy, out)
     _check_count("fft.rfftfreq", n)
-    array = allocated("fft.rfftfreq", numpy.fft.rfftfreq, n, d).astype(dtype)
+    with numpy.errstate(divide="ignore", invalid="ignore"):
+        array = allocated("fft.rfftfreq", numpy.fft.rfftfreq, n, numpy.float64(float(d)))
+    array = array.astype(dtype)
     return made("fft.rfftfreq", array, options, out)
 
 

@@ -141,6 +141,11 @@ def _before_write(op: Op) -> list[str]:
     return lines
 
 
+# NumPy 2.4 reads other elements than it should where these write over what they read, and elements
+# are 16 or 64 bytes apart: a diagonal's sign was that of its neighbours.
+WRONG_IN_PLACE = frozenset({"negative"})
+
+
 def _written(op: Op) -> list[str]:
     """Compute into the target itself where one array function does it, else write afterwards."""
     direct = array_call(op)
@@ -153,6 +158,8 @@ def _written(op: Op) -> list[str]:
         arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
         # A result of another dtype (comparisons) does not go into the target directly.
         usual = " and ".join(["fits", *(f"not ({differs(p)})" for p in options)])
+        if direct in WRONG_IN_PLACE:
+            usual += " and a0.flags.c_contiguous"
         into = [f"ufunc({arguments}, a0)"]
         if asks_for_size(op):
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])

@@ -211,3 +211,10 @@ def test_all_ways_to_a_transform_are_numpys(library, shape, dims, scale, code):
         assert ours.dtype == theirs.dtype
         tolerance = 1e-5 if code == "f" else 1e-12
         numpy.testing.assert_allclose(ours, theirs, rtol=tolerance, atol=10 * tolerance)
+
+
+@pytest.mark.filterwarnings("error")
+def test_frequencies_of_points_at_one_place_are_infinite():
+    assert str(torch.fft.rfftfreq(3, 0.0).tolist()) == "[nan, inf]"
+    assert str(torch.fft.fftfreq(2, 0.0).tolist()) == "[nan, -inf]"
+    assert torch.equal(torch.fft.fftfreq(5, torch.tensor(2)), torch.fft.fftfreq(5, 2.0))
