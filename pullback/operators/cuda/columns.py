@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.cuda.launch import Kernel
+from pullback.operators.cuda.launch import Kernels
 from pullback.operators.cuda.stored import computed_in, head_of
 
 __all__ = ["Columns"]
@@ -107,16 +107,7 @@ class Columns:
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
-        self._kernels: dict[tuple[str, str], Kernel] = {}
-
-    def _kernel(self, name: str, kind: str) -> Kernel:
-        known = self._kernels.get((name, kind))
-        if known is None:
-            module = self.cupy.RawModule(code=head_of(kind) + _SOURCE)
-            for one in _NAMES:
-                self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
-            known = self._kernels[name, kind]
-        return known
+        self._kernel = Kernels(cupy, lambda kind: head_of(kind) + _SOURCE, _NAMES)
 
     def add_row(self, x: Any, row: Any) -> Any:
         """`row` added to each row of `x`, in place."""

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.cuda.launch import Kernel
+from pullback.operators.cuda.launch import Kernels
 
 __all__ = ["Filters"]
 
@@ -178,24 +178,21 @@ _SUMMED = 1 << 17  # elements of a channel that a block adds up
 _GRID = 65535
 
 
+_NAMES = (*(f"correlate_{rows}" for rows in _ROWS), "filters", "fold", "channel_sums")
+
+
+def _text(kind: str) -> str:
+    """The kernels for a dtype."""
+    forms = "".join(_CORRELATION.replace("ROWS", str(rows)) for rows in _ROWS)
+    return _SOURCE.replace("TYPE", _TYPES[kind]).replace("CORRELATIONS\n", forms)
+
+
 class Filters:
     """The kernels, compiled for each dtype when first needed. Images are (n, channels, h, w)."""
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
-        self._kernels: dict[tuple[str, str], Kernel] = {}
-
-    def _kernel(self, name: str, kind: str) -> Kernel:
-        known = self._kernels.get((name, kind))
-        if known is None:
-            forms = "".join(_CORRELATION.replace("ROWS", str(rows)) for rows in _ROWS)
-            source = _SOURCE.replace("TYPE", _TYPES[kind]).replace("CORRELATIONS\n", forms)
-            module = self.cupy.RawModule(code=source)
-            names = [f"correlate_{rows}" for rows in _ROWS]
-            for one in (*names, "filters", "fold", "channel_sums"):
-                self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
-            known = self._kernels[name, kind]
-        return known
+        self._kernel = Kernels(cupy, _text, _NAMES)
 
     @staticmethod
     def are_few(outputs: int, groups: int, *images: Any) -> bool:

@@ -13,12 +13,12 @@ from __future__ import annotations
 import ctypes
 import struct
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
 
-__all__ = ["Kernel"]
+__all__ = ["Kernel", "Kernels"]
 
 # How a number lies in the buffer, by its type; CuPy's arrays are pointers.
 _LETTERS = {
@@ -122,3 +122,30 @@ class Kernel:
         ]
         table = (ctypes.c_void_p * len(places))(*places)
         return buffer, ctypes.addressof(table), table
+
+
+class Kernels:
+    """Kernels of one text, compiled for each dtype when first needed.
+
+    Args:
+        cupy: The library, or what stands for it.
+        text: The module's source, by the character of a dtype.
+        names: What its kernels are called, behind `pb_`.
+    """
+
+    __slots__ = ("_cupy", "_known", "_names", "_text")
+
+    def __init__(self, cupy: Any, text: Callable[[str], str], names: Sequence[str]) -> None:
+        self._cupy, self._text, self._names = cupy, text, names
+        self._known: dict[tuple[str, str], Kernel] = {}
+
+    def __call__(self, name: str, kind: str) -> Kernel:
+        """One of them for a dtype."""
+        known = self._known.get((name, kind))
+        if known is None:
+            module = self._cupy.RawModule(code=self._text(kind))
+            for one in self._names:
+                made = Kernel(self._cupy, module.get_function(f"pb_{one}"))
+                self._known[one, kind] = made
+            known = self._known[name, kind]
+        return known

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.cuda.launch import Kernel
+from pullback.operators.cuda.launch import Kernels
 
 __all__ = ["Windows"]
 
@@ -75,13 +75,16 @@ _SHARED = 48 << 10  # bytes of an image that a block of threads holds
 _BLOCKS = 64  # images from which on a block takes each
 
 
+_NAMES = ("columns", "add_channels", "maxima", "put", "put_whole")
+
+
 class Windows:
     """The kernels, compiled for each dtype when first needed."""
 
     def __init__(self, cupy: Any) -> None:
         self.cupy = cupy
         self._raw: Any = getattr(cupy, "RawModule", None)
-        self._kernels: dict[tuple[str, str], Any] = {}
+        self._kernel = Kernels(cupy, lambda kind: _SOURCE.format(type=_TYPES[kind]), _NAMES)
 
     def fits(self, x: Any) -> bool:
         """Whether there is a kernel for images of this kind: four dimensions, in order."""
@@ -92,15 +95,6 @@ class Windows:
             and x.size
             and x._c_contiguous
         )
-
-    def _kernel(self, name: str, kind: str) -> Any:
-        known = self._kernels.get((name, kind))
-        if known is None:
-            module = self._raw(code=_SOURCE.format(type=_TYPES[kind]))
-            for one in ("columns", "add_channels", "maxima", "put", "put_whole"):
-                self._kernels[one, kind] = Kernel(self.cupy, module.get_function(f"pb_{one}"))
-            known = self._kernels[name, kind]
-        return known
 
     def _run(self, name: str, kind: str, size: int, arrays: tuple[Any, ...], *numbers: int) -> None:
         given = *arrays, size, *map(numpy.int32, numbers)
