@@ -5,7 +5,8 @@ from pullback._dynamo import compiled_autograd as module
 from pullback._dynamo.utils import counters
 
 import pullback as torch
-from tests.compiled.backward.test_whole import Compiler, leaf
+from tests.compiled.backward.compilers import Compiler
+from tests.compiled.backward.test_whole import leaf
 
 pytestmark = pytest.mark.usefixtures("no_class_answers")
 

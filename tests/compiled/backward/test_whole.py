@@ -9,6 +9,7 @@ from pullback._dynamo.utils import counters
 
 import pullback as torch
 from pullback.core import overriding
+from tests.compiled.backward.compilers import Compiler
 from tests.compiled.backward.graphs_with_hooks import TABLE, at_random, same, seen, shown
 
 pytestmark = pytest.mark.usefixtures("no_class_answers")
@@ -18,26 +19,6 @@ pytestmark = pytest.mark.usefixtures("no_class_answers")
 def _fresh():
     torch.manual_seed(0)
     module.reset()
-
-
-class Compiler:
-    """Keeps graphs and the lists that they were called with."""
-
-    def __init__(self):
-        self.graphs, self.calls = [], []
-
-    def __call__(self, graph_module):
-        graph_module.graph.lint()
-        self.graphs.append(graph_module)
-
-        def run(*lists):
-            self.calls.append([list(one) for one in lists])
-            return graph_module(*lists)
-
-        return run
-
-    def targets(self, number=0):
-        return [n.target.__name__ for n in self.graphs[number].graph.nodes if callable(n.target)]
 
 
 def leaf(*shape):

@@ -7,7 +7,8 @@ from pullback._dynamo.utils import counters
 import pullback as torch
 from pullback import nn
 from pullback.nn import functional
-from tests.compiled.backward.test_whole import Compiler, Halved
+from tests.compiled.backward.compilers import Compiler
+from tests.compiled.backward.test_whole import Halved
 
 pytestmark = pytest.mark.usefixtures("no_class_answers")
 
