@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from typing import Any
 
 from pullback.compiled.ir.values import COST, Val
 from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
-from pullback.compiled.llvm.products import dot_text
+from pullback.compiled.llvm.products import DotText
 from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
@@ -98,12 +97,13 @@ class ModuleText:
                 self._lines.append(f"  call void @{called}(ptr %B)")
 
     def _dot(self, name: str, v: Val, update: Update | None = None) -> None:
-        blas = self.machine.blas(v.dtype)
-        slot = self._address(f"gemm {v.dtype}")
-        self.texts.append(dot_text(self.plan, name, v, slot, blas.whole, update))
-        count = math.prod(v.shape[:-2] if v.attr is None else v.attr[2])
-        self.work += v.size * v.ins[0].shape[-1]
-        self._run(name, count, "null", parallel=count >= 8)
+        writer = DotText(self.plan, name, v, self.machine, update)
+        slot = self._address(f"gemm {v.dtype}") if writer.tiles is None else None
+        self.texts.append(writer.text(slot, self.functions, self.declared))
+        work = v.size * v.ins[0].shape[-1]
+        self.work += work
+        parallel = writer.units >= 8 and (writer.tiles is None or work > _PARALLEL_WORK)
+        self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
         writer = GroupText(self.plan, group, self.functions, self.machine)
