@@ -63,16 +63,14 @@ class DotText:
     def text(self, slot: int | None, functions: dict[str, str], declared: set[str]) -> str:
         """The function; `slot` has BLAS's address if it is BLAS's."""
         em = Emitter()
-        unit = "%i"
+        unit, matrix = "0", "%i"
         if self._parts > 1:
             unit = em.t(f"urem i64 %i, {self._parts}")
             matrix = em.t(f"udiv i64 %i, {self._parts}")
-        else:
-            matrix = "%i"
         at = self._matrices(em, matrix)
         helpers: list[str] = []
         if self.tiles is not None:
-            self.tiles.call(em, *at, unit if self._parts > 1 else "0")
+            self.tiles.call(em, at, unit)
             helpers = list(self.tiles.texts(functions, declared))
         else:
             self._call_blas(em, *at)

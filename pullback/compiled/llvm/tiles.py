@@ -111,8 +111,9 @@ class Tiles:
 
     # Text -------------------------------------------------------------------------------------
 
-    def call(self, em: Emitter, a: str, b: str, c: str, unit: str) -> None:
+    def call(self, em: Emitter, matrices: list[str], unit: str) -> None:
         """Multiply for one panel and block, `unit` of `panels * blocks`."""
+        a, b, c = matrices
         e = ELEMENTS[self.dtype]
         panel = em.t(f"urem i64 {unit}, {self.panels}")
         block = em.t(f"udiv i64 {unit}, {self.panels}")

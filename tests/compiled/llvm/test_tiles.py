@@ -21,7 +21,7 @@ def multiply(tiles, a, b, c, units):
     from pullback.compiled.llvm.emit import Emitter
 
     em, functions, declared = Emitter(), {}, set()
-    tiles.call(em, "%a", "%b", "%c", "%unit")
+    tiles.call(em, ["%a", "%b", "%c"], "%unit")
     texts = list(tiles.texts(functions, declared))
     head = "define void @run(ptr %a, ptr %b, ptr %c, i64 %unit) #0 {"
     run = "\n".join([head, *em.lines, "  ret void", "}"])
