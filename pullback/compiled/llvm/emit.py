@@ -124,6 +124,25 @@ class Emitter:
         first = self.t(f"insertelement {kind} poison, {e} {x}, i32 0")
         return self.t(f"shufflevector {kind} {first}, {kind} poison, <{w} x i32> zeroinitializer")
 
+    def scaled(self, x: str, n: str, e: str, w: int) -> str:
+        """X * 2^n by AVX-512's instruction; `n` is a whole number, in the same type."""
+        letter, most = ("s", 16) if e == "float" else ("d", 8)
+        kind, mask = vector_type(e, most), f"i{most}"
+        function = f"@llvm.x86.avx512.mask.scalef.p{letter}.512"
+        self.declared.add(f"declare {kind} {function}({kind}, {kind}, {kind}, {mask}, i32)")
+        made = []
+        for start in range(0, w, most):
+            a, b = (self._part(one, e, w, start, most) for one in (x, n))
+            made.append(self.t(f"call {kind} {function}({kind} {a}, {kind} {b}, "
+                               f"{kind} zeroinitializer, {mask} -1, i32 4)"))  # fmt: skip
+        while len(made) > 1:
+            pairs = zip(made[::2], made[1::2], strict=True)
+            kind, most = vector_type(e, most), 2 * most
+            places = ", ".join(f"i32 {k}" for k in range(most))
+            made = [self.t(f"shufflevector {kind} {a}, {kind} {b}, <{most} x i32> <{places}>")
+                    for a, b in pairs]  # fmt: skip
+        return made[0]
+
     def poly(self, x: str, coefficients: Any, e: str, w: int) -> str:
         """A polynomial, lowest first, by Horner's rule."""
         r = self.number(coefficients[-1], e, w)
@@ -147,7 +166,7 @@ class Emitter:
         n = w
         while n > 1 and n % 2 == 0:
             half = n // 2
-            low, high = self._half(v, e, n, 0), self._half(v, e, n, half)
+            low, high = (self._part(v, e, n, start, half) for start in (0, half))
             v = self.combine(kind, low, high, e, half)
             n = half
         if n == 1:
@@ -159,12 +178,15 @@ class Emitter:
             r = self.combine(kind, r, one, e, 1)
         return r
 
-    def _half(self, v: str, e: str, n: int, start: int) -> str:
-        kind, half = vector_type(e, n), n // 2
-        if half == 1:
+    def _part(self, v: str, e: str, n: int, start: int, count: int) -> str:
+        """Some elements of a vector of `n`."""
+        kind = vector_type(e, n)
+        if n == count:
+            return v
+        if count == 1:
             return self.t(f"extractelement {kind} {v}, i32 {start}")
-        places = ", ".join(f"i32 {i + start}" for i in range(half))
-        return self.t(f"shufflevector {kind} {v}, {kind} poison, <{half} x i32> <{places}>")
+        places = ", ".join(f"i32 {start + i}" for i in range(count))
+        return self.t(f"shufflevector {kind} {v}, {kind} poison, <{count} x i32> <{places}>")
 
     def combine(self, kind: str, a: str, b: str, e: str, w: int) -> str:
         """The sum, or the larger one, of two; NaN wins."""

@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-__all__ = ["Blas", "Code", "Machine", "is_available", "machine"]
+__all__ = ["Blas", "Code", "Machine", "can_scale", "is_available", "machine"]
 
 
 class Blas(NamedTuple):
@@ -75,6 +75,13 @@ class Machine:
 def machine() -> Machine:
     """The machine that this runs on."""
     return Machine()
+
+
+def can_scale(e: str, w: int) -> bool:
+    """Whether there is an instruction for x * 2^n that knows overflow and denormals."""
+    here = machine()
+    whole = w * (4 if e == "float" else 8) % 64 == 0
+    return whole and here.vector_bytes == 64 and bool(here.features.get("avx512f"))
 
 
 def _find_blas(letter: str) -> Blas:

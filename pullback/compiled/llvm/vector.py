@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.llvm.emit import Emitter, vector_type
+from pullback.compiled.llvm.machine import can_scale
 
 __all__ = ["FUNCTIONS", "OUTLINED"]
 
@@ -95,8 +96,10 @@ def exp(em: Emitter, x: str, e: str, w: int) -> str:
     """E to the power of x."""
     low, high = (-104.0, 88.8) if e == "float" else (-745.2, 709.9)
     x = _clamped(em, x, low, high, e, w)
-    t, r, _ = _reduced(em, x, e, w)
+    t, r, whole = _reduced(em, x, e, w)
     p = em.binary("fadd", _exp_tail(em, r, e, w), em.number(1, e, w), e, w)
+    if can_scale(e, w):
+        return em.scaled(p, whole, e, w)
     first, second = _powers_of_two(em, t, e, w)
     return em.binary("fmul", em.binary("fmul", p, first, e, w), second, e, w)
 
