@@ -9,6 +9,7 @@ from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.products import DotText
+from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
@@ -33,7 +34,8 @@ class ModuleText:
         }
         self.addresses: dict[str, int] = {}  # what a slot beyond the buffers holds -> slot
         self.parts: list[tuple[str, Any]] = []
-        self.groups: dict[str, str] = {}  # text -> name of the function
+        # By likeness: name of the function, and which buffers of the key it takes, in its order.
+        self.groups: dict[Any, tuple[str, list[int]]] = {}
         self.tables: list[str] = []
         self._lines: list[str] = []
         self._calls = 0
@@ -106,13 +108,14 @@ class ModuleText:
         self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
-        writer = GroupText(self.plan, group, self.functions, self.machine)
-        text = writer.text()
-        known = self.groups.get(text)
-        if known is None:  # else the same body comes again, on other buffers
-            known = self.groups[text] = name
-            self.texts.append(f"define void @{name}{text}")
-        self.declared |= writer.em.declared
+        key, slots = likeness(self.plan, group)
+        known = self.groups.get(key)
+        if known is None:
+            writer = GroupText(self.plan, group, self.functions, self.machine)
+            self.texts.append(f"define void @{name}{writer.text()}")
+            self.declared |= writer.em.declared
+            known = self.groups[key] = (name, [slots.index(slot) for slot in writer.slots])
+        function, order = known
         work = group.rows * group.columns * sum(COST.get(v.op, 1) for v in group.nodes)
         self.work += work
         threads = self.plan.threads
@@ -122,7 +125,8 @@ class ModuleText:
         parallel = parallel and all(v.id in self.plan.offsets for v in totals)
         for v in totals:
             self._clear(v, threads if parallel else 1)
-        self._run(known, group.rows, self._slots(writer.slots), parallel=parallel)
+        table = self._slots([slots[number] for number in order])
+        self._run(function, group.rows, table, parallel=parallel)
         if parallel:
             for v in totals:
                 self.texts.append(_joined(self.plan, v, f"sum{v.id}", threads))
