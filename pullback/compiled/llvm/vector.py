@@ -214,9 +214,16 @@ def tanh(em: Emitter, x: str, e: str, w: int) -> str:
     n = em.number
     a = em.abs(x, e, w)
     if e == "float":
-        # (exp(2 a) - 1) / (exp(2 a) + 1)
-        bounded = _clamped(em, em.add(a, a, e, w), 0.0, 20.0, e, w)
-        grown = expm1(em, bounded, e, w)
+        # (exp(2 a) - 1) / (exp(2 a) + 1); from 9 on it is 1, so 2^n is never large
+        doubled = em.add(a, a, e, w)
+        most = n(20, e, w)
+        bounded = em.select(em.compare("ogt", doubled, most, e, w), most, doubled, e, w)
+        t, r, _ = _reduced(em, bounded, e, w)
+        i, shift, bias = _WHOLE[e]
+        power = em.binary("shl", em.bits(t, e, i, w), n(shift, i, w), i, w)
+        power = em.bits(em.binary("add", power, n(bias << shift, i, w), i, w), i, e, w)
+        less = em.binary("fsub", power, n(1, e, w), e, w)
+        grown = em.fma(power, _exp_tail(em, r, e, w), less, e, w)
         far = em.div(grown, em.add(grown, n(2, e, w), e, w), e, w)
         return em.intrinsic("copysign", (far, x), e, w)
     doubled = em.add(a, a, e, w)
