@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
 
-__all__ = ["ELEMENTS", "Emitter", "literal", "vector_type"]
+__all__ = ["ELEMENTS", "Blocks", "Emitter", "literal", "vector_type"]
 
 ELEMENTS = {"f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32"}
 _SUFFIX = {"float": "f32", "double": "f64", "i64": "i64", "i32": "i32"}
@@ -199,3 +201,47 @@ class Emitter:
         known = self.compare("ord", a, a, e, w)
         take = self.binary("and", larger, known, "i1", w)
         return self.select(take, b, a, e, w)
+
+
+class Blocks(Emitter):
+    """Lines of a function with loops and branches in them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.block = "entry"  # which lines are added to
+
+    @contextmanager
+    def loop(self, end: Any, step: int = 1, *, at_least_once: bool = True) -> Iterator[str]:
+        """Lines that are run for 0, step, ... below `end`; gives the name of that number."""
+        label = self.label()
+        before = self.block
+        if at_least_once:
+            self.raw(f"  br label %{label}")
+        else:
+            some = self.t(f"icmp slt i64 0, {end}")
+            self.raw(f"  br i1 {some}, label %{label}, label %{label}.end")
+        self.raw(f"{label}:")
+        place = len(self.lines)
+        self.raw("")
+        self.block = label
+        yield f"%{label}.i"
+        self.raw(f"  %{label}.n = add i64 %{label}.i, {step}")
+        self.raw(f"  %{label}.m = icmp slt i64 %{label}.n, {end}")
+        self.raw(f"  br i1 %{label}.m, label %{label}, label %{label}.end")
+        self.lines[place] = (
+            f"  %{label}.i = phi i64 [ 0, %{before} ], [ %{label}.n, %{self.block} ]"
+        )
+        self.raw(f"{label}.end:")
+        self.block = f"{label}.end"
+
+    @contextmanager
+    def only_if(self, condition: str) -> Iterator[None]:
+        """Lines that are run where a truth value holds."""
+        label = self.label()
+        self.raw(f"  br i1 {condition}, label %{label}, label %{label}.end")
+        self.raw(f"{label}:")
+        self.block = label
+        yield
+        self.raw(f"  br label %{label}.end")
+        self.raw(f"{label}.end:")
+        self.block = f"{label}.end"

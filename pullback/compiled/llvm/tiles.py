@@ -12,11 +12,11 @@ Sizes and strides are constants of the code, so rest rows and columns have tiles
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass
 from typing import Any
 
-from pullback.compiled.llvm.emit import ELEMENTS, Emitter, literal, vector_type
+from pullback.compiled.ir.values import BYTES
+from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
 
 __all__ = ["Tiles", "tiles_pay"]
 
@@ -38,13 +38,10 @@ def tiles_pay(machine: Any, dtype: str, m: int, k: int, n: int) -> bool:
     work = m * k * n
     if machine.vector_bytes < 32:
         return False
-    wide = 2 * n * ELEMENT_BYTES[dtype] >= machine.vector_bytes
+    wide = 2 * n * BYTES[dtype] >= machine.vector_bytes
     if machine.vector_bytes < 64:
         return wide and work <= 2**18
     return work <= 2**12 or (wide and (m >= _ROWS_TO_COPY_FOR or work <= 2**15))
-
-
-ELEMENT_BYTES = {"f4": 4, "f8": 8}
 
 
 @dataclass(frozen=True)
@@ -65,7 +62,7 @@ class Tiles:
     @property
     def width(self) -> int:
         """Elements of a vector."""
-        return self.vector_bytes // ELEMENT_BYTES[self.dtype]
+        return self.vector_bytes // BYTES[self.dtype]
 
     @property
     def panel(self) -> int:
@@ -79,16 +76,20 @@ class Tiles:
         """How many there are."""
         return -(-self.n // self.panel)
 
-    def rows(self, columns: list[int]) -> int:
-        """Rows of a tile: results, a row of vectors and a number fill the registers."""
+    @property
+    def rows(self) -> int:
+        """Rows of a tile: results, a row of vectors and a number fill the registers.
+
+        The last panel's tiles have no more, so that all go through the same blocks of rows.
+        """
         registers = 24 if self.vector_bytes == 64 else 12
-        return min(registers // len(columns), self.m)
+        return min(registers // len(self.pieces(self.panel)), self.m)
 
     @property
     def block(self) -> int:
         """Rows of the first matrix that are gone through for a panel, before the next panel."""
-        rows = self.rows(self.pieces(self.panel))
-        fitting = _BLOCK // (min(self.k, self.step) * ELEMENT_BYTES[self.dtype])
+        rows = self.rows
+        fitting = _BLOCK // (min(self.k, self.step) * BYTES[self.dtype])
         return min(max(fitting // rows, 16) * rows, -(-self.m // rows) * rows)
 
     @property
@@ -99,7 +100,7 @@ class Tiles:
     @property
     def step(self) -> int:
         """Terms of a sum that are added before the panel ends, in whole vectors."""
-        most = _PANEL // (sum(self.pieces(self.panel)) * ELEMENT_BYTES[self.dtype])
+        most = _PANEL // (sum(self.pieces(self.panel)) * BYTES[self.dtype])
         most -= most % self.width
         times = -(-self.k // most)
         return -(-self.k // (times * self.width)) * self.width
@@ -176,7 +177,7 @@ class Tiles:
         """Copy the panel if need be, then go through the rows, a tile at a time."""
         name = f"{name}_{terms}{'_added' * adds}"
         e, pieces = ELEMENTS[self.dtype], self.pieces(columns)
-        em, rows = Blocks(), self.rows(pieces)
+        em, rows = Blocks(), self.rows
         panel, lead = "%b", self.strides_b[0]
         head = [f"define internal void @{name}(ptr %a, ptr %b, ptr %c, i64 %rows) #0 {{", "entry:"]
         if self._needs_copy(columns):
@@ -211,7 +212,7 @@ class Tiles:
 
     def _copy(self, em: Blocks, columns: int, terms: int, lead: int) -> None:
         """Lay the rows of a panel one after the other; what is beyond its columns is never used."""
-        e, align = ELEMENTS[self.dtype], ELEMENT_BYTES[self.dtype]
+        e, align = ELEMENTS[self.dtype], BYTES[self.dtype]
         along, across = self.strides_b
         if across == 1:
             with em.loop(terms) as k:
@@ -253,50 +254,6 @@ class Tiles:
             here = em.t(f"add i64 {column}, {em.t(f'mul i64 {k}, {lead}')}")
             x = em.t(f"load {e}, ptr {_at(em, e, first, there)}")
             em.raw(f"  store {e} {x}, ptr {_at(em, e, begin, here)}")
-
-
-class Blocks(Emitter):
-    """Lines of a function with loops and branches in them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.block = "entry"  # which lines are added to
-
-    @contextmanager
-    def loop(self, end: Any, step: int = 1, *, at_least_once: bool = True) -> Iterator[str]:
-        """Lines that are run for 0, step, ... below `end`; gives the name of that number."""
-        label = self.label()
-        before = self.block
-        if at_least_once:
-            self.raw(f"  br label %{label}")
-        else:
-            some = self.t(f"icmp slt i64 0, {end}")
-            self.raw(f"  br i1 {some}, label %{label}, label %{label}.end")
-        self.raw(f"{label}:")
-        place = len(self.lines)
-        self.raw("")
-        self.block = label
-        yield f"%{label}.i"
-        self.raw(f"  %{label}.n = add i64 %{label}.i, {step}")
-        self.raw(f"  %{label}.m = icmp slt i64 %{label}.n, {end}")
-        self.raw(f"  br i1 %{label}.m, label %{label}, label %{label}.end")
-        self.lines[place] = (
-            f"  %{label}.i = phi i64 [ 0, %{before} ], [ %{label}.n, %{self.block} ]"
-        )
-        self.raw(f"{label}.end:")
-        self.block = f"{label}.end"
-
-    @contextmanager
-    def only_if(self, condition: str) -> Iterator[None]:
-        """Lines that are run where a truth value holds."""
-        label = self.label()
-        self.raw(f"  br i1 {condition}, label %{label}, label %{label}.end")
-        self.raw(f"{label}:")
-        self.block = label
-        yield
-        self.raw(f"  br label %{label}.end")
-        self.raw(f"{label}.end:")
-        self.block = f"{label}.end"
 
 
 class _TileText:
@@ -356,7 +313,7 @@ class _TileText:
 
     def _ask_for_terms(self, em: Emitter, a: str, b: str, rows: int) -> None:
         """Terms some steps ahead, where each is far from the last."""
-        size = ELEMENT_BYTES[self.of.dtype]
+        size = BYTES[self.of.dtype]
         down, along = self.of.strides_a
         if along * size >= _FAR and down * size < _FAR:
             self._ask(em, a, _AHEAD * along, rows * down)
@@ -365,7 +322,7 @@ class _TileText:
 
     def _ask_for_rows(self, em: Emitter, rows: int) -> None:
         """The rows of the next tile, of the result and of a first matrix whose rows are short."""
-        of, size = self.of, ELEMENT_BYTES[self.of.dtype]
+        of, size = self.of, BYTES[self.of.dtype]
         down, along = of.strides_a
         for row in range(rows, 2 * rows):
             self._ask(em, "%c", row * of.lead, self.columns)
@@ -374,7 +331,7 @@ class _TileText:
 
     def _ask(self, em: Emitter, p: str, first: int, count: int) -> None:
         """Have `count` elements brought near; it does no harm where there are none."""
-        e, size = ELEMENTS[self.of.dtype], ELEMENT_BYTES[self.of.dtype]
+        e, size = ELEMENTS[self.of.dtype], BYTES[self.of.dtype]
         em.declared.add("declare void @llvm.prefetch.p0(ptr, i32, i32, i32)")
         for offset in sorted({*range(0, count, _LINE // size), count - 1}):
             at = _at(em, e, p, first + offset)
@@ -383,8 +340,7 @@ class _TileText:
     def _load(self, em: Emitter, p: str, start: int, w: int) -> str:
         e = ELEMENTS[self.of.dtype]
         return em.t(
-            f"load {vector_type(e, w)}, ptr {_at(em, e, p, start)}, "
-            f"align {ELEMENT_BYTES[self.of.dtype]}"
+            f"load {vector_type(e, w)}, ptr {_at(em, e, p, start)}, align {BYTES[self.of.dtype]}"
         )
 
     def _store(self, em: Emitter, row: int, column: int, total: str) -> None:
@@ -394,7 +350,7 @@ class _TileText:
         if there < w:
             total = _first(em, total, e, w, there)
         at = _at(em, e, "%c", row * of.lead + self.starts[column])
-        kind, align = vector_type(e, there), ELEMENT_BYTES[of.dtype]
+        kind, align = vector_type(e, there), BYTES[of.dtype]
         if self.adds:
             before = em.t(f"load {kind}, ptr {at}, align {align}")
             factor = 1.0 if of.factor is None else of.factor

@@ -60,6 +60,7 @@ orders = st.sampled_from(["rows", "columns", "wider"])
 )  # fmt: skip
 @example(m=7, k=2000, n=70, dtype="f4", order_a="rows", order_b="columns", factor=None, wide=64)
 @example(m=20, k=1900, n=33, dtype="f8", order_a="columns", order_b="rows", factor=0.5, wide=64)
+@example(m=1000, k=280, n=70, dtype="f4", order_a="rows", order_b="wider", factor=None, wide=64)
 @example(m=700, k=500, n=9, dtype="f8", order_a="rows", order_b="rows", factor=None, wide=32)
 def test_tiles_give_the_product_and_write_nothing_else(
     m, k, n, dtype, order_a, order_b, factor, wide
