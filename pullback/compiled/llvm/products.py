@@ -47,7 +47,7 @@ class DotText:
         if fixed and tiles_pay(machine, v.dtype, self.m, self.k, self.n):
             factor = None if update is None else update.factor
             self.tiles = Tiles(
-                name, v.dtype, self.m, self.k, self.n, _strides(self.a), _strides(self.b),
+                v.dtype, self.m, self.k, self.n, _strides(self.a), _strides(self.b),
                 self.lead, factor, machine.vector_bytes,
             )  # fmt: skip
 
@@ -68,10 +68,9 @@ class DotText:
             unit = em.t(f"urem i64 %i, {self._parts}")
             matrix = em.t(f"udiv i64 %i, {self._parts}")
         at = self._matrices(em, matrix)
-        helpers: list[str] = []
         if self.tiles is not None:
             self.tiles.call(em, at, unit)
-            helpers = list(self.tiles.texts(functions, declared))
+            self.tiles.write(functions, declared)
         else:
             self._call_blas(em, *at)
         lines = [f"define void @{self.name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{",
@@ -86,7 +85,7 @@ class DotText:
         lines += ["  br label %loop", "loop:", "  %i = phi i64 [ %lo, %entry ], [ %i1, %loop ]",
                   *em.lines, "  %i1 = add i64 %i, 1", "  %m = icmp slt i64 %i1, %hi",
                   "  br i1 %m, label %loop, label %end", "end:", "  ret void", "}"]  # fmt: skip
-        return "\n".join([*helpers, *lines])
+        return "\n".join(lines)
 
     def _matrices(self, em: Emitter, number: str) -> list[str]:
         """Where the matrices begin, of the batch's `number`."""

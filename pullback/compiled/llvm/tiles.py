@@ -48,7 +48,6 @@ def tiles_pay(machine: Any, dtype: str, m: int, k: int, n: int) -> bool:
 class Tiles:
     """The product of (m, k) by (k, n), from strides to text; `factor` adds it to what is there."""
 
-    name: str
     dtype: str
     m: int
     k: int
@@ -58,6 +57,13 @@ class Tiles:
     lead: int  # from a row of the result to the next
     factor: float | None
     vector_bytes: int
+
+    @property
+    def name(self) -> str:
+        """What its functions are called: products alike have the same ones."""
+        strides = (*self.strides_a, *self.strides_b, self.lead)
+        how = "" if self.factor is None else f"_{literal(self.factor, ELEMENTS[self.dtype])}"
+        return "_".join(map(str, ("dot", self.dtype, self.m, self.k, self.n, *strides))) + how
 
     @property
     def width(self) -> int:
@@ -135,14 +141,17 @@ class Tiles:
         else:
             em.raw(f"  call void @{self.name}_panel{given}")
 
-    def texts(self, functions: dict[str, str], declared: set[str]) -> Iterator[str]:
-        """What `call` calls; `functions` and `declared` get what products have in common."""
+    def write(self, functions: dict[str, str], declared: set[str]) -> None:
+        """Add what `call` calls to what the program has."""
+        if self.name in functions:
+            return
         if self._needs_copy(self.panel) and self.strides_b[0] == 1 != self.strides_b[1]:
             e, w = ELEMENTS[self.dtype], self.width
             functions[f"@transpose_{e}_{w}"] = _transpose_text(e, w)
-        yield from self._panel_texts("panel", self.panel, declared)
+        texts = [*self._panel_texts("panel", self.panel, declared)]
         if self.n % self.panel:
-            yield from self._panel_texts("last", self.n % self.panel, declared)
+            texts += self._panel_texts("last", self.n % self.panel, declared)
+        functions[self.name] = "\n".join(texts)
 
     def _panel_texts(self, name: str, columns: int, declared: set[str]) -> Iterator[str]:
         """All terms of the sums of a panel, as many at a time as its copy has room for."""

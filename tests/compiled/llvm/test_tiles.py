@@ -22,12 +22,10 @@ def multiply(tiles, a, b, c, units):
 
     em, functions, declared = Emitter(), {}, set()
     tiles.call(em, ["%a", "%b", "%c"], "%unit")
-    texts = list(tiles.texts(functions, declared))
+    tiles.write(functions, declared)
     head = "define void @run(ptr %a, ptr %b, ptr %c, i64 %unit) #0 {"
     run = "\n".join([head, *em.lines, "  ret void", "}"])
-    text = "\n".join(
-        [*sorted(declared), *functions.values(), *texts, run, "attributes #0 = { nounwind }"]
-    )
+    text = "\n".join([*sorted(declared), *functions.values(), run, "attributes #0 = { nounwind }"])
     code = Code(text, keep=False)
     function = ctypes.CFUNCTYPE(None, *[ctypes.c_void_p] * 3, ctypes.c_int64)(code.address("run"))
     for unit in units:
@@ -70,7 +68,7 @@ def test_tiles_give_the_product_and_write_nothing_else(
             for size, order in (((m, k), order_a), ((k, n), order_b)))  # fmt: skip
     room = rng.integers(-4, 5, (m, n + 5)).astype(DTYPES[dtype])
     before = room.copy()
-    tiles = Tiles("p", dtype, m, k, n, strides(a), strides(b), n + 5, factor, wide)
+    tiles = Tiles(dtype, m, k, n, strides(a), strides(b), n + 5, factor, wide)
     multiply(tiles, a, b, room, range(tiles.panels * tiles.blocks))
     wanted = a @ b if factor is None else before[:, :n] + DTYPES[dtype](factor) * (a @ b)
     assert np.array_equal(room[:, :n], wanted)  # whole numbers: sums have no rounding
@@ -79,7 +77,7 @@ def test_tiles_give_the_product_and_write_nothing_else(
 
 def test_a_unit_is_one_panel_of_one_block_of_rows():
     a, b = np.ones((4000, 64), np.float32), np.ones((64, 200), np.float32)
-    tiles = Tiles("p", "f4", 4000, 64, 200, strides(a), strides(b), 200, None, 64)
+    tiles = Tiles("f4", 4000, 64, 200, strides(a), strides(b), 200, None, 64)
     assert tiles.panels > 1
     assert tiles.blocks > 1
     c = np.zeros((4000, 200), np.float32)
