@@ -4,7 +4,7 @@
     words of EW             each element from the elements at its place; operands broadcast
     sum max                 reductions; reduced dimensions stay, with length 1
     view expand             other strides on the same memory (base, offset, strides in elements)
-    dot                     (batch.., m, k) x (batch.., k, n), by BLAS
+    dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
     call result             an eager kernel between native parts, and what it gives
 
