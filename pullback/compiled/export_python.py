@@ -36,6 +36,17 @@ def _pad(shape, dtype, parts):
 
 
 _erf = np.vectorize(math.erf, otypes=[np.float64])
+_erfc = np.vectorize(math.erfc, otypes=[np.float64])
+
+
+def _log_gamma(x):
+    try:
+        return math.lgamma(x)
+    except ValueError:  # at 0 and below, whole numbers
+        return math.inf
+
+
+_lgamma = np.vectorize(_log_gamma, otypes=[np.float64])
 
 '''
 _WORDS = {
@@ -50,6 +61,12 @@ _WORDS = {
     "sign": "np.sign({0})", "sin": "np.sin({0})", "sqrt": "np.sqrt({0})", "sub": "{0} - {1}",
     "tanh": "np.tanh({0})", "trunc": "np.trunc({0})", "where": "np.where({0}, {1}, {2})",
     "xor": "{0} ^ {1}", "copy": "np.array({0})",
+    "acos": "np.arccos({0})", "acosh": "np.arccosh({0})", "asin": "np.arcsin({0})",
+    "asinh": "np.arcsinh({0})", "atan": "np.arctan({0})", "atan2": "np.arctan2({0}, {1})",
+    "atanh": "np.arctanh({0})", "cosh": "np.cosh({0})", "erfc": "_erfc({0}).astype({0}.dtype)",
+    "exp2": "np.exp2({0})", "fmod": "np.fmod({0}, {1})", "hypot": "np.hypot({0}, {1})",
+    "lgamma": "_lgamma({0}).astype({0}.dtype)", "log10": "np.log10({0})", "log2": "np.log2({0})",
+    "pow": "np.power({0}, {1})", "sinh": "np.sinh({0})",
 }  # fmt: skip
 
 

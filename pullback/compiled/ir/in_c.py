@@ -23,8 +23,10 @@ _WORDS = {
     "copysign": "{copysign}({0}, {1})",
 }  # fmt: skip
 _OF_WHOLE = {"abs": "{0} < 0 ? -{0} : {0}"}
-_MATHS = ("ceil", "copysign", "cos", "erf", "exp", "expm1", "fabs", "floor", "log", "log1p", "rint",
-          "sin", "sqrt", "tanh", "trunc")  # fmt: skip
+_MATHS = ("acos", "acosh", "asin", "asinh", "atan", "atan2", "atanh", "ceil", "copysign", "cos",
+          "cosh", "erf", "erfc", "exp", "exp2", "expm1", "fabs", "floor", "fmod", "hypot", "lgamma",
+          "log", "log10", "log1p", "log2", "pow", "rint", "sin", "sinh", "sqrt", "tanh",
+          "trunc")  # fmt: skip
 
 
 def number(value: Any, dtype: str) -> str:
@@ -48,7 +50,7 @@ def expression(v: Val, read: list[str]) -> str:
     if v.op == "powi":
         return _power(terms[0], v.attr, v.dtype)
     if v.op in maths and v.op not in _WORDS:
-        return f"{maths[v.op]}({read[0]})"
+        return f"{maths[v.op]}({', '.join(read)})"
     words = _OF_WHOLE.get(v.op) if v.dtype[0] != "f" else None
     return (words or _WORDS[v.op]).format(*terms, **maths)
 

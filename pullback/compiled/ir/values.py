@@ -16,10 +16,18 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["BYTES", "COST", "EW", "REDUCTIONS", "Val", "contiguous", "live_values", "view_strides"]
+__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "contiguous", "live_values",
+           "view_strides"]  # fmt: skip
 
+# Functions of the C library, by the number of their operands.
+LIBM = {
+    **dict.fromkeys(("acos", "acosh", "asin", "asinh", "atan", "atanh", "cosh", "erfc", "exp2"), 1),
+    **dict.fromkeys(("lgamma", "log10", "log2", "sinh"), 1),
+    **dict.fromkeys(("atan2", "fmod", "hypot", "pow"), 2),
+}
 EW = frozenset(
     [
+        *LIBM,
         "abs",
         "add",
         "and",
@@ -68,6 +76,7 @@ COST = {
     **dict.fromkeys(("exp", "expm1", "tanh", "erf", "log", "sigmoid"), 10),
     **dict.fromkeys(("sin", "cos"), 16),
     **dict.fromkeys(("sqrt", "rsqrt", "recip", "div"), 4),
+    **dict.fromkeys(LIBM, 40),
     "log1p": 12,
     "powi": 4,
 }

@@ -151,12 +151,12 @@ class GroupText(Stages):
         operands = [self._operand(one, at) for one in v.ins]
         w = at.width
         if v.op in OUTLINED or (v.op in FUNCTIONS and self.outline):
-            return self._called(v.op, operands[0], ELEMENTS[v.dtype], w)
+            return self._called(v.op, operands, ELEMENTS[v.dtype], w)
         if v.op in FUNCTIONS:
             return FUNCTIONS[v.op](self.em, operands[0], ELEMENTS[v.dtype], w)
         return WORDS[v.op](self.em, v, operands, w)
 
-    def _called(self, op: str, x: str, e: str, w: int) -> str:
+    def _called(self, op: str, operands: list[str], e: str, w: int) -> str:
         """A function of its own, shared by all groups of the program."""
         name, kind = f"@m_{op}_{e}_{w}", vector_type(e, w)
         if name not in self.functions:
@@ -166,10 +166,12 @@ class GroupText(Stages):
             else:
                 made = FUNCTIONS[op](inner, "%x", e, w)
                 lines = [*inner.lines, f"  ret {kind} {made}"]
-            head = f"define internal fastcc {kind} {name}({kind} %x) noinline #0 {{"
+            taken = ", ".join(f"{kind} %{letter}" for letter in "xy"[: len(operands)])
+            head = f"define internal fastcc {kind} {name}({taken}) noinline #0 {{"
             self.functions[name] = "\n".join([head, *lines, "}"])
             self.em.declared |= inner.declared
-        return self.em.t(f"call fastcc {kind} {name}({kind} {x})")
+        given = ", ".join(f"{kind} {one}" for one in operands)
+        return self.em.t(f"call fastcc {kind} {name}({given})")
 
     # The function -----------------------------------------------------------------------------
 

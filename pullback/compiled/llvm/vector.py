@@ -13,7 +13,9 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.ir.values import LIBM
 from pullback.compiled.llvm.emit import Emitter, vector_type
+from pullback.compiled.llvm.libm import asked, function_lines
 from pullback.compiled.llvm.machine import can_scale
 
 __all__ = ["FUNCTIONS", "OUTLINED"]
@@ -376,13 +378,12 @@ def _or_libm(name: str, near: Callable[[Emitter, str, str, int], str]) -> Any:
 
     def lines(em: Emitter, e: str, w: int) -> list[str]:
         kind, mask = vector_type(e, w), vector_type("i1", w)
-        em.declared.add(f"declare double @{name}(double)")
         size = em.abs("%x", e, w)
         far = em.compare("ogt", size, em.number(LARGEST_ANGLE[e], e, w), e, w)
         if w == 1:
             em.raw(f"  br i1 {far}, label %far, label %near")
             em.raw("far:")
-            em.raw(f"  ret {kind} {_asked(em, name, '%x', e)}")
+            em.raw(f"  ret {kind} {asked(em, name, ['%x'], e)}")
         else:
             reduce = f"@llvm.vector.reduce.or.v{w}i1"
             em.declared.add(f"declare i1 {reduce}({mask})")
@@ -396,7 +397,7 @@ def _or_libm(name: str, near: Callable[[Emitter, str, str, int], str]) -> Any:
             is_far = em.t(f"extractelement {mask} {far}, i32 %k")
             em.raw(f"  br i1 {is_far}, label %ask, label %next")
             em.raw("ask:")
-            one = _asked(em, name, em.t(f"extractelement {kind} %x, i32 %k"), e)
+            one = asked(em, name, [em.t(f"extractelement {kind} %x, i32 %k")], e)
             put = em.t(f"insertelement {kind} %sofar, {e} {one}, i32 %k")
             em.raw("  br label %next")
             em.raw(f"next:\n  %after = phi {kind} [ %sofar, %each ], [ {put}, %ask ]")
@@ -411,18 +412,13 @@ def _or_libm(name: str, near: Callable[[Emitter, str, str, int], str]) -> Any:
     return lines
 
 
-def _asked(em: Emitter, name: str, x: str, e: str) -> str:
-    """What libm says of one element."""
-    if e == "float":
-        x = em.t(f"fpext float {x} to double")
-    made = em.t(f"call double @{name}(double {x})")
-    return em.t(f"fptrunc double {made} to float") if e == "float" else made
-
-
 # Written into the place of their use.
 FUNCTIONS: dict[str, Callable[[Emitter, str, str, int], str]] = {
     "exp": exp, "expm1": expm1, "log": log, "log1p": log1p, "tanh": tanh, "erf": erf,
     "sigmoid": sigmoid,
 }  # fmt: skip
 # Always functions of their own: they branch.
-OUTLINED: dict[str, Any] = {"sin": _or_libm("sin", _turns(0)), "cos": _or_libm("cos", _turns(1))}
+OUTLINED: dict[str, Any] = {
+    "sin": _or_libm("sin", _turns(0)), "cos": _or_libm("cos", _turns(1)),
+    **{name: function_lines(name) for name in LIBM},
+}  # fmt: skip

@@ -5,11 +5,15 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
+from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import NotLowered, constant, dims_of, floating, lower
 
 _WHOLE = ("i4", "i8")
+_LARGEST = {"f4": float(numpy.finfo("f4").max), "f8": float(numpy.finfo("f8").max)}
 
 
 @lower("divide_or_zero")
@@ -38,6 +42,24 @@ def _isinf(b: Builder, input: Val) -> Val:
     return b.ew("eq", b.ew("abs", input), constant(b, math.inf, input))
 
 
+@lower("nan_to_num")
+def _nan_to_num(
+    b: Builder, input: Val, nan: float | None, posinf: float | None, neginf: float | None
+) -> Val:
+    floating(input)
+    largest = _LARGEST[input.dtype]
+    changes = (
+        (math.inf, largest if posinf is None else posinf),
+        (-math.inf, -largest if neginf is None else neginf),
+    )
+    known = b.ew("eq", input, input)
+    made = b.ew("where", known, input, constant(b, 0.0 if nan is None else nan, input))
+    for old, new in changes:
+        found = b.ew("eq", input, constant(b, old, input))
+        made = b.ew("where", found, constant(b, new, input), made)
+    return made
+
+
 @lower("cosh")
 def _cosh(b: Builder, input: Val) -> Val:
     floating(input)
@@ -53,7 +75,7 @@ def _sinh(b: Builder, input: Val) -> Val:
     floating(input)
     # 88 and 709 are where exp ends; beyond half of that the smaller side is nothing.
     if input.dtype != "f8":
-        raise NotLowered
+        return ask(b, "sinh", input)
     e = b.ew("expm1", b.ew("abs", input))
     one = constant(b, 1, input)
     rest = b.ew("div", e, b.ew("add", e, one))
@@ -211,6 +233,17 @@ def _mse_loss(b: Builder, input: Val, target: Val, reduction: str) -> Val:
     if reduction == "mean":
         total = b.ew("div", total, constant(b, math.prod(square.shape), input))
     return total
+
+
+@lower("_bce_logits")
+def _bce_logits(b: Builder, input: Val, target: Val, pos_weight: Val | None) -> Val:
+    floating(input, target, *(() if pos_weight is None else (pos_weight,)))
+    one = constant(b, 1, input)
+    losses = _log_one_plus_exp(b, b.ew("neg", input))
+    if pos_weight is not None:
+        more = b.ew("mul", b.ew("sub", pos_weight, one), target)
+        losses = b.ew("mul", losses, b.ew("add", more, one))
+    return b.ew("add", losses, b.ew("mul", b.ew("sub", one, target), input))
 
 
 @lower("linalg.vector_norm")

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
+from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered, constant, floating, lower
 
 _SAME = {
@@ -88,14 +89,16 @@ def _power(b: Builder, input: Val, exponent: Any) -> Val:
         return b.ew("sqrt" if exponent > 0 else "rsqrt", input)
     if float(exponent).is_integer() and 0 < abs(exponent) <= 16:
         return b.ew("powi", input, attr=int(exponent))
-    raise NotLowered
+    return ask(b, "pow", input, constant(b, exponent, input))
 
 
 @lower("pow.Scalar")
 def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
-    # exp(x log a) loses a digit for each of x log a: in double there are some to spare, near 0.
-    if input.dtype != "f8" or isinstance(base, complex) or not 0.5 < base < 1:
+    if isinstance(base, complex):
         raise NotLowered
+    # exp(x log a) loses a digit for each of x log a: in double there are some to spare, near 0.
+    if input.dtype != "f8" or not 0.5 < base < 1:
+        return ask(b, "pow", constant(b, base, input), input)
     return b.ew("exp", b.ew("mul", input, constant(b, math.log(base), input)))
 
 

@@ -11,7 +11,7 @@ from pullback.compiled.capture.steps import Call, Value, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
-from pullback.compiled.lower import classes, formulas, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
+from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.rules import RULES, NotLowered
 

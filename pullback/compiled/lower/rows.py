@@ -14,6 +14,7 @@ from pullback.compiled.lower.rules import (
     floating,
     lower,
 )
+from pullback.operators.nn.norm.layout import layout
 
 
 @lower("sum", "sum.full")
@@ -64,6 +65,22 @@ def _var(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Va
     c = _centred(b, input, dims, count)
     total = b.reduce("sum", b.ew("mul", c, c), dims, keep=keepdim)
     return b.ew("div", total, constant(b, count - correction, input))
+
+
+@lower("std")
+def _std(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Val:
+    return b.ew("sqrt", _var(b, input, dim, correction, keepdim))
+
+
+def _with_mean(spread: Any) -> Any:
+    def rule(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> tuple[Val, Val]:
+        return spread(b, input, dim, correction, keepdim), _mean(b, input, dim, keepdim)
+
+    return rule
+
+
+lower("var_mean")(_with_mean(_var))
+lower("std_mean")(_with_mean(_std))
 
 
 def _centred(b: Builder, x: Val, dims: tuple[int, ...], count: int) -> Val:
@@ -149,9 +166,7 @@ def _attention_weights(b: Builder, query: Val, key: Val, factor: float, causal: 
 
 
 def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
-    """(x - mean) / deviation, 1 / deviation, and 1 / count."""
-    if over.groups is not None:
-        raise NotLowered
+    """(x - mean) / deviation, 1 / deviation, and 1 / count; `x` with groups as a dimension."""
     share = constant(b, 1 / count_over(x, over.dims), x)
     c = x
     if over.centred:
@@ -161,26 +176,29 @@ def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
     return b.ew("mul", c, r), r, share
 
 
+def _in_groups(b: Builder, x: Val, over: Any) -> Val:
+    return b.reshape(x, layout(x.shape, over).shape)
+
+
 def _aligned(b: Builder, weight: Val, x: Val, over: Any) -> Val:
-    """A weight of channels in the shape that broadcasts; those of the last dimensions do."""
-    if over.channel is None:
-        return weight
-    shape = [1] * len(x.shape)
-    shape[over.channel] = x.shape[over.channel]
-    return b.reshape(weight, shape)
+    """A weight in the shape that broadcasts against the groups of `x`."""
+    shape = layout(x.shape, over).weights
+    return weight if shape is None else b.reshape(weight, shape)
 
 
-@lower("layer_standardise", "batch_standardise")
+@lower("layer_standardise", "batch_standardise", "group_standardise")
 def _layer_norm(
     b: Builder, input: Val, weight: Val | None, bias: Val | None, over: Any, known: Any = None
 ) -> Val:
     if known is not None:  # statistics that somebody worked out before
         raise NotLowered
     floating(input, *(one for one in (weight, bias) if one is not None))
-    y, _, _ = _standardised(b, input, over)
+    y, _, _ = _standardised(b, _in_groups(b, input, over), over)
     if weight is not None:
         y = b.ew("mul", y, _aligned(b, weight, input, over))
-    return y if bias is None else b.ew("add", y, _aligned(b, bias, input, over))
+    if bias is not None:
+        y = b.ew("add", y, _aligned(b, bias, input, over))
+    return b.reshape(y, input.shape)
 
 
 @lower("_standardise_adjoint")
@@ -190,23 +208,23 @@ def _layer_norm_adjoint(
     if known is not None:
         raise NotLowered
     floating(gradient, input, *(one for one in (weight,) if one is not None))
-    y, r, share = _standardised(b, input, over)
-    g = gradient
+    y, r, share = _standardised(b, _in_groups(b, input, over), over)
+    g = _in_groups(b, gradient, over)
     if weight is not None:
-        g = b.ew("mul", gradient, _aligned(b, weight, input, over))
+        g = b.ew("mul", g, _aligned(b, weight, input, over))
     along = b.ew("mul", b.reduce("sum", b.ew("mul", g, y), over.dims, keep=True), share)
     rest = b.ew("sub", g, b.ew("mul", y, along))
     if over.centred:
         mean = b.ew("mul", b.reduce("sum", g, over.dims, keep=True), share)
         rest = b.ew("sub", b.ew("sub", g, mean), b.ew("mul", y, along))
-    return b.ew("mul", r, rest)
+    return b.reshape(b.ew("mul", r, rest), input.shape)
 
 
 @lower("_weight_adjoint")
 def _layer_norm_weight(b: Builder, gradient: Val, input: Val, shape: Any, over: Any) -> Val:
     floating(gradient, input)
-    y, _, _ = _standardised(b, input, over)
-    lead = tuple(d for d in range(len(input.shape)) if d not in over.dims)
-    if over.channel is not None:
-        lead = tuple(d for d in range(len(input.shape)) if d != over.channel)
-    return b.reshape(b.reduce("sum", b.ew("mul", gradient, y), lead, keep=True), shape)
+    y, _, _ = _standardised(b, _in_groups(b, input, over), over)
+    product = b.reshape(b.ew("mul", _in_groups(b, gradient, over), y), input.shape)
+    kept = over.dims if over.channel is None else (over.channel,)
+    others = tuple(d for d in range(len(input.shape)) if d not in kept)
+    return b.reshape(b.reduce("sum", product, others, keep=True), shape)

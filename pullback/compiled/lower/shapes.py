@@ -143,3 +143,64 @@ def _stack(b: Builder, tensors: Any, dim: int) -> Val:
     shape = tensors[0].shape
     rows = [b.reshape(_in_memory(b, one), (*shape[:dim], 1, *shape[dim:])) for one in tensors]
     return _cat(b, rows, dim)
+
+
+@lower("roll")
+def _roll(b: Builder, input: Val, shifts: Any, dims: Any) -> Val:
+    if input.dtype not in BYTES or not input.size:
+        raise NotLowered
+    shifts, dims = ((one,) if isinstance(one, int) else tuple(one or ()) for one in (shifts, dims))
+    x = input if dims else b.reshape(input, (input.size,))
+    for shift, dim in zip(shifts, dims or (0,), strict=True):
+        dim %= len(x.shape)
+        n = x.shape[dim]
+        cut = -shift % n
+        if cut:
+            parts = [b.slice(x, dim, cut, n - cut), b.slice(x, dim, 0, cut)]
+            x = b.cat([_in_memory(b, part) for part in parts], dim)
+    return b.reshape(x, input.shape)
+
+
+@lower("_repeat")
+def _repeat(b: Builder, input: Val, sizes: Any) -> Val:
+    lead = len(sizes) - len(input.shape)
+    shape = (1,) * lead + input.shape
+    pairs = list(zip(sizes, shape, strict=True))
+    between = b.reshape(input, [part for n in shape for part in (1, n)])
+    wide = b.expand(between, [part for pair in pairs for part in pair])
+    return b.reshape(wide, [times * n for times, n in pairs])
+
+
+def _triangle(word: str) -> Any:
+    def rule(b: Builder, input: Val, diagonal: int) -> Val:
+        if input.dtype not in FLOATING:
+            raise NotLowered
+        rows, columns = input.shape[-2:]
+        column = b.iota(columns)
+        row = b.reshape(b.copy(b.iota(rows)), (rows, 1))
+        kept = b.ew(word, column, b.ew("add", row, b.const(diagonal, row.dtype)))
+        return b.ew("where", kept, input, b.const(0, input.dtype))
+
+    return rule
+
+
+lower("tril")(_triangle("le"))
+lower("triu")(_triangle("ge"))
+
+
+@lower("_constant_pad")
+def _constant_pad(b: Builder, input: Val, pads: Any, value: Any) -> Val:
+    lead = len(input.shape) - len(pads)
+    if input.dtype not in FLOATING or (value != 0 and any(max(pair) > 0 for pair in pads)):
+        raise NotLowered
+    x = input
+    for dim, (before, after) in enumerate(pads, lead):  # negative numbers cut off
+        x = b.slice(x, dim, max(-before, 0), x.shape[dim] + min(before, 0) + min(after, 0))
+    more = [(max(before, 0), max(after, 0)) for before, after in pads]
+    if not any(map(any, more)):
+        return b.copy(x)
+    sides = [(0, 0)] * lead + more
+    shape = tuple(n + before + after for n, (before, after) in zip(x.shape, sides, strict=True))
+    steps = contiguous(shape)
+    start = sum(before * step for (before, _), step in zip(sides, steps, strict=True))
+    return b.pad(_in_memory(b, x), shape, start, steps)
