@@ -78,8 +78,8 @@ class CudaProgram:
             memory = self._memory(held)
         table = {slot: array.data.ptr for slot, array in held.items()}
         start = memory.data.ptr + -memory.data.ptr % 256
-        for number, offset in self.plan.offsets.items():
-            table[self.plan.slot[number]] = start + offset
+        for slot, offset in self.plan.offsets.items():
+            table[slot] = start + offset
         table[self.kernels.scratch] = start + -(-self.plan.arena // 256) * 256
         if look.by is None:
             for step in self.steps:

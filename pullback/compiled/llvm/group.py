@@ -373,14 +373,15 @@ class GroupText(Stages):
         return parts
 
     def _total_pointer(self, v: Val) -> str:
-        """Where a reduction over rows adds up: each thread has a copy."""
+        """Where a reduction over rows adds up: of threads that share them, each has a copy."""
+        copies = self.plan.copies.get(v.id)
+        if copies is None:
+            return self._own_pointer(v)
         key = ("thread", v.id)
         if key not in self.pointers:
             size = self.plan.bytes_of(v) // v.itemsize
-            alone = self.plan.threads == 1 or v.id not in self.plan.offsets
-            self.pointers[key] = "0" if alone else self.em.t(f"mul i64 %tid, {size}")
-        extra = self.pointers[key]
-        return self._pointer(self.plan.slot[v.id], 0, self.layout(v)[0], v.dtype, extra)
+            self.pointers[key] = self.em.t(f"mul i64 %tid, {size}")
+        return self._pointer(copies, 0, self.layout(v)[0], v.dtype, self.pointers[key])
 
     def _finish(self, v: Val, total: str) -> None:
         if last_only(v, self.group.domain):

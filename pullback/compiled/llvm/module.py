@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.compiled.ir.values import COST, Val
+from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
@@ -14,7 +14,7 @@ from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
 
-_PARALLEL_WORK = 40_000  # operations, below which threads cost more than they give
+_SHARED_PRODUCT = 40_000  # products of numbers, below which threads cost more than they give
 
 
 class ModuleText:
@@ -104,7 +104,7 @@ class ModuleText:
         self.texts.append(writer.text(slot, self.functions, self.declared))
         work = v.size * v.ins[0].shape[-1]
         self.work += work
-        parallel = writer.units >= 8 and (writer.tiles is None or work > _PARALLEL_WORK)
+        parallel = writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
         self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
@@ -116,27 +116,26 @@ class ModuleText:
             self.declared |= writer.em.declared
             known = self.groups[key] = (name, [slots.index(slot) for slot in writer.slots])
         function, order = known
-        work = group.rows * group.columns * sum(COST.get(v.op, 1) for v in group.nodes)
-        self.work += work
-        threads = self.plan.threads
-        totals = group.accumulated()
-        parallel = threads > 1 and group.rows >= 2 * threads and work > _PARALLEL_WORK
-        # A total that is a result has one copy only.
-        parallel = parallel and all(v.id in self.plan.offsets for v in totals)
+        self.work += group.work
+        shared, totals = self.plan.is_shared(group), group.accumulated()
         for v in totals:
-            self._clear(v, threads if parallel else 1)
+            self._clear(v, self.plan.threads if shared else 1)
         table = self._slots([slots[number] for number in order])
-        self._run(function, group.rows, table, parallel=parallel)
-        if parallel:
-            for v in totals:
-                self.texts.append(_joined(self.plan, v, f"sum{v.id}", threads))
-                self._lines.append(f"  call void @sum{v.id}(ptr %z{v.id})")
+        self._run(function, group.rows, table, parallel=shared)
+        for v in totals if shared else ():
+            self.texts.append(_joined(self.plan, v, f"sum{v.id}"))
+            target = self._loaded(f"%y{v.id}", self.plan.slot[v.id])
+            self._lines.append(f"  call void @sum{v.id}(ptr %z{v.id}, ptr {target})")
+
+    def _loaded(self, name: str, slot: int) -> str:
+        """The pointer of a slot."""
+        self._lines.append(f"  {name}.a = getelementptr ptr, ptr %B, i64 {slot}")
+        self._lines.append(f"  {name} = load ptr, ptr {name}.a")
+        return name
 
     def _clear(self, v: Val, copies: int) -> None:
         """What a total starts from, in memory."""
-        q = f"%z{v.id}"
-        self._lines.append(f"  {q}.a = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.id]}")
-        self._lines.append(f"  {q} = load ptr, ptr {q}.a")
+        q = self._loaded(f"%z{v.id}", self.plan.copies.get(v.id, self.plan.slot[v.id]))
         size = self.plan.bytes_of(v) * copies if copies > 1 else v.size * v.itemsize
         if v.op == "sum":
             self._lines.append(
@@ -158,7 +157,7 @@ class ModuleText:
         if not (parallel and self.plan.threads > 1):
             self._lines.append(f"  call void @{name}({given}, i64 0, i64 {count}, i64 0)")
             return
-        slot = self._address("parallel")
+        slot = self._address(f"parallel {self.plan.threads}")
         self._calls += 1
         p = f"%par{self._calls}"
         self._lines += [
@@ -180,7 +179,7 @@ def _fill_text(dtype: str) -> str:
     ])  # fmt: skip
 
 
-def _joined(plan: Plan, v: Val, name: str, threads: int) -> str:
+def _joined(plan: Plan, v: Val, name: str) -> str:
     """The copies of the threads, added in order, so that results do not depend on timing."""
     from pullback.compiled.llvm.emit import Emitter
 
@@ -188,13 +187,13 @@ def _joined(plan: Plan, v: Val, name: str, threads: int) -> str:
     step = plan.bytes_of(v) // v.itemsize
     em = Emitter()
     total = em.t(f"load {e}, ptr %q")
-    for number in range(1, threads):
+    for number in range(1, plan.threads):
         at = em.t(f"getelementptr {e}, ptr %q, i64 {step * number}")
         total = em.combine(v.op, total, em.t(f"load {e}, ptr {at}"), e, 1)
     return "\n".join([
-        f"define internal void @{name}(ptr %p) #0 {{", "entry:", "  br label %l", "l:",
+        f"define internal void @{name}(ptr %p, ptr %d) #0 {{", "entry:", "  br label %l", "l:",
         "  %i = phi i64 [ 0, %entry ], [ %i1, %l ]", f"  %q = getelementptr {e}, ptr %p, i64 %i",
-        *em.lines, f"  store {e} {total}, ptr %q", "  %i1 = add i64 %i, 1",
-        f"  %m = icmp slt i64 %i1, {v.size}", "  br i1 %m, label %l, label %e", "e:",
-        "  ret void", "}",
+        *em.lines, f"  %t = getelementptr {e}, ptr %d, i64 %i", f"  store {e} {total}, ptr %t",
+        "  %i1 = add i64 %i, 1", f"  %m = icmp slt i64 %i1, {v.size}",
+        "  br i1 %m, label %l, label %e", "e:", "  ret void", "}",
     ])  # fmt: skip

@@ -155,8 +155,8 @@ class _Memory:
         self.arena = numpy.empty(plan.arena + 64, numpy.uint8)
         start = self.arena.__array_interface__["data"][0]
         self.start = -start % 64
-        for number, offset in plan.offsets.items():
-            self.table[plan.slot[number]] = start + self.start + offset
+        for slot, offset in plan.offsets.items():
+            self.table[slot] = start + self.start + offset
         for slot, address in program.addresses.items():
             self.table[slot] = address
         self.address = self.table.__array_interface__["data"][0]
@@ -231,7 +231,7 @@ class _Operand:
     def __init__(self, plan: Plan, v: Val) -> None:
         base = v.base
         self.slot = plan.slot[base.id]
-        self.where = plan.offsets.get(base.id)
+        self.where = plan.offsets.get(self.slot)
         self.size = v.itemsize
         self.dtype = _numpy_dtype(v.dtype)
         self.count = base.size
@@ -276,4 +276,4 @@ def _address(name: str, builder: Any) -> int:
         return machine().blas(name[5:]).address
     from pullback.compiled.runtime.threads import parallel_address
 
-    return parallel_address()
+    return parallel_address(int(name.removeprefix("parallel ")))

@@ -34,6 +34,7 @@ def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
         operands = tuple([operand(one) for one in v.ins])
         own = None
         if v.id in plan.stored:
-            own = slots.setdefault(plan.slot[v.id], len(slots)), v.id in plan.offsets
+            slot = plan.copies.get(v.id, plan.slot[v.id])
+            own = slots.setdefault(slot, len(slots)), v.id in plan.copies
         parts.append((v.op, v.attr, v.dtype, v.shape, own, operands))
     return tuple(parts), list(slots)

@@ -13,12 +13,13 @@ from bisect import bisect
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
-from pullback.compiled.ir.values import EW, REDUCTIONS, Val, live_values
+from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val, live_values
 from pullback.compiled.plan.repeats import epochs
 
 __all__ = ["Group", "Plan", "Step", "Update", "last_only"]
 
 _FREE = frozenset({"const", "input", "iota"})
+_SHARED_WORK = 40_000  # operations, below which threads cost more than they give
 _ALIGNMENT = 64
 _FLOATING = ("f4", "f8")
 
@@ -65,6 +66,11 @@ class Group:
     def rows(self) -> int:
         """Number of rows."""
         return math.prod(self.domain[:-1])
+
+    @property
+    def work(self) -> int:
+        """About how many operations it takes."""
+        return self.rows * self.columns * sum(COST.get(v.op, 1) for v in self.nodes)
 
     def is_local(self, value: Val) -> bool:
         """Whether it is made here."""
@@ -386,25 +392,40 @@ class Plan:
             if value.op == "result":
                 self.slot[value.id] = count
                 count += 1
-        self.offsets: dict[int, int] = {}
+        self.offsets: dict[int, int] = {}  # of slots, in the arena
+        # Totals that threads add up in a copy each: the slot of the copies.
+        self.copies: dict[int, int] = {}
         memory = _Arena()
         last = self._last_uses()
         ending: dict[int, list[tuple[int, int]]] = {}
         for step in self.steps:
+            shared = isinstance(step, Group) and self.is_shared(step)
+            totals = step.accumulated() if shared else []
             for value in step.nodes:
-                if value.id not in self.stored or value.id in self.slot or value.op == "call":
+                is_total = value in totals
+                if value.id not in self.stored or value.op == "call":
                     continue
-                size = self.bytes_of(value)
-                if isinstance(step, Group) and value in step.accumulated():
-                    size *= self.threads
+                if value.id in self.slot and not is_total:
+                    continue
+                size = self.bytes_of(value) * (self.threads if is_total else 1)
                 where = memory.take(size)
-                self.offsets[value.id] = where
-                self.slot[value.id] = count
+                until = step.place
+                if value.id not in self.slot:
+                    self.slot[value.id] = count
+                    until = last.get(value.id, step.place)
+                if is_total:
+                    self.copies[value.id] = count
+                self.offsets[count] = where
                 count += 1
-                ending.setdefault(last.get(value.id, step.place), []).append((where, size))
+                ending.setdefault(until, []).append((where, size))
             for where, size in ending.pop(step.place, []):
                 memory.give_back(where, size)
         self.arena, self.slots = memory.top, count
+
+    def is_shared(self, group: Group) -> bool:
+        """Whether threads share its rows."""
+        many = group.rows >= 2 * self.threads and group.work > _SHARED_WORK
+        return self.threads > 1 and many
 
     def bytes_of(self, value: Val) -> int:
         """Memory of a temporary, in whole lines of the cache."""

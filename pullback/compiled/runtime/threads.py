@@ -18,6 +18,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.llvm.machine import Code
+from pullback.operators.arrays.threads import setting
 
 __all__ = ["can_share", "count", "parallel_address"]
 
@@ -89,10 +90,12 @@ shared:
 """
 
 
-@cache
 def count() -> int:
-    """How many threads share a loop: `PULLBACK_THREADS`, one unless it is set."""
-    wanted = int(os.environ.get("PULLBACK_THREADS", "1"))
+    """How many threads share a loop of a program that is made now.
+
+    `PULLBACK_THREADS`, else what `set_num_threads` was given, else one.
+    """
+    wanted = int(os.environ.get("PULLBACK_THREADS", setting.count or 1))
     return max(1, wanted) if can_share() else 1
 
 
@@ -153,8 +156,8 @@ _pools: list[_Pool] = []
 
 
 @cache
-def _pool() -> Any:
-    pool = _Pool(count())
+def _pool(threads: int) -> Any:
+    pool = _Pool(threads)
     _pools.append(pool)
     return pool
 
@@ -168,6 +171,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def parallel_address() -> int:
-    """Where the function begins that shares a loop among the workers."""
-    return int(_pool().code.address("par"))
+def parallel_address(threads: int) -> int:
+    """Where the function begins that shares a loop among so many workers."""
+    return int(_pool(threads).code.address("par"))

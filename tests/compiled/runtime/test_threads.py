@@ -19,7 +19,7 @@ w = torch.from_numpy(np.random.default_rng(1).standard_normal(300, np.float32)).
 
 def f(x):
     y = (x * w).softmax(-1)
-    return (y * x.exp()).sum(), y.amax(0), y.sum(0)
+    return (y * x.exp()).mean(), y.amax(0) + 1.0, y.mean(0)  # totals that are no results: shared
 
 g = torch.compile(f, fullgraph=True, backend="llvm")
 loss, top, total = g(x)
@@ -54,10 +54,22 @@ print("fine")
 """
 
 
-def test_shared_loops_give_fixed_results():
-    done = subprocess.run([sys.executable, "-W", "ignore", "-c", PROGRAM], capture_output=True,
+SET = "import pullback\npullback.set_num_threads(3)\n"
+SHARED = """
+from pullback.compiled.runtime import threads as workers
+assert len(workers._pools) == 1, "loops were not shared"
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "named"), [("", {"PULLBACK_THREADS": "3"}), (SET, {})], ids=["environment", "set"]
+)
+def test_shared_loops_give_fixed_results(before, named):
+    program = before + PROGRAM + SHARED
+    done = subprocess.run([sys.executable, "-W", "ignore", "-c", program], capture_output=True,
                           text=True, timeout=100, check=False,
-                          env={"PULLBACK_THREADS": "3", "PULLBACK_CACHE": "0",
+                          env={**named, "PULLBACK_CACHE": "0",
                                "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1",
                                "PYTHONPATH": ":".join(sys.path)})  # fmt: skip
     assert done.stdout.strip() == "fine", done.stderr
+    assert not done.returncode, done.stderr
