@@ -74,12 +74,17 @@ def run(task: Task) -> None:
             visit(task, plan, inbox, ready, node)
     except BaseException as error:
         if node is not None:
-            annotate(error, node)
-            if anomaly.state.enabled:
-                show_forward(node)
+            tell(error, node)
         raise
     finally:
         inbox.clear()
+
+
+def tell(error: BaseException, node: Node) -> None:
+    """Add the node at fault to an error; in anomaly mode, warn with its forward call."""
+    annotate(error, node)
+    if anomaly.state.enabled and get_mode().tracing is None:
+        show_forward(node)
 
 
 class _Ready:
@@ -233,7 +238,8 @@ def _run(
         turn.ran(list(gradients), results)
     if node._cold is not None and node._cold.post_hooks:
         results = run_post_hooks(node, tuple(tensors_of(results)), shown)
-    if anomaly.state.enabled and anomaly.state.check_nan:
+    # While a pass is captured its gradients have no data.
+    if anomaly.state.enabled and anomaly.state.check_nan and get_mode().tracing is None:
         check_nan(node, results)
     return results
 

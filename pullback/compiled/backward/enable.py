@@ -10,7 +10,7 @@ from typing import Any, cast
 
 import numpy
 
-from pullback.compiled.backward import takeover
+from pullback.compiled.backward import nan, takeover
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifting
 from pullback.compiled.backward.module import PassModule
@@ -28,6 +28,7 @@ from pullback.core import passes
 from pullback.core.node import AccumulateGrad
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered
+from pullback.engine.anomaly import NaNFound, holds_nan
 from pullback.engine.backward import Request
 
 __all__ = ["Disabled", "Enabled"]
@@ -169,15 +170,22 @@ class WholePass(Request):
         lists = program.lists(graph, turns)
         given = [one._array for one in lists[0] if one is not None]
         stored = [] if turns is not None else [_stored(leaf) for leaf in program.leaves(graph)]
+        kept = nan.Stored(program.leaves(graph)) if nan.is_sought() else None
         before = takeover.is_running.get()
         try:
             takeover.is_running.set(True)
             arrays = program.checked(program.run(*lists), graph)
             self._check_done(turns, stored)
+            if kept is not None:
+                self._check_nan(turns, arrays)
+        except NaNFound:
+            assert kept is not None  # somebody looked for it
+            kept.put_back()
+            raise
         except Departed as departed:
             takeover.is_running.set(before)
             assert turns is not None
-            captured = self._resumed(turns, departed)
+            captured = self._resumed(turns, departed, kept)
         except BaseException:
             self._release_before(turns)
             raise
@@ -209,14 +217,36 @@ class WholePass(Request):
                 f"The function that compiler_fn returned left out calls of its graph: {missing}."
             )
 
-    def _resumed(self, turns: Turns, departed: Departed) -> dict[Any, Any]:
+    def _check_nan(self, turns: Turns | None, arrays: list[Any]) -> None:
+        """Raise where the pass gave NaN, after its nodes ran once more to find which one did."""
+        nodes = self.graph.nodes
+        found = [f"inputs[{place}] of grad(), of shape {one.shape}"
+                 for place, one in enumerate(arrays)
+                 if one is not None and holds_nan(one)]  # fmt: skip
+        found += [nan.named(leaf, nodes) for leaf in self.program.leaves(self.graph)
+                  if leaf.variable._stored_grad is not None
+                  and holds_nan(leaf.variable._stored_grad)]  # fmt: skip
+        if not found:
+            return
+        if turns is None:
+            targets = self.graph.leaves if self.wanted is None else self.wanted
+            nan.raise_found(found, nan.told_by_engine(self.roots, targets))
+        try:
+            Resumed(turns).run()  # on what a user's code gave
+        except NaNFound as error:
+            nan.raise_found(found, str(error))
+        nan.raise_found(found, None)
+
+    def _resumed(self, turns: Turns, departed: Departed, kept: nan.Stored | None) -> dict[Any, Any]:
         counters["compiled_autograd"][f"departure: {departed.reason}"] += 1
         self.program.departures.append(departed.reason)
         rest = Resumed(turns)
         try:
             rest.run()
-        except BaseException:
+        except BaseException as error:
             self._release_before(turns)
+            if kept is not None and isinstance(error, NaNFound):
+                kept.put_back()
             raise
         return rest.task.captured
 

@@ -12,6 +12,7 @@ from functools import cache, partial
 from typing import Any
 
 from pullback.compiled import backends
+from pullback.compiled.backward import nan
 from pullback.compiled.backward.graph import Graph, Stale, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
 from pullback.compiled.backward.resized import at_other_sizes
@@ -25,9 +26,8 @@ from pullback.compiled.counting import counters
 from pullback.compiled.graph import GraphProgram
 from pullback.compiled.sizes.fit import NoFit
 from pullback.core import passes
-from pullback.core.explain import anomaly
 from pullback.core.mode import NO_GRAD, PLAIN, fast, settle
-from pullback.core.node import LEAF_SEQ, node_and_number
+from pullback.core.node import LEAF_SEQ
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
 from pullback.engine.accumulate import accumulate
@@ -137,13 +137,13 @@ class compiled_autograd:  # noqa: N801 (a context)
         accumulates: bool,
     ) -> Any:
         """Run a pass; None where the engine must, a maker of requests where both have a part."""
-        if anomaly.state.enabled and anomaly.state.check_nan:
-            _refuse_stored_nan(roots)
+        if nan.is_sought():
+            nan.refuse_stored(roots)
         if (
             passes.running.get() is not None
             or is_running.get()
             or settle() not in (PLAIN, NO_GRAD)
-            or fast.plain is None
+            or not fast.reasons <= {"anomaly"}
         ):
             return None  # inside another pass or replay, or something is on that sees operators
         if _is_compiling.get():
@@ -184,10 +184,13 @@ class compiled_autograd:  # noqa: N801 (a context)
             made = program([found.arrays[place] for place in places])
         finally:
             is_running.set(before)
-        results = owned(made, found.arrays)
+        results = dict(zip(slots, owned(made, found.arrays), strict=True))
+        if nan.is_sought():
+            targets = found.leaves if wanted is None else wanted
+            nan.check_results(roots, targets, results, found.nodes if accumulates else None)
         if not retain_graph:
             found.release(Freed(user_frame(getframe(4)), []))
-        arrived = self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
+        arrived = self._deliver(found, wanted, results, accumulates)
         if accumulates:
             for act in tuple(passes.at_end):
                 act()
@@ -360,26 +363,6 @@ def _warn_of_many() -> None:
         "compiled_autograd keeps %d programs and forgets the least used ones; the last reasons to "
         "make one: %s", _MOST_PROGRAMS, compile_reasons[-3:],
     )  # fmt: skip
-
-
-def _refuse_stored_nan(roots: list[tuple[Any, Any]]) -> None:
-    """Raise where a NaN is in a leaf's `.grad` before the pass: it would be taken for a new one."""
-    waiting = [edge for edge, _ in roots]
-    seen: set[int] = set()
-    while waiting:
-        node, _ = node_and_number(waiting.pop())
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        leaf: Any = getattr(node, "variable", None)
-        stored = None if leaf is None else leaf._stored_grad
-        if stored is not None and bool(stored.isnan().any()):
-            raise RuntimeError(
-                f"Anomaly detection: the .grad of a leaf of shape {tuple(leaf.shape)} holds NaN "
-                "before this backward pass begins. Set it to None, or look for NaN in the pass "
-                "that left it there."
-            )
-        waiting += [edge for edge in node._edges if edge is not None]
 
 
 def _release(nodes: list[Any], freed: Any) -> None:

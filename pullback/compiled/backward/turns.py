@@ -13,6 +13,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.backward import nan
 from pullback.compiled.backward.lifted import Lifting, hooks_at_node, plan_of, saved_by
 from pullback.compiled.backward.order import Walk
 from pullback.core.node import AccumulateGrad
@@ -20,8 +21,8 @@ from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, task
 from pullback.engine.accumulate import accumulate
+from pullback.engine.anomaly import check_nan
 from pullback.engine.hooks import called, replaced, retain, run_hooks, tensors_of
-from pullback.engine.turns import annotate
 
 __all__ = ["Departed", "Resumed", "Turns"]
 
@@ -62,7 +63,7 @@ class Turns:
         try:
             made = self.done[step] = act(*given)
         except BaseException as error:
-            annotate(error, node)
+            ordered.tell(error, node)
             self.failed = place
             raise
         return made
@@ -304,9 +305,15 @@ class Resumed(Walk):
         try:
             super().visit(node, is_run)
         except BaseException as error:
-            annotate(error, node)
+            ordered.tell(error, node)
             self.turns.failed = self.place_of[id(node)]
             raise
+
+    def deliver(self, node: Any, edges: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """Pass results on; in anomaly mode, if there is no NaN in them."""
+        if nan.is_sought():
+            check_nan(node, results)
+        super().deliver(node, edges, results)
 
     def tensor_sorts(self, node: Any) -> list[Any]:
         """Those that are there now, and those whose turn has begun."""

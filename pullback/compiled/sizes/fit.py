@@ -45,7 +45,7 @@ class Fit:
                 sizes = [math.prod(point[name] for name in chosen) for point in self.points]
                 yield " * ".join(chosen), sizes
         for name in names:  # a square matrix of a size
-            yield f"{name} * {name}", [point[name] ** 2 for point in self.points]
+            yield f"{name} * {name}", [point[name] * point[name] for point in self.points]
 
     def text(
         self, numbers: Sequence[Any], guess: str | None = None, kind: Callable[[Any], Any] = _as_is
@@ -88,6 +88,8 @@ class Fit:
 
     def _part(self, text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
         """A size divided and rounded down, where the points leave no doubt how."""
+        if not all(isinstance(size, int) for size in sizes):  # but factors
+            return None
         pairs = list(zip(sizes, numbers, strict=True))
         found = [
             (rest, part)
@@ -119,31 +121,46 @@ def _fraction(
     text: str, sizes: list[int], numbers: tuple[float, ...], kind: Callable[[Any], Any]
 ) -> str | None:
     """A number that is not whole, in the very same bits."""
-    v, size = numbers[0], sizes[0]
-    above = v * size
-    candidates = [f"({round(above)} / ({text}))", f"({above!r} / ({text}))",
-                  f"({v / size!r} * ({text}))"]  # fmt: skip
-    if v > 1:  # n / (n - 1), the correction of a variance
-        n = round(v / (v - 1) / size)
-        candidates.append(f"({n} * {text} / ({n} * {text} - 1))")
-    other = next((n for n, one in enumerate(sizes) if one != size), None)
-    if other is not None and v and numbers[other] and v != numbers[other]:
-        # one number over a line of the size
-        slope = (1 / numbers[other] - 1 / v) / (sizes[other] - size)
-        start = 1 / v - slope * size
-        if start:
-            candidates.append(f"({round(-1 / start)} / ({round(-slope / start)} * {text} - 1))")
-    if v > 0:
-        candidates += [f"(({round(v * v / size)} * {text}) ** 0.5)",
-                       f"(1 / ({round(1 / (v * v) / size)} * {text}) ** 0.5)"]  # fmt: skip
-    for one in candidates:
-        values = eval(f"lambda size: {one.replace(text, 'size')}")
+    for write in _fractions(text, sizes, numbers):
         try:
+            one = write()
+            values = eval(f"lambda size: {one.replace(text, 'size')}")
             if all(kind(values(s)) == n for s, n in zip(sizes, numbers, strict=True)):
                 return one
-        except ArithmeticError:
+        except (ArithmeticError, ValueError, NameError):  # no number, or an endless one
             continue
     return None
+
+
+def _fractions(
+    text: str, sizes: list[int], numbers: tuple[float, ...]
+) -> Iterator[Callable[[], str]]:
+    """What may be the expression, told from one or two of the points."""
+    # A factor of a backward pass, which stands among the sizes there, may be 0 in the pass itself.
+    at = next((n for n, one in enumerate(sizes) if one), 0)
+    v, size = numbers[at], sizes[at]
+    yield lambda: f"({round(v * size)} / ({text}))"
+    yield lambda: f"({v * size!r} / ({text}))"
+    yield lambda: f"({v / size!r} * ({text}))"
+    if v > 1:  # n / (n - 1), the correction of a variance
+        yield lambda: _corrected(text, round(v / (v - 1) / size))
+    other = next((n for n, one in enumerate(sizes) if one != size), None)
+    if other is not None and v != numbers[other]:
+        yield lambda: _over_line(text, (size, sizes[other]), (v, numbers[other]))
+    if v > 0:
+        yield lambda: f"(({round(v * v / size)} * {text}) ** 0.5)"
+        yield lambda: f"(1 / ({round(1 / (v * v) / size)} * {text}) ** 0.5)"
+
+
+def _corrected(text: str, n: int) -> str:
+    return f"({n} * {text} / ({n} * {text} - 1))"
+
+
+def _over_line(text: str, sizes: tuple[int, int], numbers: tuple[float, float]) -> str:
+    """One number over a line of the size."""
+    slope = (1 / numbers[1] - 1 / numbers[0]) / (sizes[1] - sizes[0])
+    start = 1 / numbers[0] - slope * sizes[0]
+    return f"({round(-1 / start)} / ({round(-slope / start)} * {text} - 1))"
 
 
 def evaluator(names: Sequence[str], texts: Sequence[str]) -> Callable[..., tuple[Any, ...]]:
