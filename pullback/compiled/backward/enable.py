@@ -6,11 +6,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy
 
 from pullback.compiled.backward import nan, takeover
+from pullback.compiled.backward.cache import Kept, bounded, cache
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifting
 from pullback.compiled.backward.module import PassModule
@@ -293,36 +294,36 @@ class Enabled(compiled_autograd):
         return partial(WholePass, program, graph)
 
     def _program(self, graph: Lifting, roots: Any, wanted: Any, accumulates: bool) -> PassProgram:
-        found = takeover.known_program(self.backend, graph.key)
-        if isinstance(found, str):
-            raise Unsupported(found)
-        known: PassProgram | None = found or self._fitting(graph)
-        if known is not None:
+        kept = cache.find(self.backend, graph.key) or self._fitting(graph)
+        known: PassProgram | None = None if kept is None else kept.known
+        if isinstance(known, str):
+            raise Unsupported(known)
+        if known is not None and kept is not None:
             if len(known.departures) > _MOST_DEPARTURES:
                 raise Unsupported(known.departures[-1])
             if known.expected == known.captured_for:
-                takeover.count_hit(self.backend, graph.key)
+                cache.use(kept)
                 return known
+        cache.check_room()
         self._note(graph)
         request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
         expected = {} if known is None else dict(known.expected)
         try:
             made = self._captured_whole(graph, request, expected)
         except takeover.REFUSALS as reason:
-            self._keep(graph.key, str(reason))  # nor is the next one captured
+            cache.keep(self.backend, graph.key, str(reason), is_captured=True)  # nor the next one
             raise
         if known is not None:
             made.departures = known.departures
-        self._keep(graph.key, made)
+        cache.keep(self.backend, graph.key, made, is_captured=True)
         return made
 
-    def _fitting(self, graph: Lifting) -> PassProgram | None:
+    def _fitting(self, graph: Lifting) -> Kept | None:
         """A program of another size that is one for this size too."""
         place = (self.backend, skeleton(graph.key))
         for one in takeover.sized_programs.get(place, ()):
             if one.fits(graph):
-                self._keep(graph.key, one)
-                return cast("PassProgram", one)
+                return cache.keep(self.backend, graph.key, one, is_captured=False)
         return None
 
     def _captured_whole(self, graph: Lifting, request: Any, expected: Any) -> PassProgram:
@@ -330,7 +331,7 @@ class Enabled(compiled_autograd):
         compiler = self.backend.compiler
         capture = WholeCapture(graph, request, expected)
         place = (self.backend, skeleton(graph.key))
-        before = takeover.sized_programs.setdefault(place, [])
+        before: list[PassProgram] = bounded(takeover.sized_programs, place, [])
         varying = None if self.dynamic else takeover.changed_sizes(place, graph.arrays)
 
         def other(_: Any) -> Any:
