@@ -157,13 +157,15 @@ def _compiled(compiler: Any, module: Any) -> Any:
 class WholePass(Request):
     """One call of backward() or grad() that a compiler's function runs."""
 
+    follows_classes = True
+
     def __init__(self, program: PassProgram, graph: Lifting, *given: Any) -> None:
         super().__init__(*given)
         self.program, self.graph = program, graph
 
     def run(self) -> dict[Any, Any]:
         """Call the function; where a user's code leaves what was captured, go on without it."""
-        if self.tensors:  # a Function may return tensors of a class that sees operators
+        if self.tensors:  # a node was recorded around a class that sees operators
             counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         program, graph = self.program, self.graph

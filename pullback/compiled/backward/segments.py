@@ -238,6 +238,8 @@ class _Replayed(ordered.Plan):
 class SegmentedPass(Request):
     """One call of backward() or grad() whose graph has stops."""
 
+    follows_classes = True
+
     def __init__(
         self,
         schedule: Schedule,
@@ -256,7 +258,7 @@ class SegmentedPass(Request):
     def run(self) -> dict[Any, Any]:
         """Go from stop to stop; returns what was captured for the caller."""
         known = self.schedule.steps(self, self.everything, self.graph)
-        if self.tensors:  # a Function may return tensors of a class that sees operators
+        if self.tensors:  # a node was recorded around a class that sees operators
             counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         self.whole = self._task(tensors=False)

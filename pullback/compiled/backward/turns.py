@@ -20,9 +20,9 @@ from pullback.core.node import AccumulateGrad
 from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, task
-from pullback.engine.accumulate import accumulate
 from pullback.engine.anomaly import check_nan
 from pullback.engine.hooks import called, replaced, retain, run_hooks, tensors_of
+from pullback.engine.recorded import accumulate_any
 
 __all__ = ["Departed", "Resumed", "Turns"]
 
@@ -126,8 +126,7 @@ class Turns:
     def accumulate(self, step: str, g: Any) -> None:
         """Add to a leaf's `.grad`."""
         node = self.graph.everything[int(step.split(":", 1)[0])]
-        array = getattr(g, "_array", g)
-        self._do(step, lambda: accumulate(node, array, owned=False))
+        self._do(step, lambda: accumulate_any(node, g, owned=False))
 
     def finish(self) -> None:
         """Run what was queued for the end."""
@@ -358,5 +357,5 @@ class Resumed(Walk):
         self.turns.hook(step, "post_acc_grad_hook", hook, node.variable)
 
     def passed_on(self, result: Any) -> Any:
-        """The array."""
-        return getattr(result, "_array", result)
+        """The array, or a tensor of a class that sees operators."""
+        return ordered.lowered(result)

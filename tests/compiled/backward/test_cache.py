@@ -11,8 +11,6 @@ import pullback as torch
 from pullback.compiled.backward.cache import cache
 from pullback.compiler import compiled_autograd
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 BLOCKS = {
     "program": lambda: compiled_autograd(backend="python", dynamic=False, fallback="error"),
     "compiler": lambda: module._enable(_as_it_is, dynamic=False),

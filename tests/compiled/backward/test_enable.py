@@ -14,8 +14,6 @@ from pullback import nn
 from pullback.compiler import compiled_autograd
 from tests.compiled.backward import compilers
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

@@ -8,8 +8,6 @@ from pullback._dynamo.utils import counters
 import pullback as torch
 from pullback.compiler import compiled_autograd
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

@@ -9,8 +9,6 @@ from pullback._dynamo.utils import counters
 import pullback as torch
 from pullback.compiler import compiled_autograd
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 BLOCKS = {
     "python": lambda: compiled_autograd(backend="python", fallback="error"),
     "llvm": lambda: compiled_autograd(backend="llvm", fallback="error"),
