@@ -1,8 +1,10 @@
 """The programs of backward passes that are kept: those used last, and no more than a limit.
 
 Where captures go on and on and none of them is used again, the graphs of the program are others
-each time. Passes that were not met before then run on the engine, at the cost of a walk in place of
-a capture; what is kept still serves those that it was made for.
+each time, or a number in them is (a weight of the loss that grows with each step: 37 times the
+engine's time on the back end python, 360 on llvm, 8 by 8 elements). Passes that were not met before
+then run on the engine, at the cost of a walk in place of a capture; what is kept still serves those
+that it was made for.
 """
 
 from __future__ import annotations
@@ -11,10 +13,11 @@ import logging
 import sys
 from collections import OrderedDict
 from itertools import count
-from typing import Any
+from typing import Any, NoReturn
 
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.reasons import compile_reasons
+from pullback.compiled.backward.sizes import skeleton
 from pullback.compiled.counting import counters
 
 __all__ = ["Full", "Kept", "cache", "limit"]
@@ -22,6 +25,7 @@ __all__ = ["Full", "Kept", "cache", "limit"]
 log = logging.getLogger("pullback.compile")
 _USUAL_LIMIT = 64
 _MOST_TRAILS = 8  # for each class of roots
+_MOST_ALIKE = 8  # captures that differ in numbers alone and were not met again
 
 
 class Full(Unsupported):
@@ -37,10 +41,11 @@ def limit() -> int:
 class Kept:
     """A program, or why there is none."""
 
-    __slots__ = ("is_captured", "known", "last_use", "uses")
+    __slots__ = ("known", "last_use", "sort", "uses")
 
-    def __init__(self, known: Any, last_use: int, *, is_captured: bool) -> None:
-        self.known, self.last_use, self.is_captured = known, last_use, is_captured
+    def __init__(self, known: Any, last_use: int, sort: int | None) -> None:
+        """`sort`: what it has in common with passes that differ in numbers alone, if captured."""
+        self.known, self.last_use, self.sort = known, last_use, sort
         self.uses = 0
 
 
@@ -81,7 +86,8 @@ class _Cache:
     def keep(self, backend: Any, key: Any, known: Any, *, is_captured: bool) -> Kept:
         """Keep a program; `is_captured` if it was not derived from another one."""
         self._kept.pop((backend, key), None)
-        kept = Kept(known, next(self._clock), is_captured=is_captured)
+        sort = hash((backend, skeleton(key))) if is_captured else None
+        kept = Kept(known, next(self._clock), sort)
         self._kept[backend, key] = kept
         while len(self._kept) > max(limit(), 1):
             self._forget()
@@ -93,20 +99,32 @@ class _Cache:
         listed.insert(0, (trail, kept))
         del listed[_MOST_TRAILS:]
 
-    def check_room(self) -> None:
+    def check_room(self, backend: Any, key: Any) -> None:
         """Refuse to capture another pass where that was for nothing too often."""
         most = limit()
-        if self._wasted < most or len(self._kept) < most:
-            return
+        if self._wasted >= most and len(self._kept) >= most:
+            self._give_up(
+                "more passes that differ than compiled_autograd_cache_limit keeps",
+                f"{self._wasted} more than the {most} that it keeps",
+            )
+        sort = hash((backend, skeleton(key)))
+        unused = [one for one in list(self._kept.values()) if one.sort == sort and not one.uses]
+        if len(unused) >= _MOST_ALIKE:
+            self._give_up(
+                "a number in it is another each time",
+                f"{len(unused)} that differ in numbers alone",
+            )
+
+    def _give_up(self, reason: str, which: str) -> NoReturn:
         if not self._is_told:
             self._is_told = True
             log.warning(
-                "compiled_autograd captured %d backward passes more than the %d that it keeps, and "
-                "met none of them again: others run on the engine now. reset() begins anew, "
+                "compiled_autograd captured backward passes, %s, and met none of them again: "
+                "others like them run on the engine. reset() begins anew, "
                 "_dynamo.config.compiled_autograd_cache_limit is how many are kept. The last "
-                "reasons to make one: %s", self._wasted, most, compile_reasons[-3:],
+                "reasons to make one: %s", which, compile_reasons[-3:],
             )  # fmt: skip
-        raise Full("more passes that differ than compiled_autograd_cache_limit keeps")
+        raise Full(reason)
 
     def _forget(self) -> None:
         """Let go of the program whose last use is longest ago."""
@@ -114,7 +132,7 @@ class _Cache:
         self._kept.pop(place, None)
         if kept.uses:
             self._wasted = 0
-        elif kept.is_captured:
+        elif kept.sort is not None:
             self._wasted += 1
         for listed in list(self.trails.values()):
             listed[:] = [one for one in listed if one[1] is not kept]

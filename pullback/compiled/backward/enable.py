@@ -306,7 +306,7 @@ class Enabled(compiled_autograd):
             if known.expected == known.captured_for:
                 cache.use(kept)
                 return known
-        cache.check_room()
+        cache.check_room(self.backend, graph.key)
         self._note(graph)
         request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
         expected = {} if known is None else dict(known.expected)

@@ -250,7 +250,7 @@ class compiled_autograd:  # noqa: N801 (a context)
             known = self._derived(graph)
             if known is not None:
                 return known
-            cache.check_room()
+            cache.check_room(self.backend, graph.key)
             try:
                 return self._captured(graph, roots, wanted)
             except REFUSALS as reason:  # the next one is not captured either
@@ -261,7 +261,7 @@ class compiled_autograd:  # noqa: N801 (a context)
         sort = (self.backend, skeleton(graph.key))
         is_new = self.is_users or sort not in _section_sizes
         if is_new:
-            cache.check_room()
+            cache.check_room(self.backend, graph.key)
         sizes = None if self.is_users else bounded(_section_sizes, sort, {})
         schedule = Schedule(graph, _why(graph), sizes)
         cache.keep(self.backend, graph.key, schedule, is_captured=is_new)
@@ -343,25 +343,34 @@ def _release(nodes: list[Any], freed: Any) -> None:
 def _why(graph: Graph) -> str:
     """In what a graph differs from the one captured last."""
     size = f"{len(graph.nodes)} nodes, {len(graph.arrays)} tensors"
-    before = cache.last_key()
+    before, key = cache.last_key(), graph.key
     if before is None:
         return f"{size}: the first one"
-    if len(before) != len(graph.key):
-        return f"{size}: key of {len(graph.key)} parts, the one before had {len(before)}"
-    for place, (now, then) in enumerate(zip(graph.key, before, strict=True)):
-        if now == then and type(now) is type(then):
-            continue
-        if isinstance(now, type):
-            return f"{size}: {now.__name__} at place {place} of the key, where {_named(then)} was"
-        if place >= len(graph.key) - len(graph.arrays):
-            return (
-                f"{size}: a tensor of shape {now[0]} and {now[2]}, before {then[0]} and {then[2]}"
-            )
-        return f"{size}: {_named(now)} at place {place} of the key, where {_named(then)} was"
-    return f"{size}: another back end"
+    differing = [
+        place
+        for place, (now, then) in enumerate(zip(key, before, strict=False))
+        if now != then or type(now) is not type(then)
+    ]
+    if not differing and len(before) == len(key):
+        return f"{size}: another back end"
+    if not differing:
+        return f"{size}: key of {len(key)} parts, the one before had {len(before)}"
+    place = differing[0]
+    now, then = key[place], before[place]
+    if isinstance(now, type):
+        return f"{size}: {now.__name__} at place {place} of the key, where {_named(then)} was"
+    if isinstance(now, tuple) and now[:1] == ("stop",):
+        return f"{size}: hooks or functions of the user at other nodes, or others of them"
+    node = next((one for one in reversed(key[:place]) if isinstance(one, type)), None)
+    told = "" if node is None else f" of {node.__name__}"
+    if place >= len(key) - len(graph.arrays) and isinstance(now, tuple):
+        return f"{size}: a tensor of shape {now[0]} and {now[2]}, before {_named(then)}"
+    return f"{size}: {_named(now)} at place {place} of the key{told}, where {_named(then)} was"
 
 
 def _named(one: Any) -> str:
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], type):
+        return repr(one[1])  # a number or an option, with its type
     return one.__name__ if isinstance(one, type) else repr(one)
 
 

@@ -202,7 +202,8 @@ class Tracer:
         results = self.enter(call, shapes, single=single)
         if op.kind == "view":
             return [self._view(v, a, arrays) for v, a in zip(results, made, strict=True)]
-        return [self.array_of(value) for value in results]
+        # Of half precision and a number, eager's kernels compute in float32 and round once.
+        return [interpret.rounded_once(op, arrays, self.array_of(value)) for value in results]
 
     def _options_as_values(self, op: Op, options: dict[str, Any]) -> dict[str, Any]:
         """Options, with values in place of arrays, which only eager's kernels take."""

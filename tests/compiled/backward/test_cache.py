@@ -140,6 +140,27 @@ def test_sizes_of_one_family_are_no_captures(block, log):
     assert not log.records
 
 
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+def test_a_number_that_is_another_each_time_goes_to_the_engine(backend, log):
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+    module.reset()
+    x = torch.tensor([0.1, 0.2], requires_grad=True)
+    with compiled_autograd(backend=backend, fallback="error"):
+        for number in range(30):
+            x.grad = None
+            (x.exp() * (number + 0.5)).sum().backward()
+            torch.testing.assert_close(x.grad, x.exp() * (number + 0.5))
+        assert captures() == 8
+        assert counted("fallback: a number in it is another each time") == 22
+        assert len(log.records) == 1
+        for number in (3, 5):  # what was captured is there
+            (x.exp() * (number + 0.5)).sum().backward()
+        assert counted("hits") == 2
+        (x.exp() * 77.5).sum().backward()  # and once it is used, others are captured again
+    assert captures() == 9
+
+
 def test_a_limit_of_nothing_captures_nothing():
     module.reset()
     with config.patch(compiled_autograd_cache_limit=0), compiled_autograd(backend="python"):
