@@ -13,8 +13,15 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor
 
 
-class NaNFound(RuntimeError):  # noqa: N818 (torch raises a RuntimeError; this one can be told)
-    """A gradient contains NaN."""
+class NaNFound(RuntimeError):  # noqa: N818 (the user gets a plain one, as from torch)
+    """A gradient contains NaN; until it leaves the pass, so that it can be told from others."""
+
+    def told(self) -> RuntimeError:
+        """What the user gets."""
+        error = RuntimeError(*self.args)
+        for note in getattr(self, "__notes__", ()):
+            error.add_note(note)
+        return error
 
 
 def check_nan(node: Any, results: tuple[Any, ...]) -> None:

@@ -26,7 +26,7 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
-from pullback.engine.anomaly import check_nan, show_forward
+from pullback.engine.anomaly import NaNFound, check_nan, show_forward
 from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
 from pullback.engine.hooks import (
     run_hooks,
@@ -76,6 +76,8 @@ def run(task: Task) -> None:
     except BaseException as error:
         if node is not None:
             tell(error, node)
+        if isinstance(error, NaNFound):
+            raise error.told() from None
         raise
     finally:
         inbox.clear()

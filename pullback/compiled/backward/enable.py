@@ -181,10 +181,10 @@ class WholePass(Request):
             self._check_done(turns, stored)
             if kept is not None:
                 self._check_nan(turns, arrays)
-        except NaNFound:
+        except NaNFound as error:
             assert kept is not None  # somebody looked for it
             kept.put_back()
-            raise
+            raise error.told() from None
         except Departed as departed:
             takeover.is_running.set(before)
             assert turns is not None
@@ -233,12 +233,12 @@ class WholePass(Request):
             return
         if turns is None:
             targets = self.graph.leaves if self.wanted is None else self.wanted
-            nan.raise_found(found, nan.told_by_engine(self.roots, targets))
+            raise nan.found_nan(found, nan.told_by_engine(self.roots, targets))
         try:
             Resumed(turns).run()  # on what a user's code gave
         except NaNFound as error:
-            nan.raise_found(found, str(error))
-        nan.raise_found(found, None)
+            raise nan.found_nan(found, str(error)) from None
+        raise nan.found_nan(found, None)
 
     def _resumed(self, turns: Turns, departed: Departed, kept: nan.Stored | None) -> dict[Any, Any]:
         counters["compiled_autograd"][f"departure: {departed.reason}"] += 1
@@ -250,6 +250,7 @@ class WholePass(Request):
             self._release_before(turns)
             if kept is not None and isinstance(error, NaNFound):
                 kept.put_back()
+                raise error.told() from None
             raise
         return rest.task.captured
 

@@ -9,7 +9,7 @@ of the user's made is known (`turns.py`). Where the search ends, `.grad`s are as
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any, NoReturn
+from typing import Any
 
 from pullback.core import passes
 from pullback.core.explain import anomaly
@@ -21,9 +21,9 @@ from pullback.engine.backward import run_pass
 __all__ = [
     "Stored",
     "check_results",
+    "found_nan",
     "is_sought",
     "named",
-    "raise_found",
     "refuse_stored",
     "told_by_engine",
 ]
@@ -92,7 +92,7 @@ def check_results(
         if g is not None and holds_nan(g)
     ]
     if found:
-        raise_found(found, told_by_engine(roots, targets))
+        raise found_nan(found, told_by_engine(roots, targets)).told()
 
 
 def told_by_engine(roots: list[tuple[Any, Any]], targets: list[Any]) -> str | None:
@@ -101,19 +101,19 @@ def told_by_engine(roots: list[tuple[Any, Any]], targets: list[Any]) -> str | No
     try:
         passes.taken_over.set(None)
         run_pass(roots, targets, retain_graph=True, create_graph=False)
-    except NaNFound as found:
+    except RuntimeError as found:  # nobody else's code runs there
         return str(found)
     finally:
         passes.taken_over.set(before)
     return None
 
 
-def raise_found(places: list[str], told: str | None) -> NoReturn:
-    """Raise what is known: where NaN arrived, and the node that it came from."""
+def found_nan(places: list[str], told: str | None) -> NaNFound:
+    """An error with what is known: where NaN arrived, and the node that it came from."""
     if told is None:
         told = "No node gave NaN when the pass was run once more node by node: it came with the "
         told += "first gradients, or from a program that rounds otherwise than the engine."
-    raise NaNFound(f"Anomaly detection: this pass gave NaN for {'; '.join(places)}. {told}")
+    return NaNFound(f"Anomaly detection: this pass gave NaN for {'; '.join(places)}. {told}")
 
 
 def named(place: Any, nodes: Iterable[Any]) -> str:

@@ -276,10 +276,10 @@ class SegmentedPass(Request):
                     is_first = False
                 else:
                     self._section(step, is_first)
-        except NaNFound:
+        except NaNFound as error:
             if stored is not None:
                 stored.put_back()
-            raise
+            raise error.told() from None
         finally:
             self.waiting.clear()
             if self.schedule.why is not None:  # nothing had to be captured
@@ -400,7 +400,7 @@ class SegmentedPass(Request):
                 ordered.tell(error, node)
                 told = str(error)
                 break
-        nan.raise_found([nan.named(node, self.found.nodes) for node in found], told)
+        raise nan.found_nan([nan.named(node, self.found.nodes) for node in found], told)
 
     def _derived(self, section: _Section, arrived: list[Any], waiting: Any) -> _Program | None:
         """The program of a section that was captured at other sizes; None if it was not."""

@@ -55,9 +55,12 @@ def test_it_names_leaf_node_and_forward_line_and_consumes_nothing(block):
         for _ in range(2):
             with (
                 pytest.warns(UserWarning, match=r"(?s)Error detected in SqrtBackward0.*sqrt\(\)"),
-                pytest.raises(RuntimeError, match=r"leaf of shape \(2,\).*SqrtBackward0 returned"),
+                pytest.raises(
+                    RuntimeError, match=r"leaf of shape \(2,\).*SqrtBackward0 returned"
+                ) as caught,
             ):
                 y.backward()
+            assert caught.type is RuntimeError
     assert captured() == 1
     assert x.grad is None
     assert w.grad is stored
