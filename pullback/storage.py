@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
@@ -172,7 +172,10 @@ class UntypedStorage:
             freed.refuse_borrowed(tensor)
             freed.free(self._owner, address(self._owner))
             return self
-        grown = numpy.zeros(size, _BYTE)
+        try:
+            grown = numpy.zeros(size, _BYTE)
+        except (MemoryError, OverflowError) as error:
+            raise errors.too_large("resize_", error) from None
         kept = min(size, self.nbytes())
         grown[:kept] = self._bytes[:kept]
         if tensor is not None and root(tensor._array) is self._owner:

@@ -13,14 +13,22 @@ from pullback.core.overriding import DISPATCH
 from pullback.core.tensor import Tensor
 
 
+class NaNFound(RuntimeError):  # noqa: N818 (the user gets a plain one, as from torch)
+    """A gradient contains NaN; until it leaves the pass, so that it can be told from others."""
+
+    def told(self) -> RuntimeError:
+        """What the user gets."""
+        error = RuntimeError(*self.args)
+        for note in getattr(self, "__notes__", ()):
+            error.add_note(note)
+        return error
+
+
 def check_nan(node: Any, results: tuple[Any, ...]) -> None:
     """Raise if any gradient that a node returned contains NaN."""
     for index, result in enumerate(results):
-        array = result._array if isinstance(result, Tensor) else result
-        if isinstance(array, OtherArray):
-            array = array.values
-        if array is not None and array.dtype.kind in "fcVW" and _has_nan(result, array):
-            raise RuntimeError(
+        if result is not None and holds_nan(result):
+            raise NaNFound(
                 f"{type(node).name(node)} returned nan values in its output {index} (the gradient "
                 "of its input "
                 f"{index}). The warning above shows the forward call; look there for 0/0, log of "
@@ -29,7 +37,13 @@ def check_nan(node: Any, results: tuple[Any, ...]) -> None:
             )
 
 
-def _has_nan(result: Any, array: Any) -> bool:
+def holds_nan(result: Any) -> bool:
+    """Whether a gradient, array or tensor, contains NaN."""
+    array = result._array if isinstance(result, Tensor) else result
+    if isinstance(array, OtherArray):
+        array = array.values
+    if array.dtype.kind not in "fcVW":
+        return False
     if isinstance(result, Tensor) and result._takes & DISPATCH:
         return bool(result.isnan().any())
     return bool(numpy.isnan(array).any())

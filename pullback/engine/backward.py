@@ -336,7 +336,7 @@ def _run(
             or before.tracing is not None
             or (LEVELS and visible_levels())
             or _without_data(roots)
-            or ((living_nodes or answering) and _any_answered(roots))
+            or ((living_nodes or answering) and _any_answered(roots, request.follows_classes))
         )
         # Few passes have another one around them, on whose depth they are.
         alone = outer is None and not fork.lost_threads
@@ -399,18 +399,23 @@ def _without_data(roots: list[tuple[Any, Any]]) -> bool:
     return False
 
 
-def _any_answered(roots: list[tuple[Any, Any]]) -> bool:
+def _any_answered(roots: list[tuple[Any, Any]], follows_classes: bool) -> bool:
     """Whether a node was recorded around a class's `__torch_dispatch__`, which then runs again.
 
-    Or may bring such a class in: a user's backward returns what it likes.
+    Or may bring such a class in, where nobody follows those: a user's backward returns what it
+    likes.
     """
     if any(g._takes & overriding.DISPATCH for _, g in roots):
         return True
+    if follows_classes and not living_nodes:
+        return False
     waiting = [node_and_number(edge)[0] for edge, _ in roots]
     seen = set(waiting)
     while waiting:
         node = waiting.pop()
-        if ref(node) in living_nodes or getattr(node, "_by_user", False):
+        if ref(node) in living_nodes:
+            return True
+        if getattr(node, "_by_user", False) and not follows_classes:
             return True
         for edge in getattr(node, "_edges", None) or ():
             target = node_and_number(edge)[0]
@@ -429,6 +434,9 @@ class Request:
 
     tensors = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
     in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
+    # Whether it runs on arrays and keeps a tensor that a user's backward gives if its class takes
+    # operators; otherwise all is computed with tensors where such classes are.
+    follows_classes = False
     outer: Request | None = None  # the pass in which this one was called
     depth = 0  # how many passes are around it
     inbox: Inbox | None = None  # while it runs; the ordered pass has none

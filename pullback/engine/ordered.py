@@ -20,12 +20,13 @@ from pullback.core.arrays import LIBRARIES, as_array
 from pullback.core.explain import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number, run_tensors
+from pullback.core.overriding import DISPATCH, answering
 from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
-from pullback.engine.anomaly import check_nan, show_forward
+from pullback.engine.anomaly import NaNFound, check_nan, show_forward
 from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
 from pullback.engine.hooks import (
     run_hooks,
@@ -74,12 +75,19 @@ def run(task: Task) -> None:
             visit(task, plan, inbox, ready, node)
     except BaseException as error:
         if node is not None:
-            annotate(error, node)
-            if anomaly.state.enabled:
-                show_forward(node)
+            tell(error, node)
+        if isinstance(error, NaNFound):
+            raise error.told() from None
         raise
     finally:
         inbox.clear()
+
+
+def tell(error: BaseException, node: Node) -> None:
+    """Add the node at fault to an error; in anomaly mode, warn with its forward call."""
+    annotate(error, node)
+    if anomaly.state.enabled and get_mode().tracing is None:
+        show_forward(node)
 
 
 class _Ready:
@@ -183,7 +191,8 @@ def add(task: Task, inbox: dict[Node, list[Any]], node: Node, number: int, g: An
     if before is None:
         slots[number] = g
     elif g is not None:
-        slots[number] = before + g if task.tensors else numpy.add(before, g)
+        plain = not task.tensors and not isinstance(before, Tensor) and not isinstance(g, Tensor)
+        slots[number] = numpy.add(before, g) if plain else as_tensor(before) + as_tensor(g)
 
 
 def visit(task: Task, plan: Plan, inbox: dict[Node, list[Any]], ready: Any, node: Node) -> None:
@@ -233,7 +242,8 @@ def _run(
         turn.ran(list(gradients), results)
     if node._cold is not None and node._cold.post_hooks:
         results = run_post_hooks(node, tuple(tensors_of(results)), shown)
-    if anomaly.state.enabled and anomaly.state.check_nan:
+    # While a pass is captured its gradients have no data.
+    if anomaly.state.enabled and anomaly.state.check_nan and get_mode().tracing is None:
         check_nan(node, results)
     return results
 
@@ -292,10 +302,11 @@ def apply(task: Task, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, .
     if not node._by_user and all(g is None for g in gradients):
         return (None,) * len(edges)
     several = node._g_sizes is not None
-    if task.tensors:
+    if task.tensors or (answering and (node._by_user or any(map(_answers, gradients)))):
         shown = list(tensors_of(gradients))
         results = run_tensors(node, shown if several else shown[0], edges)
-        return fitted_all(results, edges, node, fitted_tensor)
+        results = fitted_all(results, edges, node, fitted_tensor)
+        return results if task.tensors else tuple([lowered(one) for one in results])
     arrays = [getattr(g, "_array", g) for g in gradients]
     results = node._run(arrays if several else arrays[0], edges)
     return fitted_all(results, edges, node, fitted)
@@ -315,11 +326,19 @@ def _deliver(
         node, number = node_and_number(edge)
         if node is None or node not in plan.reached:
             continue
-        value = result if task.tensors or result is None else getattr(result, "_array", result)
-        add(task, inbox, node, number, value)
+        add(task, inbox, node, number, result if task.tensors else lowered(result))
         plan.missing[node] -= 1
         if plan.missing[node] == 0:
             ready.put(node)
+
+
+def _answers(g: Any) -> bool:
+    return bool(getattr(g, "_takes", 0) & DISPATCH)
+
+
+def lowered(g: Any) -> Any:
+    """A gradient on its way through a pass on arrays; a tensor whose class answers stays one."""
+    return g if _answers(g) else getattr(g, "_array", g)
 
 
 def order_of(task: Any) -> list[Node]:

@@ -1,5 +1,7 @@
 """Writes, aliases and random numbers of a compiled function are those of eager."""
 
+import pytest
+
 import pullback as torch
 from pullback import nn
 from tests.compiled.closeness import close
@@ -85,6 +87,41 @@ def test_a_write_to_memory_that_another_argument_shares_is_left_to_eager(compile
     close(g(torch.zeros(3), torch.zeros(3)), torch.zeros(3))
     memory = torch.zeros(4)
     close(g(memory[:3], memory[1:]), torch.tensor([2.0, 2.0, 0.0]))
+
+
+WRITES = {
+    "copy_": lambda y: y[1:].copy_(y[:-1]),
+    "copy_ broadcast": lambda y: y.copy_(y[:1]),
+    "copy_ of a transpose": lambda y: y.view(2, 2).t().copy_(y.view(2, 2)),
+    "setitem": lambda y: y.__setitem__(slice(1, None), y[:-1]),
+    "index_put_": lambda y: y.index_put_((torch.tensor([0, 1]),), y[1:3]),
+    "index_add_": lambda y: y.index_add_(0, torch.tensor([0, 1]), y[1:3]),
+    "scatter_": lambda y: y.scatter_(0, torch.tensor([0, 1]), y[1:3]),
+    "out=": lambda y: torch.add(y[1:], 1, out=y[:-1]),
+    "add_": lambda y: y[1:].add_(y[:-1]),
+}
+
+
+@pytest.mark.parametrize("name", WRITES)
+def test_a_write_that_reads_a_part_of_its_memory_is_refused_as_by_eager(compiled, name):
+    def f(x):
+        y = x * 1
+        WRITES[name](y)
+        return y
+
+    for g in (f, compiled(f)):
+        with pytest.raises(RuntimeError, match="share one memory location"):
+            g(torch.arange(4.0))
+
+
+def test_a_write_from_another_part_of_its_memory_is_captured(compiled):
+    def f(x):
+        y = x * 1
+        y[:2].copy_(y[2:])
+        y[2:] = y[:2] * 3
+        return y
+
+    close(compiled(f, fullgraph=True)(torch.arange(4.0)), f(torch.arange(4.0)))
 
 
 def test_batch_norm_updates_its_statistics(compiled):

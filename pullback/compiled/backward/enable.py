@@ -6,11 +6,12 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import partial
 from types import SimpleNamespace
-from typing import Any, cast
+from typing import Any
 
 import numpy
 
-from pullback.compiled.backward import takeover
+from pullback.compiled.backward import nan, takeover
+from pullback.compiled.backward.cache import Kept, bounded, cache
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifting
 from pullback.compiled.backward.module import PassModule
@@ -28,6 +29,7 @@ from pullback.core import passes
 from pullback.core.node import AccumulateGrad
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered
+from pullback.engine.anomaly import NaNFound, holds_nan
 from pullback.engine.backward import Request
 
 __all__ = ["Disabled", "Enabled"]
@@ -155,13 +157,15 @@ def _compiled(compiler: Any, module: Any) -> Any:
 class WholePass(Request):
     """One call of backward() or grad() that a compiler's function runs."""
 
+    follows_classes = True
+
     def __init__(self, program: PassProgram, graph: Lifting, *given: Any) -> None:
         super().__init__(*given)
         self.program, self.graph = program, graph
 
     def run(self) -> dict[Any, Any]:
         """Call the function; where a user's code leaves what was captured, go on without it."""
-        if self.tensors:  # a Function may return tensors of a class that sees operators
+        if self.tensors:  # a node was recorded around a class that sees operators
             counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         program, graph = self.program, self.graph
@@ -169,15 +173,22 @@ class WholePass(Request):
         lists = program.lists(graph, turns)
         given = [one._array for one in lists[0] if one is not None]
         stored = [] if turns is not None else [_stored(leaf) for leaf in program.leaves(graph)]
+        kept = nan.Stored(program.leaves(graph)) if nan.is_sought() else None
         before = takeover.is_running.get()
         try:
             takeover.is_running.set(True)
             arrays = program.checked(program.run(*lists), graph)
             self._check_done(turns, stored)
+            if kept is not None:
+                self._check_nan(turns, arrays)
+        except NaNFound as error:
+            assert kept is not None  # somebody looked for it
+            kept.put_back()
+            raise error.told() from None
         except Departed as departed:
             takeover.is_running.set(before)
             assert turns is not None
-            captured = self._resumed(turns, departed)
+            captured = self._resumed(turns, departed, kept)
         except BaseException:
             self._release_before(turns)
             raise
@@ -209,14 +220,37 @@ class WholePass(Request):
                 f"The function that compiler_fn returned left out calls of its graph: {missing}."
             )
 
-    def _resumed(self, turns: Turns, departed: Departed) -> dict[Any, Any]:
+    def _check_nan(self, turns: Turns | None, arrays: list[Any]) -> None:
+        """Raise where the pass gave NaN, after its nodes ran once more to find which one did."""
+        nodes = self.graph.nodes
+        found = [f"inputs[{place}] of grad(), of shape {one.shape}"
+                 for place, one in enumerate(arrays)
+                 if one is not None and holds_nan(one)]  # fmt: skip
+        found += [nan.named(leaf, nodes) for leaf in self.program.leaves(self.graph)
+                  if leaf.variable._stored_grad is not None
+                  and holds_nan(leaf.variable._stored_grad)]  # fmt: skip
+        if not found:
+            return
+        if turns is None:
+            targets = self.graph.leaves if self.wanted is None else self.wanted
+            raise nan.found_nan(found, nan.told_by_engine(self.roots, targets))
+        try:
+            Resumed(turns).run()  # on what a user's code gave
+        except NaNFound as error:
+            raise nan.found_nan(found, str(error)) from None
+        raise nan.found_nan(found, None)
+
+    def _resumed(self, turns: Turns, departed: Departed, kept: nan.Stored | None) -> dict[Any, Any]:
         counters["compiled_autograd"][f"departure: {departed.reason}"] += 1
         self.program.departures.append(departed.reason)
         rest = Resumed(turns)
         try:
             rest.run()
-        except BaseException:
+        except BaseException as error:
             self._release_before(turns)
+            if kept is not None and isinstance(error, NaNFound):
+                kept.put_back()
+                raise error.told() from None
             raise
         return rest.task.captured
 
@@ -263,36 +297,36 @@ class Enabled(compiled_autograd):
         return partial(WholePass, program, graph)
 
     def _program(self, graph: Lifting, roots: Any, wanted: Any, accumulates: bool) -> PassProgram:
-        found = takeover.known_program(self.backend, graph.key)
-        if isinstance(found, str):
-            raise Unsupported(found)
-        known: PassProgram | None = found or self._fitting(graph)
-        if known is not None:
+        kept = cache.find(self.backend, graph.key) or self._fitting(graph)
+        known: PassProgram | None = None if kept is None else kept.known
+        if isinstance(known, str):
+            raise Unsupported(known)
+        if known is not None and kept is not None:
             if len(known.departures) > _MOST_DEPARTURES:
                 raise Unsupported(known.departures[-1])
             if known.expected == known.captured_for:
-                takeover.count_hit(self.backend, graph.key)
+                cache.use(kept)
                 return known
+        cache.check_room(self.backend, graph.key)
         self._note(graph)
         request = SimpleNamespace(roots=roots, wanted=wanted, accumulates=accumulates, freed=None)
         expected = {} if known is None else dict(known.expected)
         try:
             made = self._captured_whole(graph, request, expected)
         except takeover.REFUSALS as reason:
-            self._keep(graph.key, str(reason))  # nor is the next one captured
+            cache.keep(self.backend, graph.key, str(reason), is_captured=True)  # nor the next one
             raise
         if known is not None:
             made.departures = known.departures
-        self._keep(graph.key, made)
+        cache.keep(self.backend, graph.key, made, is_captured=True)
         return made
 
-    def _fitting(self, graph: Lifting) -> PassProgram | None:
+    def _fitting(self, graph: Lifting) -> Kept | None:
         """A program of another size that is one for this size too."""
         place = (self.backend, skeleton(graph.key))
         for one in takeover.sized_programs.get(place, ()):
             if one.fits(graph):
-                self._keep(graph.key, one)
-                return cast("PassProgram", one)
+                return cache.keep(self.backend, graph.key, one, is_captured=False)
         return None
 
     def _captured_whole(self, graph: Lifting, request: Any, expected: Any) -> PassProgram:
@@ -300,7 +334,7 @@ class Enabled(compiled_autograd):
         compiler = self.backend.compiler
         capture = WholeCapture(graph, request, expected)
         place = (self.backend, skeleton(graph.key))
-        before = takeover.sized_programs.setdefault(place, [])
+        before: list[PassProgram] = bounded(takeover.sized_programs, place, [])
         varying = None if self.dynamic else takeover.changed_sizes(place, graph.arrays)
 
         def other(_: Any) -> Any:

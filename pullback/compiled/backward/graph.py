@@ -79,7 +79,7 @@ class Graph:
             else:
                 return
             self.nodes.append(node)
-            if node._cold is not None:
+            if node._cold is not None and node._cold.has_hooks:  # not only what anomaly mode keeps
                 self._stop(node, parts)
                 continue
             read = _readers.get(node.__class__)
@@ -129,7 +129,8 @@ class Graph:
         known = self.numbers[id(edge)] = len(self.numbers)
         if edge._seq == LEAF_SEQ:
             leaf = edge.variable
-            if edge._cold is not None or leaf._post_accumulate_grad_hooks or leaf._leaf_hooks:
+            stops = edge._cold is not None and edge._cold.has_hooks
+            if stops or leaf._post_accumulate_grad_hooks or leaf._leaf_hooks:
                 self.stops[id(edge)] = hooks_at(edge)
             self.leaves.append(edge)
             return -1 - known  # no node has such a number

@@ -53,7 +53,7 @@ class Walk:
         gradients = self._all(node, "pre", gradients)
         results = self.formula(node, gradients, edges)
         results = self._all(node, "post", results, gradients)
-        self._deliver(edges, results)
+        self.deliver(node, edges, results)
 
     def step(self, node: Any, sort: Any, number: int = 0) -> str:
         """The name of a part of a node's turn."""
@@ -86,13 +86,14 @@ class Walk:
             self.accumulated(self.step(node, "accumulated", place), node, hook)
         self._all(node, "post", (), gradients)
 
-    def _deliver(self, edges: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+    def deliver(self, node: Any, edges: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """Add what a node gave to what waits for those that it leads to."""
         for edge, result in zip(edges, results, strict=True):
             if edge is None or edge is NOWHERE:
                 continue
-            node, number = node_and_number(edge)
-            if node is not None and node in self.plan.reached:
-                ordered.add(self.task, self.inbox, node, number, self.passed_on(result))
+            target, number = node_and_number(edge)
+            if target is not None and target in self.plan.reached:
+                ordered.add(self.task, self.inbox, target, number, self.passed_on(result))
 
     # What a subclass says ---------------------------------------------------------------------
 

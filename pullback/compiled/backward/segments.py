@@ -16,6 +16,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.backends import is_exact
+from pullback.compiled.backward import nan
 from pullback.compiled.backward.graph import Graph, Unsupported
 from pullback.compiled.backward.reasons import note
 from pullback.compiled.backward.section_sizes import SectionSizes, part_of, section_key
@@ -25,14 +26,13 @@ from pullback.compiled.backward.trail import Found
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
-from pullback.core.explain import anomaly
 from pullback.core.node import AccumulateGrad, node_and_number
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, task, watch
+from pullback.engine.anomaly import NaNFound, holds_nan
 from pullback.engine.backward import Request
-from pullback.engine.turns import annotate
 from pullback.operators.writing.writer import define_once
 
 __all__ = ["Schedule", "SegmentedPass", "check_unwatched"]
@@ -50,7 +50,7 @@ def check_unwatched() -> None:
 
 
 def _is_watched() -> bool:
-    return anomaly.state.enabled or watch.watcher is not None or task.logs_nodes()
+    return watch.watcher is not None or task.logs_nodes()
 
 
 class Schedule:
@@ -176,7 +176,8 @@ class _Section:
         """A function that says whether a user's code left the nodes and what they keep alone."""
         lines = ["def is_as_it_was(nodes, arrays):"]
         for here in self.order:
-            lines += [f"    n{here} = nodes[{here}]", f"    if n{here}._cold is not None: return"]
+            lines += [f"    n{here} = nodes[{here}]", f"    c = n{here}._cold",
+                      "    if c is not None and c.has_hooks: return"]  # fmt: skip
         for here in self.leaves:
             lines += [f"    v = n{here}.variable",
                       "    if v._leaf_hooks or v._post_accumulate_grad_hooks: return"]  # fmt: skip
@@ -237,6 +238,8 @@ class _Replayed(ordered.Plan):
 class SegmentedPass(Request):
     """One call of backward() or grad() whose graph has stops."""
 
+    follows_classes = True
+
     def __init__(
         self,
         schedule: Schedule,
@@ -255,7 +258,7 @@ class SegmentedPass(Request):
     def run(self) -> dict[Any, Any]:
         """Go from stop to stop; returns what was captured for the caller."""
         known = self.schedule.steps(self, self.everything, self.graph)
-        if self.tensors:  # a Function may return tensors of a class that sees operators
+        if self.tensors:  # a node was recorded around a class that sees operators
             counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         self.whole = self._task(tensors=False)
@@ -264,6 +267,7 @@ class SegmentedPass(Request):
             node, number = node_and_number(edge)
             if node is not None and node in self.plan.reached:
                 ordered.add(self.whole, self.waiting, node, number, g)
+        stored = nan.Stored(self.found.leaves) if nan.is_sought() and self.accumulates else None
         is_first = True
         try:
             for step in known[0]:
@@ -272,6 +276,10 @@ class SegmentedPass(Request):
                     is_first = False
                 else:
                     self._section(step, is_first)
+        except NaNFound as error:
+            if stored is not None:
+                stored.put_back()
+            raise error.told() from None
         finally:
             self.waiting.clear()
             if self.schedule.why is not None:  # nothing had to be captured
@@ -296,7 +304,7 @@ class SegmentedPass(Request):
         try:
             ordered.visit(self.whole, self.plan, self.waiting, None, node)
         except BaseException as error:
-            annotate(error, node)
+            ordered.tell(error, node)
             raise
 
     def _section(self, section: _Section, is_first: bool) -> None:
@@ -356,6 +364,8 @@ class SegmentedPass(Request):
             arrays, many = self.found.arrays, len(self.found.arrays)
             given = [arrays[n] if n < many else arrived[n - many] for n in program.places]
             made = owned(program.run(given), given)
+            if nan.is_sought():
+                self._check(program, made, section)
         for place in section.entered:
             waiting.pop(everything[place], None)
         if not self.keep_graph:
@@ -370,6 +380,27 @@ class SegmentedPass(Request):
             self.whole.captured[everything[place], number] = g
         for place, number in program.nothing:
             self.whole.captured[everything[place], number] = None
+
+    def _check(self, program: _Program, made: list[Any], section: _Section) -> None:
+        """Raise where a section gave NaN, after its nodes ran once more to find which one did."""
+        slots = zip((*program.slots, *program.kept), made, strict=True)
+        found = [self.everything[place] for (place, _), g in slots if holds_nan(g)]
+        if not found:
+            return
+        whole = self._task(tensors=False)
+        whole.keep_graph = True
+        entries = [self.everything[place] for place in section.entries]
+        inbox = {node: list(self.waiting[node]) for node in entries if node in self.waiting}
+        told = None
+        for place in section.nodes:
+            node = self.everything[place]
+            try:
+                ordered.visit(whole, self.plan, inbox, None, node)
+            except NaNFound as error:
+                ordered.tell(error, node)
+                told = str(error)
+                break
+        raise nan.found_nan([nan.named(node, self.found.nodes) for node in found], told)
 
     def _derived(self, section: _Section, arrived: list[Any], waiting: Any) -> _Program | None:
         """The program of a section that was captured at other sizes; None if it was not."""

@@ -58,7 +58,10 @@ class StandIns:
         except CannotCapture:
             raise
         except Exception as error:  # then the engine raises it too, or knows more
-            raise Unsupported(f"capturing it raised {type(error).__name__}") from error
+            notes = [one for one in getattr(error, "__notes__", ()) if one.startswith("in the")]
+            where = f" {notes[0]}" if notes else ""
+            reason = f"capturing it raised {type(error).__name__}{where}: {error}"
+            raise Unsupported(reason) from error
         finally:
             passes.taken_over.set(before)
             current.set(mode)

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-import logging
 import warnings
 from collections import OrderedDict
 from collections.abc import Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from functools import cache, partial
+from functools import partial
 from typing import Any
 
 from pullback.compiled import backends
+from pullback.compiled.backward import nan
+from pullback.compiled.backward.cache import Full, bounded, cache
 from pullback.compiled.backward.graph import Graph, Stale, Unsupported
 from pullback.compiled.backward.reasons import compile_reasons, note
 from pullback.compiled.backward.resized import at_other_sizes
@@ -25,22 +26,16 @@ from pullback.compiled.counting import counters
 from pullback.compiled.graph import GraphProgram
 from pullback.compiled.sizes.fit import NoFit
 from pullback.core import passes
-from pullback.core.explain import anomaly
 from pullback.core.mode import NO_GRAD, PLAIN, fast, settle
-from pullback.core.node import LEAF_SEQ, node_and_number
+from pullback.core.node import LEAF_SEQ
 from pullback.core.origin import getframe, user_frame
 from pullback.core.saved import Freed
 from pullback.engine.accumulate import accumulate
 
 __all__ = ["clear_cache", "compile_reasons", "compiled_autograd", "is_cache_empty"]
 
-log = logging.getLogger("pullback.compile")
-_MOST_PROGRAMS = 64
-_MOST_TRAILS = 8  # for each class of roots
-_programs: OrderedDict[Any, Any] = OrderedDict()
 is_running: ContextVar[bool] = ContextVar("pullback_compiled_pass", default=False)
 _is_compiling: ContextVar[bool] = ContextVar("pullback_compiling_pass", default=False)
-_trails: dict[Any, list[Any]] = {}  # back end and class of the first root -> trail, program
 _passes = Passes()
 _section_sizes: OrderedDict[Any, dict[Any, Any]] = OrderedDict()  # of passes with stops
 sized_programs: OrderedDict[Any, list[Any]] = OrderedDict()  # of compilers of the user's
@@ -137,13 +132,13 @@ class compiled_autograd:  # noqa: N801 (a context)
         accumulates: bool,
     ) -> Any:
         """Run a pass; None where the engine must, a maker of requests where both have a part."""
-        if anomaly.state.enabled and anomaly.state.check_nan:
-            _refuse_stored_nan(roots)
+        if nan.is_sought():
+            nan.refuse_stored(roots)
         if (
             passes.running.get() is not None
             or is_running.get()
             or settle() not in (PLAIN, NO_GRAD)
-            or fast.plain is None
+            or not fast.reasons <= {"anomaly"}
         ):
             return None  # inside another pass or replay, or something is on that sees operators
         if _is_compiling.get():
@@ -163,13 +158,16 @@ class compiled_autograd:  # noqa: N801 (a context)
         if known is None:
             try:
                 graph = Graph(roots, wanted)
-                known = known_program(self.backend, graph.key)
-                if known is None:
+                found = Found(graph.arrays, graph.leaves, graph.nodes, _release)
+                kept = cache.find(self.backend, graph.key)
+                if kept is None:
                     known = self._new(graph, roots, wanted)
-                    found = Found(graph.arrays, graph.leaves, graph.nodes, _release)
+                elif kept.known.__class__ is str:
+                    raise Unsupported(kept.known)
                 else:
-                    count_hit(self.backend, graph.key)
-                    found = self._remembered(graph, roots, wanted, known)
+                    known = cache.use(kept)
+                    trail = trail_of(graph, roots, wanted)
+                    cache.lead(self.backend, roots[0][0], trail, kept)
                 if known.__class__ is Schedule:
                     check_unwatched()
             except REFUSALS as reason:
@@ -184,10 +182,13 @@ class compiled_autograd:  # noqa: N801 (a context)
             made = program([found.arrays[place] for place in places])
         finally:
             is_running.set(before)
-        results = owned(made, found.arrays)
+        results = dict(zip(slots, owned(made, found.arrays), strict=True))
+        if nan.is_sought():
+            targets = found.leaves if wanted is None else wanted
+            nan.check_results(roots, targets, results, found.nodes if accumulates else None)
         if not retain_graph:
             found.release(Freed(user_frame(getframe(4)), []))
-        arrived = self._deliver(found, wanted, dict(zip(slots, results, strict=True)), accumulates)
+        arrived = self._deliver(found, wanted, results, accumulates)
         if accumulates:
             for act in tuple(passes.at_end):
                 act()
@@ -195,25 +196,17 @@ class compiled_autograd:  # noqa: N801 (a context)
 
     def _known(self, roots: Any, wanted: Any, accumulates: bool) -> tuple[Any, Any]:
         """What the trails of programs that ran before lead to, and the program."""
-        listed = _trails.get((self.backend, roots[0][0].__class__), [])
-        for place, (trail, known) in enumerate(listed):
+        listed = cache.trails.get((self.backend, roots[0][0].__class__), [])
+        for place, (trail, kept) in enumerate(listed):
             found = trail(roots, wanted)
             if found is not None:
+                known = kept.known
                 if known.__class__ is Schedule and not known.serves(accumulates):
                     break  # the walk tells why, or plans it
                 if place:
                     listed.insert(0, listed.pop(place))
-                counters["compiled_autograd"]["hits"] += 1
-                return found, known
+                return found, cache.use(kept)
         return None, None
-
-    def _remembered(self, graph: Graph, roots: Any, wanted: Any, known: Any) -> Found:
-        """Write the trail of a graph that was walked, for the next one of its sort."""
-        trail = trail_of(graph, roots, wanted)
-        listed = _trails.setdefault((self.backend, roots[0][0].__class__), [])
-        listed.insert(0, (trail, known))
-        del listed[_MOST_TRAILS:]
-        return Found(graph.arrays, graph.leaves, graph.nodes, _release)
 
     def _deliver(
         self, graph: Found, wanted: list[Any] | None, results: dict[int, Any], accumulates: bool
@@ -235,6 +228,8 @@ class compiled_autograd:  # noqa: N801 (a context)
         if isinstance(reason, Stale):
             return
         counters["compiled_autograd"][f"fallback: {reason}"] += 1
+        if isinstance(reason, Full):
+            return
         if self.fallback == "error":
             raise NotImplementedError(
                 f"compiled_autograd cannot capture this backward: {reason}. Run it outside of the "
@@ -252,19 +247,25 @@ class compiled_autograd:  # noqa: N801 (a context)
     def _new(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Any:
         """What runs a pass that none before was like."""
         if not graph.stops:
-            return self._derived(graph) or self._captured(graph, roots, wanted)
+            known = self._derived(graph)
+            if known is not None:
+                return known
+            cache.check_room(self.backend, graph.key)
+            try:
+                return self._captured(graph, roots, wanted)
+            except REFUSALS as reason:  # the next one is not captured either
+                cache.keep(self.backend, graph.key, str(reason), is_captured=True)
+                raise
         if all(id(node) in graph.stops for node in graph.nodes):
             raise Unsupported("hooks, or a function that is no operator, at each of its nodes")
-        sizes = None
-        if not self.is_users:
-            sort = (self.backend, skeleton(graph.key))
-            sizes = _section_sizes.setdefault(sort, {})
-            _section_sizes.move_to_end(sort)
-            while len(_section_sizes) > _MOST_PROGRAMS:
-                _section_sizes.popitem(last=False)
-        known = Schedule(graph, _why(graph), sizes)
-        self._keep(graph.key, known)
-        return known
+        sort = (self.backend, skeleton(graph.key))
+        is_new = self.is_users or sort not in _section_sizes
+        if is_new:
+            cache.check_room(self.backend, graph.key)
+        sizes = None if self.is_users else bounded(_section_sizes, sort, {})
+        schedule = Schedule(graph, _why(graph), sizes)
+        cache.keep(self.backend, graph.key, schedule, is_captured=is_new)
+        return schedule
 
     def _note(self, graph: Graph) -> None:
         counters["compiled_autograd"]["captures"] += 1
@@ -318,68 +319,20 @@ class compiled_autograd:  # noqa: N801 (a context)
         """
         program, places = built(self.backend, captured, sharing)
         slots = [slot for slot, _ in captured.gradients]
-        self._keep(key, (program, places, slots))
-        return program, places, slots
-
-    def _keep(self, key: Any, known: Any) -> None:
-        _programs[self.backend, key] = known
-        while len(_programs) > _MOST_PROGRAMS:
-            _programs.popitem(last=False)
-            _warn_of_many()
-
-
-def known_program(backend: Any, key: Any) -> Any:
-    """The program of a pass that was captured before, or None."""
-    return _programs.get((backend, key))
+        known = (program, places, slots)
+        cache.keep(self.backend, key, known, is_captured=sharing is None)
+        return known
 
 
 def changed_sizes(sort: Any, arrays: list[Any]) -> set[int]:
     """The sizes, as they are now, that were seen to change between passes of its sort."""
     now = [array.shape for array in arrays]
-    then, changed = _shapes.get(sort, (now, set()))
+    then, changed = bounded(_shapes, sort, (now, set()))
     for number, (shape, before) in enumerate(zip(now, then, strict=True)):
         sizes = enumerate(zip(shape, before, strict=True))
         changed |= {(number, dim) for dim, (size, was) in sizes if size != was}
     _shapes[sort] = now, changed
-    _shapes.move_to_end(sort)
-    while len(_shapes) > _MOST_PROGRAMS:
-        _shapes.popitem(last=False)
     return {now[number][dim] for number, dim in changed}
-
-
-def count_hit(backend: Any, key: Any) -> None:
-    """A program that is there is used."""
-    counters["compiled_autograd"]["hits"] += 1
-    _programs.move_to_end((backend, key))
-
-
-@cache
-def _warn_of_many() -> None:
-    """Once: the graphs of this program are others each time."""
-    log.warning(
-        "compiled_autograd keeps %d programs and forgets the least used ones; the last reasons to "
-        "make one: %s", _MOST_PROGRAMS, compile_reasons[-3:],
-    )  # fmt: skip
-
-
-def _refuse_stored_nan(roots: list[tuple[Any, Any]]) -> None:
-    """Raise where a NaN is in a leaf's `.grad` before the pass: it would be taken for a new one."""
-    waiting = [edge for edge, _ in roots]
-    seen: set[int] = set()
-    while waiting:
-        node, _ = node_and_number(waiting.pop())
-        if node is None or id(node) in seen:
-            continue
-        seen.add(id(node))
-        leaf: Any = getattr(node, "variable", None)
-        stored = None if leaf is None else leaf._stored_grad
-        if stored is not None and bool(stored.isnan().any()):
-            raise RuntimeError(
-                f"Anomaly detection: the .grad of a leaf of shape {tuple(leaf.shape)} holds NaN "
-                "before this backward pass begins. Set it to None, or look for NaN in the pass "
-                "that left it there."
-            )
-        waiting += [edge for edge in node._edges if edge is not None]
 
 
 def _release(nodes: list[Any], freed: Any) -> None:
@@ -390,40 +343,48 @@ def _release(nodes: list[Any], freed: Any) -> None:
 def _why(graph: Graph) -> str:
     """In what a graph differs from the one captured last."""
     size = f"{len(graph.nodes)} nodes, {len(graph.arrays)} tensors"
-    if not _programs:
+    before, key = cache.last_key(), graph.key
+    if before is None:
         return f"{size}: the first one"
-    before = next(reversed(_programs))[1]
-    if len(before) != len(graph.key):
-        return f"{size}: key of {len(graph.key)} parts, the one before had {len(before)}"
-    for place, (now, then) in enumerate(zip(graph.key, before, strict=True)):
-        if now == then and type(now) is type(then):
-            continue
-        if isinstance(now, type):
-            return f"{size}: {now.__name__} at place {place} of the key, where {_named(then)} was"
-        if place >= len(graph.key) - len(graph.arrays):
-            return (
-                f"{size}: a tensor of shape {now[0]} and {now[2]}, before {then[0]} and {then[2]}"
-            )
-        return f"{size}: {_named(now)} at place {place} of the key, where {_named(then)} was"
-    return f"{size}: another back end"
+    differing = [
+        place
+        for place, (now, then) in enumerate(zip(key, before, strict=False))
+        if now != then or type(now) is not type(then)
+    ]
+    if not differing and len(before) == len(key):
+        return f"{size}: another back end"
+    if not differing:
+        return f"{size}: key of {len(key)} parts, the one before had {len(before)}"
+    place = differing[0]
+    now, then = key[place], before[place]
+    if isinstance(now, type):
+        return f"{size}: {now.__name__} at place {place} of the key, where {_named(then)} was"
+    if isinstance(now, tuple) and now[:1] == ("stop",):
+        return f"{size}: hooks or functions of the user at other nodes, or others of them"
+    node = next((one for one in reversed(key[:place]) if isinstance(one, type)), None)
+    told = "" if node is None else f" of {node.__name__}"
+    if place >= len(key) - len(graph.arrays) and isinstance(now, tuple):
+        return f"{size}: a tensor of shape {now[0]} and {now[2]}, before {_named(then)}"
+    return f"{size}: {_named(now)} at place {place} of the key{told}, where {_named(then)} was"
 
 
 def _named(one: Any) -> str:
+    if isinstance(one, tuple) and len(one) == 2 and isinstance(one[0], type):
+        return repr(one[1])  # a number or an option, with its type
     return one.__name__ if isinstance(one, type) else repr(one)
 
 
 def is_cache_empty() -> bool:
     """Whether no backward program is kept."""
-    return not _programs
+    return not len(cache)
 
 
 def clear_cache() -> None:
     """Forget the backward programs; refused inside a pass, or the replay of one."""
     if passes.running.get() is not None or is_running.get():
         raise RuntimeError("The cache of compiled backward passes is in use: a pass runs now.")
-    _programs.clear()
+    cache.clear()
     _passes.clear()
-    _trails.clear()
     _section_sizes.clear()
     sized_programs.clear()
     _shapes.clear()

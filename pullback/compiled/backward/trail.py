@@ -38,6 +38,11 @@ def trail_of(graph: Graph, roots: list[Any], wanted: list[Any] | None) -> Any:
     return _Writer(graph).function(roots, wanted)
 
 
+def _hooked(name: str) -> str:
+    """The condition that a node has hooks; some have only what anomaly mode keeps."""
+    return f"{name}._cold is not None and {name}._cold.has_hooks"
+
+
 class _Writer:
     """Writes one trail."""
 
@@ -119,13 +124,13 @@ class _Writer:
                 self.check(f"{name}.__class__ is not Accumulate or {fits} or "
                            f"hooks_at({name}) != {hooks}")  # fmt: skip
                 return
-            self.check(f"{name}.__class__ is not Accumulate or {name}._cold is not None or {fits}")
+            self.check(f"{name}.__class__ is not Accumulate or {_hooked(name)} or {fits}")
             self.lines.append(f"    v = {name}.variable")
             self.check("v._post_accumulate_grad_hooks or v._leaf_hooks")
         else:
             name = self._named(edge, text, "n")
             cls = self.constant(type(edge))
-            others = f"{name}._cold is not None"
+            others = _hooked(name)
             if id(edge) in self.graph.stops:
                 others = f"hooks_of({name}._cold) != {self.constant(self.graph.stops[id(edge)])}"
             self.check(f"{name}.__class__ is not {cls} or {others} or "

@@ -13,15 +13,16 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.backward import nan
 from pullback.compiled.backward.lifted import Lifting, hooks_at_node, plan_of, saved_by
 from pullback.compiled.backward.order import Walk
 from pullback.core.node import AccumulateGrad
 from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine import ordered, task
-from pullback.engine.accumulate import accumulate
+from pullback.engine.anomaly import check_nan
 from pullback.engine.hooks import called, replaced, retain, run_hooks, tensors_of
-from pullback.engine.turns import annotate
+from pullback.engine.recorded import accumulate_any
 
 __all__ = ["Departed", "Resumed", "Turns"]
 
@@ -62,7 +63,7 @@ class Turns:
         try:
             made = self.done[step] = act(*given)
         except BaseException as error:
-            annotate(error, node)
+            ordered.tell(error, node)
             self.failed = place
             raise
         return made
@@ -125,8 +126,7 @@ class Turns:
     def accumulate(self, step: str, g: Any) -> None:
         """Add to a leaf's `.grad`."""
         node = self.graph.everything[int(step.split(":", 1)[0])]
-        array = getattr(g, "_array", g)
-        self._do(step, lambda: accumulate(node, array, owned=False))
+        self._do(step, lambda: accumulate_any(node, g, owned=False))
 
     def finish(self) -> None:
         """Run what was queued for the end."""
@@ -304,9 +304,15 @@ class Resumed(Walk):
         try:
             super().visit(node, is_run)
         except BaseException as error:
-            annotate(error, node)
+            ordered.tell(error, node)
             self.turns.failed = self.place_of[id(node)]
             raise
+
+    def deliver(self, node: Any, edges: tuple[Any, ...], results: tuple[Any, ...]) -> None:
+        """Pass results on; in anomaly mode, if there is no NaN in them."""
+        if nan.is_sought():
+            check_nan(node, results)
+        super().deliver(node, edges, results)
 
     def tensor_sorts(self, node: Any) -> list[Any]:
         """Those that are there now, and those whose turn has begun."""
@@ -351,5 +357,5 @@ class Resumed(Walk):
         self.turns.hook(step, "post_acc_grad_hook", hook, node.variable)
 
     def passed_on(self, result: Any) -> Any:
-        """The array."""
-        return getattr(result, "_array", result)
+        """The array, or a tensor of a class that sees operators."""
+        return ordered.lowered(result)

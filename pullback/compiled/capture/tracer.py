@@ -31,6 +31,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.declare import Op
 from pullback.operators.running import interpret
+from pullback.operators.running.overlap import check_no_partial_overlap
 
 __all__ = ["Tracer"]
 
@@ -201,7 +202,8 @@ class Tracer:
         results = self.enter(call, shapes, single=single)
         if op.kind == "view":
             return [self._view(v, a, arrays) for v, a in zip(results, made, strict=True)]
-        return [self.array_of(value) for value in results]
+        # Of half precision and a number, eager's kernels compute in float32 and round once.
+        return [interpret.rounded_once(op, arrays, self.array_of(value)) for value in results]
 
     def _options_as_values(self, op: Op, options: dict[str, Any]) -> dict[str, Any]:
         """Options, with values in place of arrays, which only eager's kernels take."""
@@ -284,6 +286,7 @@ class Tracer:
     ) -> None:
         """An in-place form: the result of the plain one is the target's new value."""
         pure = op if op.function is None else op.function.op  # not the one that writes itself
+        self._check_reads(called, target, values)
         (made,) = self._arrays(pure, values, dict(options))
         interpret_check(called, target, made)
         self.assign(self.standing_in(target), made)
@@ -293,11 +296,25 @@ class Tracer:
         self, op: Op, targets: Any, values: dict[str, Any], options: dict[str, Any]
     ) -> None:
         """Results put into the tensors given as `out=`."""
+        for target in targets:
+            self._check_reads(op.name, target, values)
         for target, made in zip(targets, self._arrays(op, values, options), strict=True):
             if target._array.shape != made.shape:
                 raise CannotCapture("out= of another shape")
             self.assign(self.standing_in(target), made)
             bump(target, op.name)
+
+    def _check_reads(self, called: str, target: Tensor, values: dict[str, Any]) -> None:
+        """Leave a write to memory that it reads in part to eager, which refuses most of them."""
+        array = self.standing_in(target)
+        for one in self._traced_tree(values).values():
+            for source in one if isinstance(one, tuple) else (one,):
+                if source.__class__ is not TracedArray or source.storage is not array.storage:
+                    continue
+                try:
+                    check_no_partial_overlap(called, array, source)
+                except RuntimeError as error:
+                    raise CannotCapture(f"{called} that reads a part of what it writes") from error
 
     def assign(self, array: TracedArray, source: Any) -> None:
         """Write `source` over all of an array."""

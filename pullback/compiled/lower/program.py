@@ -112,11 +112,14 @@ class Lowered:
             v = self.values[one.number]
             base = v.base
             given = base.op in ("input", "result")  # the caller sees to it that they are apart
-            if not given and (
+            is_copy = given or (one.call is not None and one.call.name in _COPIES)
+            lies_otherwise = v.is_view and is_copy and not _lies_alike(v, one)
+            is_shared = not given and (
                 base.op in ("const", "iota")
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
-            ):
+            )
+            if is_shared or (lies_otherwise and _is_in_rows(one)):
                 v = self.b.copy(v)
             taken.add(v.base.id)
             made.append(v)
@@ -273,6 +276,15 @@ class Lowered:
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
+
+
+# Calls whose result has an order of its own in memory, which a user may go by.
+_COPIES = frozenset({"clone", "copy", "laid_out", "_to_copy"})
+
+
+def _is_in_rows(value: Value) -> bool:
+    """Whether eager has a value in memory row by row."""
+    return _dense_order(value) == list(range(len(value.shape)))
 
 
 def _vals(tree: Any) -> list[Val]:

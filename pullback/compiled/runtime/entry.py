@@ -352,11 +352,17 @@ def _span(array: Any, place: int) -> tuple[int, int, int] | None:
 def _apart(made: list[Any], given: list[Any]) -> list[Any]:
     """Results that share no memory with inputs or with one another."""
     seen = {id(one) for one in given}
+    has_views = False
     for number, one in enumerate(made):
         if one is None:
             continue
-        owner = owner_of(one)
-        if id(owner) in seen or is_fixed(owner) or id(one) in seen:
+        owner = one if one.base is None else owner_of(one)
+        if owner is not one and not has_views:
+            has_views = True
+            seen |= {id(owner_of(other)) for other in given}
+        if owner is not one and 0 in one.strides:  # what a kernel expanded
+            made[number] = owner = one.copy("C")
+        elif id(owner) in seen or is_fixed(owner) or id(one) in seen:
             made[number] = owner = one.copy("K")
         seen.add(id(owner))
     return made

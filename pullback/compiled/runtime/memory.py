@@ -39,8 +39,11 @@ def share_memory(one: Any, other: Any) -> bool:
 def owner_of(array: Any) -> Any:
     """The array whose memory it looks at; itself if it has its own."""
     kind = numpy.ndarray if isinstance(array, numpy.ndarray) else type(array)
-    while isinstance(array.base, kind):
-        array = array.base
+    base = array.base
+    while base is not None:  # between an array and its view by strides stands an object of NumPy's
+        if isinstance(base, kind):
+            array = base
+        base = getattr(base, "base", None)
     return array
 
 

@@ -12,6 +12,7 @@ from weakref import ref
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import as_array
 from pullback.core.node import AccumulateGrad, BuiltIn, Leaf, OperatorNode
 from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.saved import Freed
@@ -147,8 +148,14 @@ def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
 
 
 def zeros_for(sizes: Any, gradients: list[Any], xp: Any = numpy) -> list[Any]:
-    """Gradients that did not arrive count as zeros, of the array library `xp`."""
-    return [xp.zeros(*sizes[number]) if g is None else g for number, g in enumerate(gradients)]
+    """Gradients that did not arrive count as zeros, of the array library `xp`.
+
+    What NumPy makes of no dimensions is a number, which programs do not read.
+    """
+    return [
+        xp.zeros(*sizes[number]) if g is None else as_array(g) if xp is numpy else g
+        for number, g in enumerate(gradients)
+    ]
 
 
 def tensors_for(sizes: Any, gradients: list[Any], xp: Any = numpy) -> list[Any]:

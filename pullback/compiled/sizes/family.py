@@ -43,11 +43,15 @@ class Joined:
         points: Sequence[dict[str, int]],
         *,
         draft: bool = False,
+        certain: bool = False,
     ) -> None:
-        """A `draft` may lack expressions; it tells which sizes of values vary."""
+        """A `draft` may lack expressions; it tells which sizes of values vary.
+
+        `certain`: nobody compares what comes out with what it should be; see `Fit`.
+        """
         self.captures = list(captures)
         self.names = list(points[0])
-        self.fit = Fit(points, draft=draft)
+        self.fit = Fit(points, draft=draft, certain=certain)
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]

@@ -30,13 +30,23 @@ class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its
 
 
 class Fit:
-    """Finds expressions from what numbers were at several points."""
+    """Finds expressions from what numbers were at several points.
 
-    def __init__(self, points: Sequence[dict[str, int]], *, draft: bool = False) -> None:
-        """With `draft`, what is not found is `UNKNOWN` and no error."""
-        self.points, self.draft = list(points), draft
+    A size divided and rounded down is one only where the points leave no doubt which.
+    """
+
+    def __init__(
+        self, points: Sequence[dict[str, int]], *, draft: bool = False, certain: bool = False
+    ) -> None:
+        """With `draft`, what is not found is `UNKNOWN` and no error.
+
+        With `certain`, what may as well be an expression of other sizes is not found: two that
+        moved alike at the points need not do so later.
+        """
+        self.points, self.draft, self.certain = list(points), draft, certain
         self.products = list(self._products())
         self._known: dict[tuple[Any, ...], str] = {}
+        self.rounds = False  # whether some size divided and rounded was told from the points alone
 
     def _products(self) -> Iterator[tuple[str, list[int]]]:
         names = list(self.points[0])
@@ -45,7 +55,7 @@ class Fit:
                 sizes = [math.prod(point[name] for name in chosen) for point in self.points]
                 yield " * ".join(chosen), sizes
         for name in names:  # a square matrix of a size
-            yield f"{name} * {name}", [point[name] ** 2 for point in self.points]
+            yield f"{name} * {name}", [point[name] * point[name] for point in self.points]
 
     def text(
         self, numbers: Sequence[Any], guess: str | None = None, kind: Callable[[Any], Any] = _as_is
@@ -72,33 +82,52 @@ class Fit:
 
     def _found(self, numbers: tuple[Any, ...], kind: Callable[[Any], Any]) -> str:
         whole = all(isinstance(one, int) for one in numbers)
-        ways = [_line, self._part] if whole else [_fraction]
-        for way in ways:
-            for text, sizes in self.products:
-                made = way(text, sizes, numbers, kind)
-                if made is not None:
-                    return made
+        way = _line if whole else _fraction
+        by_names: dict[frozenset[str], str] = {}  # of the same sizes, the simplest
+        for text, sizes in self.products:
+            made = way(text, sizes, numbers, kind)
+            if made is not None:
+                by_names.setdefault(frozenset(text.split(" * ")), made)
+        found = list(by_names.values())
+        if found and not self.certain:
+            return found[0]
+        if whole and not found:
+            found = self._parts(numbers)
+            self.rounds = self.rounds or len(found) == 1
+        if len(found) == 1:
+            return found[0]
         if self.draft:
             return UNKNOWN
+        why = f"it may be {found[0]} or {found[1]}" if found else "no simple expression of them"
         raise NoFit(
             f"a number of the program is {', '.join(map(str, numbers))} at sizes "
-            f"{', '.join(str(tuple(point.values())) for point in self.points)}: no simple "
-            "expression of them"
+            f"{', '.join(str(tuple(point.values())) for point in self.points)}: {why}"
         )
 
-    def _part(self, text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
-        """A size divided and rounded down, where the points leave no doubt how."""
-        pairs = list(zip(sizes, numbers, strict=True))
-        found = [
-            (rest, part)
-            for part in _PARTS
-            for rest in range(numbers[0] * part - sizes[0], (numbers[0] + 1) * part - sizes[0])
-            if all((size + rest) // part == number for size, number in pairs)
-        ]
-        if len(found) != 1:
-            return None
-        rest, part = found[0]
-        return f"(({text} + {rest}) // {part})" if rest else f"({text} // {part})"
+    def _parts(self, numbers: tuple[int, ...]) -> list[str]:
+        """What a number may be, of single sizes or else of products of two, and so on."""
+        for times in range(_MOST_SIZES):
+            products = [one for one in self.products if one[0].count("*") == times]
+            found = [one for text, sizes in products for one in _parts(text, sizes, numbers)]
+            if found:
+                return found
+        return []
+
+
+def _parts(text: str, sizes: list[int], numbers: tuple[int, ...]) -> list[str]:
+    """All that a size divided and rounded down may be."""
+    if not all(isinstance(size, int) for size in sizes):  # but factors
+        return []
+    pairs = list(zip(sizes, numbers, strict=True))
+    found = [
+        (rest, part)
+        for part in _PARTS
+        for rest in range(numbers[0] * part - sizes[0], (numbers[0] + 1) * part - sizes[0])
+        if all((size + rest) // part == number for size, number in pairs)
+    ]
+    return [
+        f"(({text} + {rest}) // {part})" if rest else f"({text} // {part})" for rest, part in found
+    ]
 
 
 def _line(text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
@@ -119,31 +148,46 @@ def _fraction(
     text: str, sizes: list[int], numbers: tuple[float, ...], kind: Callable[[Any], Any]
 ) -> str | None:
     """A number that is not whole, in the very same bits."""
-    v, size = numbers[0], sizes[0]
-    above = v * size
-    candidates = [f"({round(above)} / ({text}))", f"({above!r} / ({text}))",
-                  f"({v / size!r} * ({text}))"]  # fmt: skip
-    if v > 1:  # n / (n - 1), the correction of a variance
-        n = round(v / (v - 1) / size)
-        candidates.append(f"({n} * {text} / ({n} * {text} - 1))")
-    other = next((n for n, one in enumerate(sizes) if one != size), None)
-    if other is not None and v and numbers[other] and v != numbers[other]:
-        # one number over a line of the size
-        slope = (1 / numbers[other] - 1 / v) / (sizes[other] - size)
-        start = 1 / v - slope * size
-        if start:
-            candidates.append(f"({round(-1 / start)} / ({round(-slope / start)} * {text} - 1))")
-    if v > 0:
-        candidates += [f"(({round(v * v / size)} * {text}) ** 0.5)",
-                       f"(1 / ({round(1 / (v * v) / size)} * {text}) ** 0.5)"]  # fmt: skip
-    for one in candidates:
-        values = eval(f"lambda size: {one.replace(text, 'size')}")
+    for write in _fractions(text, sizes, numbers):
         try:
+            one = write()
+            values = eval(f"lambda size: {one.replace(text, 'size')}")
             if all(kind(values(s)) == n for s, n in zip(sizes, numbers, strict=True)):
                 return one
-        except ArithmeticError:
+        except (ArithmeticError, ValueError, NameError):  # no number, or an endless one
             continue
     return None
+
+
+def _fractions(
+    text: str, sizes: list[int], numbers: tuple[float, ...]
+) -> Iterator[Callable[[], str]]:
+    """What may be the expression, told from one or two of the points."""
+    # A factor of a backward pass, which stands among the sizes there, may be 0 in the pass itself.
+    at = next((n for n, one in enumerate(sizes) if one), 0)
+    v, size = numbers[at], sizes[at]
+    yield lambda: f"({round(v * size)} / ({text}))"
+    yield lambda: f"({v * size!r} / ({text}))"
+    yield lambda: f"({v / size!r} * ({text}))"
+    if v > 1:  # n / (n - 1), the correction of a variance
+        yield lambda: _corrected(text, round(v / (v - 1) / size))
+    other = next((n for n, one in enumerate(sizes) if one != size), None)
+    if other is not None and v != numbers[other]:
+        yield lambda: _over_line(text, (size, sizes[other]), (v, numbers[other]))
+    if v > 0:
+        yield lambda: f"(({round(v * v / size)} * {text}) ** 0.5)"
+        yield lambda: f"(1 / ({round(1 / (v * v) / size)} * {text}) ** 0.5)"
+
+
+def _corrected(text: str, n: int) -> str:
+    return f"({n} * {text} / ({n} * {text} - 1))"
+
+
+def _over_line(text: str, sizes: tuple[int, int], numbers: tuple[float, float]) -> str:
+    """One number over a line of the size."""
+    slope = (1 / numbers[1] - 1 / numbers[0]) / (sizes[1] - sizes[0])
+    start = 1 / numbers[0] - slope * sizes[0]
+    return f"({round(-1 / start)} / ({round(-slope / start)} * {text} - 1))"
 
 
 def evaluator(names: Sequence[str], texts: Sequence[str]) -> Callable[..., tuple[Any, ...]]:

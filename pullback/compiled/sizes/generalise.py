@@ -145,19 +145,26 @@ def generalised(
     first = base.captured if isinstance(base, Entry) else at(then)
     seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
     for least in (SMALLEST, _SMALL):
-        small, prime = _wide_points(guards, symbols, least)
+        small, prime, further = _wide_points(guards, symbols, least, seen)
         try:
-            joined, decisions = _joined(at, [*seen, (small, at(small))], prime)
+            joined, decisions = _joined(at, [*seen, (small, at(small))], prime, further)
         except (NoFit, CannotCapture):
             continue
-        return Family(joined, guards, symbols, decisions, tuple(small.values()))
-    small, prime = _near_points(now, then)
-    joined, decisions = _joined(at, seen, prime)
+        smallest = [min(small[one], now[one], then[one]) for one in symbols]
+        return Family(joined, guards, symbols, decisions, tuple(smallest))
+    small, prime, further = _near_points(now, then)
+    joined, decisions = _joined(at, seen, prime, further)
     return Family(joined, guards, symbols, decisions, tuple(small.values()))
 
 
-def _joined(at: Any, known: list[Any], prime: dict[str, int]) -> tuple[Joined, dict[str, bool]]:
-    """Captures joined, with one more in which sizes remember what they are."""
+def _joined(
+    at: Any, known: list[Any], prime: dict[str, int], further: dict[str, int] | None
+) -> tuple[Joined, dict[str, bool]]:
+    """Captures joined, with one more in which sizes remember what they are.
+
+    Where a size is divided and rounded, many expressions are the same at few points: then at a
+    `further` one too.
+    """
     draft = Joined([one for _, one in known], [point for point, _ in known], draft=True)
     texts = draft.sizes_of_values()
     points = [*(point for point, _ in known), prime]
@@ -165,35 +172,52 @@ def _joined(at: Any, known: list[Any], prime: dict[str, int]) -> tuple[Joined, d
         ledger = Ledger(texts)
         last = at(prime, ledger)
         ledger.is_open = False
-        joined = Joined([*(one for _, one in known), last], points)
+        joined = Joined([*(one for _, one in known), last], points, certain=True)
+        if joined.fit.rounds and further is not None:
+            return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
             return joined, ledger.decisions
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
 
 
-def _wide_points(guards: Guards, symbols: Any, least: int) -> tuple[dict[str, int], dict[str, int]]:
-    """Small sizes, and prime ones that no other size is."""
+def _wide_points(
+    guards: Guards, symbols: Any, least: int, seen: list[Any]
+) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """Small sizes; prime ones that no other size is, far from one another; and even ones."""
     taken = {n for wanted in guards.leaves if wanted[0] is not None for n in wanted[2]}
     free = [prime for prime in _PRIMES if prime not in taken]
-    if len(free) < len(symbols):
-        raise NoFit(f"{len(symbols)} sizes vary, which are too many")
-    small = {name: least + n for n, name in enumerate(symbols)}
-    return small, dict(zip(symbols, free, strict=False))
+    many = len(symbols)
+    if len(free) < 2 * many:
+        raise NoFit(f"{many} sizes vary, which are too many")
+    chosen = free[:: len(free) // (2 * many)]
+    primes = dict(zip(symbols, chosen, strict=False))
+    further = dict(zip(symbols, [2 * one for one in chosen[many : 2 * many]], strict=True))
+    return _small_points(symbols, least, seen), primes, further
 
 
-def _near_points(now: Any, then: Any) -> tuple[dict[str, int], dict[str, int]]:
-    """The smaller of the sizes seen, and sizes between them."""
+def _small_points(symbols: Any, least: int, seen: list[Any]) -> dict[str, int]:
+    """Small sizes that differ, even where none was: or nobody could tell how halves are rounded."""
+    small: dict[str, int] = {}
+    for name in symbols:
+        all_odd = all(point[name] % 2 for point, _ in seen)
+        wanted = range(least, least + 2 * len(symbols) + 2)
+        small[name] = next(n for n in wanted if n not in small.values() and not (all_odd and n % 2))
+    return small
+
+
+def _near_points(now: Any, then: Any) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+    """The smaller of the sizes seen, and twice sizes between them."""
     least = {name: min(now[name], then[name]) for name in now}
     between = {name: _between(now[name], then[name]) for name in now}
-    return least, between
+    first, second = ({name: found[n] for name, found in between.items()} for n in (0, 1))
+    return least, first, second
 
 
-def _between(a: int, b: int) -> int:
-    """A size near two others that leaves other rests, so that halves and thirds are told apart."""
+def _between(a: int, b: int) -> list[int]:
+    """Sizes near two others that leave other rests, so that halves and thirds are told apart."""
     low, high = min(a, b), max(a, b)
-    sizes = sorted(range(low + 1, high + 7), key=lambda n: abs(2 * n - low - high))
-    wanted = [n for n in sizes if n not in (a, b) and n % 2 != a % 2 and n % 3 != a % 3]
-    return wanted[0]
+    sizes = sorted(range(low + 1, high + 13), key=lambda n: abs(2 * n - low - high))
+    return [n for n in sizes if n not in (a, b) and n % 2 != a % 2 and n % 3 != a % 3]
 
 
 def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int]) -> dict[int, Any]:

@@ -14,6 +14,7 @@ from collections.abc import Sequence
 from itertools import combinations
 from typing import Any
 
+from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, method, multilinear
 from pullback.operators.linalg.batch import contracted
@@ -347,6 +348,10 @@ def inner(input: Any, other: Any, *, out: Any = None) -> Any:
     >>> torch.inner(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
     tensor(11.)
     """
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor("inner", "other", other)
+    if not isinstance(input, Tensor):
+        raise errors.not_a_tensor("inner", "input", input)
     if input.ndim == 0 or other.ndim == 0:
         return delivered("inner", input * other, out)
     if input.shape[-1] != other.shape[-1]:

@@ -16,6 +16,9 @@ FOUND_IN = {
 }
 
 
+_MOST_ROUNDS = 2**31 - 1  # torch takes more, and never ends
+
+
 def _range_of(A: Any, q: int, niter: int, M: Any) -> Any:
     """Orthonormal columns that nearly span the range of `A - M` (Halko et al. 2011, 4.4)."""
     Q = linalg_qr(_times(A, M, randn(A.shape[-1], q, dtype=A.dtype))).Q
@@ -41,6 +44,8 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     tensor([2.])
     """
     count, rounds = 6 if q is None else q, 2 if niter is None else niter
+    if rounds > _MOST_ROUNDS:
+        raise ValueError(f"svd_lowrank: niter must be {_MOST_ROUNDS} at most, got {niter}.")
     m, n = A.shape[-2:]
     if m < n:  # the range of the smaller side
         V, S, U = svd_lowrank(adjoint(A), count, rounds, None if M is None else adjoint(M))

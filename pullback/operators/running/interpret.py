@@ -334,25 +334,25 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         library = library_among(arrays.values()) if LIBRARIES else None
         if library is not None:
             try:
-                return _rounded_once(op, arrays, library.compute(op, arrays, options))
+                return rounded_once(op, arrays, library.compute(op, arrays, options))
             except REFUSALS as error:
                 raise explained(op, arrays, error) from None
         from pullback.operators.running import meta
 
         if meta.among(arrays):
             try:
-                return _rounded_once(op, arrays, meta.compute(op, arrays, options))
+                return rounded_once(op, arrays, meta.compute(op, arrays, options))
             except REFUSALS as error:
                 raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)
     xp = namespace(first[0] if type(first) is tuple and first else first)
     try:
-        return _rounded_once(op, arrays, op.forward(xp, **arrays, **options))
+        return rounded_once(op, arrays, op.forward(xp, **arrays, **options))
     except REFUSALS as error:
         raise explained(op, arrays, error) from None
 
 
-def _rounded_once(op: Op, arrays: dict[str, Any], result: Any) -> Any:
+def rounded_once(op: Op, arrays: dict[str, Any], result: Any) -> Any:
     """The result in half precision, where only a number beside it made it float32."""
     if not op.wide_numbers or result.dtype != F32:
         return result

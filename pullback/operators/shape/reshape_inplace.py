@@ -186,7 +186,10 @@ def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> 
     kept = min(wanted, root(array).nbytes // array.itemsize - offset)
     if kept == wanted:
         return on_storage(array, (shape, strides, offset))
-    grown = numpy.zeros(wanted, array.dtype)
+    try:
+        grown = numpy.zeros(wanted, array.dtype)
+    except (MemoryError, OverflowError, ValueError) as error:
+        raise errors.too_large("resize_", error) from None
     grown[:kept] = on_storage(array, ((kept,), (1,), offset))
     return on_storage(grown, (shape, strides, 0))
 

@@ -154,7 +154,7 @@ def _running(
     for param in plan.inputs:
         if apart and _may_be_number(plan):
             met = f"type({param.local}) is not ndarray and type(g) is ndarray"
-            lines += block(f"if {met}", _number_lines(param.local))
+            lines += block(f"if {met}", _number_lines(plan, param.local))
         lines += [] if apart else _read_input(plan, param, tensors=tensors, guarded=not sequence)
         if elsewhere and not tensors and param.kind != "tensors":
             # A number of the host, as a tensor, beside arrays that are elsewhere.
@@ -284,7 +284,7 @@ def _read_input(plan: Plan, param: Param, *, tensors: bool, guarded: bool) -> li
             f"else input_array(self, '{name}')",
         ]
         if _may_be_number(plan):
-            read += block("elif type(g) is ndarray", _number_lines(local))
+            read += block("elif type(g) is ndarray", _number_lines(plan, local))
     return _guarded(plan, name, read, guarded=guarded)
 
 
@@ -292,14 +292,21 @@ def _may_be_number(plan: Plan) -> bool:
     return plan.op.kind == "elementwise" and plan.op.numbers and several_tensors(plan.op)
 
 
-def _number_lines(local: str) -> list[str]:
-    """As _NUMBER_LINES, for an input that is a number."""
-    return [
+def _number_lines(plan: Plan, local: str) -> list[str]:
+    """As _NUMBER_LINES, for an input that is a number.
+
+    Beside half precision it is not rounded itself, where the operator's forward does not either.
+    """
+    lines = [
         "if g.dtype is F64:",
         f"    {local} = numbers64.get({local}, {local})",
         "elif g.dtype is F32:",
         f"    {local} = numbers32.get({local}, {local})",
     ]
+    if plan.op.wide_numbers:
+        lines += [f"elif g.dtype is F16 and {local} is not None:",
+                  f"    {local} = float32({local})"]  # fmt: skip
+    return lines
 
 
 def _read_output(plan: Plan, name: str, *, tensors: bool, guarded: bool) -> list[str]:

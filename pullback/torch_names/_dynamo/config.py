@@ -1,4 +1,7 @@
-"""Settings of torch's tracing compiler; read and set by programs, without effect here."""
+"""Settings of torch's tracing compiler, which programs read and set.
+
+Those of `compiled_autograd` are followed; the others have no effect here.
+"""
 
 from pullback.compiler._settings import install as _install
 
@@ -11,6 +14,7 @@ capture_dynamic_output_shape_ops = False
 capture_func_transforms = True
 capture_scalar_outputs = False
 compiled_autograd = False
+compiled_autograd_cache_limit = 64  # how many captured backward passes are kept
 disable = False
 dynamic_shapes = True
 error_on_recompile = False

@@ -1,7 +1,6 @@
 """Captured backward passes, row by row of docs/spec/compiled.md (K-1 to K-36)."""
 
 import gc
-import logging
 import threading
 import weakref
 
@@ -12,11 +11,8 @@ from pullback._dynamo.utils import counters
 
 import pullback as torch
 from pullback import nn
-from pullback.compiled.backward import takeover
 from pullback.compiler import compiled_autograd
 from tests.compiled.backward import compilers
-
-pytestmark = pytest.mark.usefixtures("no_class_answers")
 
 
 @pytest.fixture(autouse=True)
@@ -466,18 +462,6 @@ def test_every_change_of_a_graph_misses(name, backend):
                 torch.testing.assert_close(a, b)
     assert counters["compiled_autograd"]["captures"] == 2
     assert counters["compiled_autograd"]["hits"] == 2
-
-
-def test_the_cache_is_bounded(monkeypatch, caplog):
-    """K-28"""
-    monkeypatch.setattr(takeover, "_MOST_PROGRAMS", 3)
-    takeover._warn_of_many.cache_clear()
-    x = leaf(3)
-    with compiled_autograd(backend="python"), caplog.at_level(logging.WARNING, "pullback.compile"):
-        for n in range(2, 9):
-            (x**n).sum().backward()
-    assert len(takeover._programs) == 3
-    assert sum("least used" in one.message for one in caplog.records) == 1
 
 
 def test_casts_are_captured(backend):

@@ -8,8 +8,6 @@ import pullback as torch
 from tests.compiled.backward.compilers import Compiler
 from tests.compiled.backward.test_whole import leaf
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

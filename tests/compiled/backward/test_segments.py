@@ -20,8 +20,6 @@ from tests.compiled.backward.graphs_with_hooks import (
     tolerance,
 )
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

@@ -10,8 +10,6 @@ from pullback.compiled.backward.sizes import skeleton
 from pullback.compiled.counting import counters
 from pullback.nn import functional
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

@@ -8,8 +8,6 @@ from pullback import nn
 from pullback.compiled.backward.takeover import clear_cache, compiled_autograd, is_cache_empty
 from pullback.compiled.counting import counters
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

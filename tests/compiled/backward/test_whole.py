@@ -12,8 +12,6 @@ from pullback.core import overriding
 from tests.compiled.backward.compilers import Compiler
 from tests.compiled.backward.graphs_with_hooks import TABLE, at_random, same, seen, shown
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

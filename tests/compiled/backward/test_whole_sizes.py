@@ -10,8 +10,6 @@ from pullback.nn import functional
 from tests.compiled.backward.compilers import Compiler
 from tests.compiled.backward.test_whole import Halved
 
-pytestmark = pytest.mark.usefixtures("no_class_answers")
-
 
 @pytest.fixture(autouse=True)
 def _fresh():

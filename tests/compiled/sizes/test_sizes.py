@@ -7,6 +7,7 @@ from pullback._dynamo import mark_dynamic, mark_static
 import pullback as torch
 from pullback import nn
 from pullback.compiled.counting import counters
+from pullback.compiled.sizes.fit import Fit, NoFit
 
 
 @pytest.fixture(autouse=True)
@@ -280,3 +281,42 @@ def test_programs_of_a_family_are_bounded():
     (family,) = f.families.found
     assert len(family.entries) == 32
     assert f(torch.zeros(2)).shape == (2,)
+
+
+@pytest.mark.parametrize("backend", ["python", "llvm"])
+@pytest.mark.parametrize("first", [(2, 3), (3, 3), (3, 5), (4, 6), (5, 2)])
+def test_two_sizes_that_move_alike_are_told_apart(backend, first):
+    """Half of one of them is of that one, whatever the other is by then."""
+    if backend == "llvm":
+        pytest.importorskip("llvmlite")
+
+    def f(x, w):
+        w = w * 1
+        w[0].mul_(3)
+        return x * 2, torch.cat([w[::2].sin(), w]), w.chunk(2)[0].exp()
+
+    compiled = torch.compile(f, backend=backend, fullgraph=True)
+    for by in (0, 2, 5, 6, 11):
+        agrees(f, compiled, [leaf(first[0] + by, 3), leaf(first[1] + by, 3)])
+    for sizes in ((9, 4), (4, 9), (6, 7)):
+        agrees(f, compiled, [leaf(sizes[0], 3), leaf(sizes[1], 3)])
+
+
+def test_half_of_several_times_a_size_is_not_taken_for_a_part_of_its_square():
+    def f(x):
+        return torch.outer(x.flatten(), x.flatten())[::2].relu()
+
+    compiled = torch.compile(f, backend="python")
+    for size in (3, 5, 8, 14):
+        agrees(f, compiled, [leaf(size, 3)])
+
+
+def test_what_may_be_an_expression_of_either_size_is_not_taken_for_one():
+    points = [{"s0": 2, "s1": 3}, {"s0": 4, "s1": 5}, {"s0": 11, "s1": 13}]
+    assert Fit(points).text((3, 5, 13)) == "s1"
+    with pytest.raises(NoFit, match="it may be"):  # half of the one, or of the other
+        Fit(points).text((2, 3, 7))
+    alike = [{"s0": 2, "s1": 3}, {"s0": 4, "s1": 5}, {"s0": 12, "s1": 13}]
+    assert Fit(alike).text((3, 5, 13)) == "(s0 + 1)"
+    with pytest.raises(NoFit, match="it may be"):
+        Fit(alike, certain=True).text((3, 5, 13))

@@ -141,3 +141,30 @@ def test_random_complex_halves_are_the_same():
         got = getattr(pullback, draw)(5, dtype=pullback.complex32)
         expected = getattr(torch, draw)(5, dtype=torch.complex32)
         assert got.tolist() == pytest.approx(expected.tolist(), rel=2e-3)
+
+
+NUMBERS = {
+    "mul": lambda lib, x: x * 2.7,
+    "rmul": lambda lib, x: 2.7 * x,
+    "div": lambda lib, x: x / 2.7,
+    "rdiv": lambda lib, x: 0.3 / (x.abs() + 1),
+    "chain": lambda lib, x: ((x * 2.7) * 1.3) / 0.7,
+    "whole": lambda lib, x: (x * 3).sum() * 0.3,
+}
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+@pytest.mark.parametrize("name", NUMBERS)
+def test_a_number_is_not_rounded_itself_in_the_backward(name, dtype):
+    values = numpy.random.default_rng(0).standard_normal((2, 200)).astype("f4")
+    found = []
+    for lib in (pullback, torch):
+        x, v = (lib.tensor(one).to(getattr(lib, dtype)) for one in values)
+        y = NUMBERS[name](lib, x.requires_grad_())
+        v = v if y.ndim else v[0]
+        found.append([
+            lib.autograd.grad(y, x, v, create_graph=recorded, retain_graph=True)[0]
+            .detach().float().numpy()
+            for recorded in (False, True)
+        ])  # fmt: skip
+    numpy.testing.assert_array_equal(found[0], found[1])

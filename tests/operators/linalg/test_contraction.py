@@ -123,3 +123,12 @@ def test_tensordot_agrees_with_numpy(left, right, dims):
     result = torch.tensordot(a, b, dims)
     numpy.testing.assert_allclose(result.detach().numpy(), expected, rtol=1e-12)
     assert gradcheck(lambda *given: torch.tensordot(*given, dims), (a, b))
+
+
+@pytest.mark.parametrize("wrong", ["text", 3, None, [1.0]])
+def test_inner_takes_tensors_alone(wrong):
+    for one in (torch.ones(3), torch.ones(())):
+        with pytest.raises(TypeError, match=r"inner.*must be a Tensor"):
+            torch.inner(one, wrong)
+        with pytest.raises(TypeError, match=r"inner.*must be a Tensor"):
+            torch.inner(wrong, one)

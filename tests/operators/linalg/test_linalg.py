@@ -527,3 +527,8 @@ def test_the_order_of_polygamma_may_be_a_tensor():
     with pytest.raises(RuntimeError, match="out has 1 tensors for 2"):
         torch.unbind_copy(x, out=[kept])
     assert kept.tolist() == [0, 0, 0]
+
+
+def test_svd_lowrank_refuses_rounds_that_never_end():
+    with pytest.raises(ValueError, match="niter must be"):
+        torch.svd_lowrank(torch.ones(3, 2), niter=2**45)

@@ -384,6 +384,8 @@ def _lp_pool(
     dims: int, input: Any, norm_type: float, kernel_size: Any, stride: Any, ceil_mode: bool
 ) -> Any:
     kernel = sizes(f"lp_pool{dims}d", "kernel_size", kernel_size, dims)
+    if norm_type == 0:
+        raise ZeroDivisionError(f"lp_pool{dims}d: norm_type is 0, and there is no 0th root.")
     means = _avg_pool(
         dims, pow(input, norm_type), kernel, stride, 0, ceil_mode, count_include_pad=True
     )

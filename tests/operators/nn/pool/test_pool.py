@@ -260,3 +260,8 @@ def test_what_was_checked_once_is_no_excuse_for_floats():
     assert functional.conv2d(x, weight, stride=2).shape == (1, 1, 2, 2)
     with pytest.raises(TypeError):
         functional.conv2d(x, weight, stride=2.0)
+
+
+def test_lp_pool_has_no_root_of_degree_nothing():
+    with pytest.raises(ZeroDivisionError, match="lp_pool2d: norm_type is 0"):
+        lp_pool2d(torch.ones(1, 2, 2), 0, 2)
