@@ -7,7 +7,7 @@ bits differ. A capture that promises eager's bits therefore keeps the node whole
 
 from __future__ import annotations
 
-from functools import cache
+from functools import cache, partial
 from typing import Any, cast
 
 from pullback.compiled.capture.steps import Call
@@ -63,26 +63,17 @@ def _values_of(tracer: Any, tree: Any) -> Any:
     return tree
 
 
-class Rules:
+class Rules(partial[Any]):
     """The kernel of such a step: gradients and kept arrays in, gradients of some inputs out."""
 
-    __slots__ = ("_run", "edges", "op")
+    op: Op
+    edges: tuple[Any, ...]
 
-    def __init__(self, op: Op, edges: tuple[Any, ...], run: Any) -> None:
+    def __new__(cls, op: Op, edges: tuple[Any, ...], run: Any) -> Rules:
         """`edges`: None where no gradient is wanted."""
-        self.op, self.edges, self._run = op, edges, run
-
-    def __call__(self, g: Any, fits: Any, /, **kept: Any) -> Any:
-        """Gradients of the inputs that want one; `fits` are the shape and dtype of each."""
-        made = self._run(self.edges, g, **kept)
-        if len(fits) == 1 == len(made):
-            (one,), ((shape, dtype),) = made, fits
-            return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
-        wanted = [one for one, edge in zip(made, self.edges, strict=True) if edge is not None]
-        return [
-            one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
-            for one, (shape, dtype) in zip(wanted, fits, strict=True)
-        ]
+        made = super().__new__(cls, _gradients, run, edges)
+        made.op, made.edges = op, edges
+        return made
 
     def on_tensors(self, g: Any, fits: Any, /, **kept: Any) -> list[Any]:
         """The same by operators, which can be differentiated."""
@@ -104,6 +95,19 @@ class Rules:
     def on_library(self, library: Any) -> Rules:
         """The same on arrays of a device."""
         return Rules(self.op, self.edges, library.rules(self.op))
+
+
+def _gradients(run: Any, edges: tuple[Any, ...], g: Any, fits: Any, /, **kept: Any) -> Any:
+    """Gradients of the inputs that want one; `fits` are the shape and dtype of each."""
+    made = run(edges, g, **kept)
+    if len(fits) == 1 == len(made):
+        (one,), ((shape, dtype),) = made, fits
+        return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
+    wanted = [one for one, edge in zip(made, edges, strict=True) if edge is not None]
+    return [
+        one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
+        for one, (shape, dtype) in zip(wanted, fits, strict=True)
+    ]
 
 
 @cache  # captures at several sizes are joined only where their kernels are the same

@@ -4,8 +4,9 @@
     to_c(func.grad(loss), "gradient.c", x)
 
 The exported function takes the arrays of the call's tensors, in order, then those that the function
-found elsewhere (parameters), and gives its results. Only what is lowered to the array language can
-be exported; an operator that runs as an eager kernel is named in the error.
+found elsewhere (parameters), and gives its results. As Python every program can be written, with
+the sources of the kernels that it calls; as C what is lowered to the array language. What cannot be
+is named in the error, with the user's line.
 """
 
 from __future__ import annotations
@@ -17,10 +18,12 @@ import numpy
 
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.steps import live
-from pullback.compiled.export_c import c_texts
-from pullback.compiled.export_python import python_text
+from pullback.compiled.export.c import c_texts
+from pullback.compiled.export.python import python_text
 from pullback.compiled.ir.values import live_values
 from pullback.compiled.lower.program import Lowered
+from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_flatten
 
 __all__ = ["to_c", "to_python"]
 
@@ -72,9 +75,18 @@ class Exported:
 def to_python(function: Any, path: Any, *args: Any, **kwargs: Any) -> None:
     """Write the program of `function(*args)` as a Python module on NumPy alone.
 
-    Its function `program` takes arrays and returns a list of arrays.
+    Its function `program` takes arrays and returns a list of arrays, with eager's bits.
     """
-    Path(path).write_text(python_text(Exported(function, args, kwargs)))
+    # An expanded argument stands for any array of its sizes.
+    leaves = tree_flatten((args, kwargs))[0]
+    dense = {
+        number: (leaf._array.shape, numpy.empty(leaf._array.shape, leaf._array.dtype).strides)
+        for number, leaf in enumerate(leaves)
+        if isinstance(leaf, Tensor) and 0 in leaf._array.strides
+    }
+    captured = capture(function, args, kwargs, dense, exact=True)
+    text = python_text(captured, function)
+    Path(path).write_text(text, encoding="utf-8")
 
 
 def to_c(function: Any, path: Any, *args: Any, **kwargs: Any) -> None:
