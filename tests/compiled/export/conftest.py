@@ -10,8 +10,9 @@ import pytest
 
 @pytest.fixture(scope="session")
 def _process():
+    # -B: modules of one name that are written within a second would share their bytecode.
     with subprocess.Popen(
-        [sys.executable, "-I", str(Path(__file__).parent / "alone.py")],
+        [sys.executable, "-IB", str(Path(__file__).parent / "alone.py")],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
     ) as process:

@@ -60,6 +60,22 @@ def test_c_without_dependencies(name, dtype, tmp_path, monkeypatch):
         np.testing.assert_allclose(ours, one, rtol=loose, atol=loose)
 
 
-def test_what_has_no_lowering_is_named(tmp_path):
-    with pytest.raises(RuntimeError, match="sort"):
+def test_what_has_no_lowering_is_named_with_its_line(tmp_path):
+    with pytest.raises(
+        RuntimeError, match=r"^sort at test_c.py:\d+: no lowering .* for float32, int"
+    ):
         to_c(lambda x: x.sort().values, tmp_path / "p.c", torch.ones(3))
+
+
+def test_dtypes_that_c_has_not_are_named(tmp_path):
+    with pytest.raises(RuntimeError, match=r"^add at test_c.py:\d+: no lowering .* for float16"):
+        to_c(lambda x: x + 1, tmp_path / "p.c", torch.ones(3, dtype=torch.float16))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(lambda x: x.mul_(2), "cannot write to tensors"), (lambda x: x[0], "gives new tensors")],
+)
+def test_what_is_no_new_tensor_is_refused(function, reason, tmp_path):
+    with pytest.raises(RuntimeError, match=reason):
+        to_c(function, tmp_path / "p.c", torch.ones(3))
