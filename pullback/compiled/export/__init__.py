@@ -39,7 +39,7 @@ def to_python(function: Any, path: Any, *args: Any, **kwargs: Any) -> None:
         if isinstance(leaf, Tensor) and 0 in leaf._array.strides
     }
     captured = capture(function, args, kwargs, dense, exact=True)
-    text = python_text(captured, function)
+    text = python_text(captured, function, leaves)
     Path(path).write_text(text, encoding="utf-8")
 
 

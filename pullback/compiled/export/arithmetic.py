@@ -61,8 +61,8 @@ def _no_lowering(calls: list[Call]) -> RuntimeError:
     places = {f"{one.name} at {one.origin}" if one.origin else one.name: one for one in calls}
     return RuntimeError(
         f"{', '.join(places)}: no lowering to plain arithmetic for {_dtypes(calls)}, so the "
-        "program cannot be written as C. Write the function without it, export the part around it, or "
-        "write Python (to_python)."
+        "program cannot be written as C. Write the function without it, export the part around it, "
+        "or write Python (to_python)."
     )
 
 

@@ -135,6 +135,12 @@ class Definitions:
             self.parts.append(_Part("", len(self.parts), "constants", f"{name} = {text}"))
         return name
 
+    def function(self, hint: str, text: Callable[[str], str]) -> str:
+        """A function of the program's own, by its text with a name."""
+        name = self._name(hint, "")
+        self.parts.append(_Part("", len(self.parts), "parts of the program", text(name)))
+        return name
+
     # Names ----------------------------------------------------------------------------------
 
     def imported(self, module: str) -> str:

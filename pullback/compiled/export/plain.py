@@ -10,7 +10,7 @@ import numpy
 from pullback.compiled.capture.kernels import laid_out
 from pullback.operators.arrays import threads
 
-__all__ = ["INSTEAD", "apart", "given"]
+__all__ = ["INSTEAD", "apart", "given", "turns"]
 
 
 def given(name: str, array: Any, dtype: Any, shape: tuple[int, ...], strides: Any) -> Any:
@@ -33,6 +33,16 @@ def apart(results: list[Any], others: list[Any]) -> list[Any]:
         shared = any(numpy.may_share_memory(one, other) for other in [*others, *made])
         made.append(one.copy("K") if shared or not one.flags.writeable else one)
     return made
+
+
+def turns(test: Any, body: Any, of_test: list[Any], of_body: list[Any], *now: Any) -> Any:
+    """What a body makes of values, again and again while a test of them holds.
+
+    `of_test` and `of_body` are what each of the two takes besides.
+    """
+    while test(*now, *of_test)[0].item():
+        now = tuple(body(*now, *of_body))
+    return now
 
 
 def each(function: Callable[[Any], Any], pieces: Iterable[Any]) -> None:

@@ -111,6 +111,43 @@ def test_writes_to_arguments_are_made_and_results_stand_apart(x, path, alone):
     assert (view.shape, number) == ((2,), 3)
 
 
+SCALE = torch.tensor([1.0, 2.0, 3.0], dtype=torch.float64, requires_grad=True)
+
+
+def decided(x, y):
+    made = torch.cond(x.sum() > 0, lambda a, b: (a * SCALE + b).sin(), lambda a, b: a / b, (x, y))
+    return made.sum() * 2
+
+
+@pytest.mark.parametrize("sign", [1, -1])
+def test_a_branch_is_chosen_when_the_program_runs_with_its_gradients(sign, x, path, alone):
+    def gradients(x, y):
+        return torch.autograd.grad(decided(x, y), (x, y, SCALE), materialize_grads=True)
+
+    x = (x.abs() + 1).requires_grad_()
+    y = torch.full((3,), 2.0, dtype=torch.float64, requires_grad=True)
+    to_python(gradients, path, x, y)
+    other = (x.detach() * sign).requires_grad_()
+    made, _ = alone(path, [other._array, y._array, SCALE._array])
+    for ours, one in zip(made, gradients(other, y), strict=True):
+        np.testing.assert_allclose(ours, one._array, rtol=1e-14)
+
+
+def test_a_loop_runs_until_its_test_says_no(x, path, alone):
+    def function(x, step):
+        def body(i, x):
+            return i + step, (x @ W @ W.t()).tanh()
+
+        return torch.while_loop(lambda i, x: i < 5, body, (torch.zeros(()), x))
+
+    to_python(function, path, x, torch.tensor(1.0))
+    for step in (1.0, 2.0):
+        wanted = arrays_of(function(x, torch.tensor(step)))
+        arrays = [x._array, np.array(step, np.float32), W._array]
+        for ours, one in zip(alone(path, arrays)[0], wanted, strict=True):
+            np.testing.assert_allclose(ours, one, rtol=1e-14)
+
+
 def test_large_constants_are_written_as_bytes(path, alone):
     table = np.random.default_rng(2).standard_normal(1000)
     to_python(lambda x: x + torch.tensor(table), path, torch.ones(1))
