@@ -7,7 +7,7 @@ bits differ. A capture that promises eager's bits therefore keeps the node whole
 
 from __future__ import annotations
 
-from functools import cache, partial
+from functools import cache
 from typing import Any, cast
 
 from pullback.compiled.capture.steps import Call
@@ -63,17 +63,18 @@ def _values_of(tracer: Any, tree: Any) -> Any:
     return tree
 
 
-class Rules(partial[Any]):
+class Rules:
     """The kernel of such a step: gradients and kept arrays in, gradients of some inputs out."""
 
-    op: Op
-    edges: tuple[Any, ...]
+    __slots__ = ("edges", "op", "run")
 
-    def __new__(cls, op: Op, edges: tuple[Any, ...], run: Any) -> Rules:
-        """`edges`: None where no gradient is wanted."""
-        made = super().__new__(cls, _gradients, run, edges)
-        made.op, made.edges = op, edges
-        return made
+    def __init__(self, op: Op, edges: tuple[Any, ...], run: Any) -> None:
+        """`edges`: None where no gradient is wanted; `run`: the rules on arrays."""
+        self.op, self.edges, self.run = op, edges, _fitting(run, edges)
+
+    def __call__(self, g: Any, fits: Any, /, **kept: Any) -> Any:
+        """Gradients of the inputs that want one; `fits` are the shape and dtype of each."""
+        return self.run(g, fits, **kept)
 
     def on_tensors(self, g: Any, fits: Any, /, **kept: Any) -> list[Any]:
         """The same by operators, which can be differentiated."""
@@ -97,17 +98,21 @@ class Rules(partial[Any]):
         return Rules(self.op, self.edges, library.rules(self.op))
 
 
-def _gradients(run: Any, edges: tuple[Any, ...], g: Any, fits: Any, /, **kept: Any) -> Any:
-    """Gradients of the inputs that want one; `fits` are the shape and dtype of each."""
-    made = run(edges, g, **kept)
-    if len(fits) == 1 == len(made):
-        (one,), ((shape, dtype),) = made, fits
-        return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
-    wanted = [one for one, edge in zip(made, edges, strict=True) if edge is not None]
-    return [
-        one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
-        for one, (shape, dtype) in zip(wanted, fits, strict=True)
-    ]
+def _fitting(run: Any, edges: tuple[Any, ...]) -> Any:
+    """Rules, and what they give fitted to where it goes."""
+
+    def gradients(g: Any, fits: Any, /, **kept: Any) -> Any:
+        made = run(edges, g, **kept)
+        if len(fits) == 1 == len(made):
+            (one,), ((shape, dtype),) = made, fits
+            return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
+        wanted = [one for one, edge in zip(made, edges, strict=True) if edge is not None]
+        return [
+            one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
+            for one, (shape, dtype) in zip(wanted, fits, strict=True)
+        ]
+
+    return gradients
 
 
 @cache  # captures at several sizes are joined only where their kernels are the same

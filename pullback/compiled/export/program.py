@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from functools import partial
 from typing import Any
 
 import numpy
 
 from pullback.compiled.capture.branches import Chosen, Pulled, Turns
 from pullback.compiled.capture.capture import Captured, Output, capture
+from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live
 from pullback.compiled.export.definitions import Definitions
 from pullback.compiled.export.plain import apart, given, turns
@@ -132,16 +132,13 @@ class Program:
 
     def _called(self, call: Call) -> str:
         kernel, args = call.kernel, [self._argument(one) for one in call.args]
+        kernel = kernel.run if isinstance(kernel, Rules) else kernel
         named = {name: self._argument(one) for name, one in call.kwargs.items()}
         op = call.op
         if op is not None and kernel is op.forward and all(param.is_tensor for param in op.params):
             direct = array_call(op)
             if direct is not None:
                 return f"numpy.{direct}({', '.join(named.values())})"
-        while isinstance(kernel, partial):
-            args = [*[self._argument(one) for one in kernel.args], *args]
-            named = {**{n: self._argument(one) for n, one in kernel.keywords.items()}, **named}
-            kernel = kernel.func
         parts = [*args, *[f"{name}={one}" for name, one in named.items()]]
         return f"{self.definitions.of(kernel, call.name)}({', '.join(parts)})"
 
