@@ -12,11 +12,13 @@ from typing import Any, Protocol
 
 import numpy
 
-from pullback.compiled.export.homes import is_in_package, is_ours
+from pullback.compiled.export.homes import is_ours
 
 __all__ = ["CannotWrite", "Writer", "by_value", "named_elsewhere"]
 
 _SMALL = 256  # elements of an array that is written as numbers, not as bytes
+# What a module may import: Python's, NumPy's, and what kernels ask for where it is installed.
+_THERE = sys.stdlib_module_names | {"ml_dtypes", "numpy", "scipy"}
 _CACHED = type(functools.cache(lambda: None))
 _NEW = copyreg.__newobj__  # type: ignore[attr-defined]  # what pickle calls for most objects
 
@@ -129,8 +131,8 @@ def restored(cls: Any, /, **fields: Any) -> Any:
 def named_elsewhere(to: Writer, value: Any) -> str | None:
     """What Python's or NumPy's modules call it; None where they have it not."""
     if isinstance(value, ModuleType):
-        if is_in_package(value.__name__):
-            raise CannotWrite(f"the module {value.__name__} as a value")
+        if value.__name__.partition(".")[0] not in _THERE:
+            raise CannotWrite(f"the module {value.__name__}")
         return to.imported(value.__name__)
     of = getattr(value, "__self__", None)
     if isinstance(value, BuiltinFunctionType) and isinstance(of, numpy.ufunc):
@@ -144,7 +146,7 @@ def named_elsewhere(to: Writer, value: Any) -> str | None:
         return name
     own = getattr(value, "__module__", None) or "numpy"
     for module in (own.lstrip("_"), own, "numpy"):  # `_functools`, `_operator`
-        if not is_in_package(module) and _found(module, name) is value:
+        if module.partition(".")[0] in _THERE and _found(module, name) is value:
             return f"{to.imported(module)}.{name}"
     return None
 

@@ -203,6 +203,18 @@ def test_random_numbers_are_refused_with_operator_and_line(function, operator, x
         to_python(function, path, x)
 
 
+def test_a_function_that_is_not_the_packages_is_refused_with_its_line(x, path):
+    special = pytest.importorskip("scipy.special")
+
+    def function(x):
+        return torch.tensor(special.expit(x.numpy())) * 2
+
+    with pytest.raises(
+        RuntimeError, match=r"^expit at test_python.py:\d+ cannot be written as a mod"
+    ):
+        to_python(function, path, x)
+
+
 def test_gradients_that_are_stored_are_refused(x, path):
     leaf = torch.ones(3, dtype=torch.float64, requires_grad=True)
 
