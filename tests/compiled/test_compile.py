@@ -9,7 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback import func, nn
-from tests.compiled.closeness import close
+from tests.compiled.closeness import assert_same_bits, close
 
 # Gradients ---------------------------------------------------------------------------------------
 
@@ -366,3 +366,17 @@ def test_a_back_end_without_its_device_says_so_when_a_function_is_compiled(name)
     assert name in torch.compiler.list_backends()
     with pytest.raises(RuntimeError, match=f"'{name}' has no device"):
         torch.compile(lambda x: x, backend=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_times_a_number_is_rounded_once(dtype, compiled):
+    x = torch.tensor([0.1, 3.0, -7.0], dtype=dtype, requires_grad=True)
+
+    def function(x):
+        return x * 2.7 + x / 3.1
+
+    ours, wanted = compiled(function)(x), function(x)
+    assert ours.dtype is dtype
+    assert_same_bits(ours, wanted)
+    (mine,) = torch.autograd.grad(ours, x, torch.ones_like(ours))
+    assert_same_bits(mine, torch.autograd.grad(wanted, x, torch.ones_like(wanted))[0])

@@ -22,11 +22,12 @@ from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import Storage, TracedArray, standing_for
 from pullback.compiled.runtime.memory import share_memory
 from pullback.compiled.sizes.sized import plain
-from pullback.core.arrays import LIBRARIES
+from pullback.core.arrays import F32, LIBRARIES
 from pullback.core.forward import LEVELS
 from pullback.core.memory import meta
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.declare import Op
@@ -201,7 +202,14 @@ class Tracer:
         results = self.enter(call, shapes, single=single)
         if op.kind == "view":
             return [self._view(v, a, arrays) for v, a in zip(results, made, strict=True)]
+        if op.wide_numbers:
+            return [self._rounded_once(self.array_of(value), arrays) for value in results]
         return [self.array_of(value) for value in results]
+
+    def _rounded_once(self, made: TracedArray, arrays: dict[str, Any]) -> TracedArray:
+        """In half precision, where only a number beside it made it float32, as eager rounds it."""
+        half = next((one.dtype for one in arrays.values() if is_half(one.dtype)), None)
+        return made if half is None or made.dtype != F32 else self.cast(made, half)
 
     def _options_as_values(self, op: Op, options: dict[str, Any]) -> dict[str, Any]:
         """Options, with values in place of arrays, which only eager's kernels take."""

@@ -26,13 +26,12 @@ from pullback.compiled.export.homes import (
     is_ours,
     operator_of,
 )
-from pullback.compiled.export.plain import INSTEAD
+from pullback.compiled.export.plain import INSTEAD, Operator
 from pullback.compiled.export.rewriting import rewritten
 from pullback.compiled.export.scope import Scope
 from pullback.compiled.export.source import bound_by, source_of
 from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhere
 from pullback.operators.writing.layers import code_of
-from pullback.operators.writing.specialise import kernel
 
 __all__ = ["Definitions"]
 
@@ -115,7 +114,7 @@ class Definitions:
             return named
         op = operator_of(value)
         if op is not None:
-            return self.of(kernel(op), op.name)
+            return f"{self.of(Operator, '')}({self.of(op.forward, op.name)})"
         if isinstance(value, FunctionType) and is_ours(value):
             return self._function(value, hint)
         if isinstance(value, type) and is_ours(value):

@@ -10,7 +10,7 @@ import numpy
 from pullback.compiled.capture.kernels import laid_out
 from pullback.operators.arrays import threads
 
-__all__ = ["INSTEAD", "apart", "given", "turns"]
+__all__ = ["INSTEAD", "Operator", "apart", "given", "turns"]
 
 
 def given(name: str, array: Any, dtype: Any, shape: tuple[int, ...], strides: Any) -> Any:
@@ -43,6 +43,17 @@ def turns(test: Any, body: Any, of_test: list[Any], of_body: list[Any], *now: An
     while test(*now, *of_test)[0].item():
         now = tuple(body(*now, *of_body))
     return now
+
+
+class Operator:
+    """An operator as a value: called with arrays, or by its `op.forward` with their namespace."""
+
+    def __init__(self, forward: Callable[..., Any]) -> None:
+        self.forward, self.op = forward, self
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Its results on NumPy's arrays."""
+        return self.forward(numpy, *args, **kwargs)
 
 
 def each(function: Callable[[Any], Any], pieces: Iterable[Any]) -> None:

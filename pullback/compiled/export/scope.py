@@ -76,6 +76,8 @@ class Scope:
         value, home, used = self._found(name, attributes)
         op = operator_of(value)
         value = value if op is None else kernel(op)
+        if used == len(attributes) and isinstance(value, numpy.ufunc):
+            return self._text(value, name, None, bound), []
         if used < len(attributes) or type(value) is not functools.partial or value.keywords:
             return None
         args = [self._text(one, name, None, bound) for one in value.args]
