@@ -15,6 +15,7 @@ from pullback.compiled.capture.traced import TracedArray
 from pullback.core import saved
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.fitting import broadcast_dims, fitted_all, fitted_tensor, summed
 from pullback.operators.declare import Op, parameters_of
@@ -30,8 +31,9 @@ def written_down(
     tracer: Any, node: Any, g: Any, edges: tuple[Any, ...]
 ) -> tuple[Tensor | None, ...]:
     """Write a node down as a step; its rules, run on tensors, tell what its results are like."""
-    # Tangents go through operators.
-    if LEVELS or not _is_declared(node) or _is_spelled_out(type(node).op):
+    # Tangents go through operators. Numbers beside half precision are wide in operators alone.
+    spelled_out = _is_declared(node) and _is_spelled_out(type(node).op)
+    if LEVELS or not _is_declared(node) or (spelled_out and not is_half(node._g_dtype)):
         made: tuple[Any, ...] = node._run_tensors(g, edges)
         return made
     op = type(node).op

@@ -14,6 +14,7 @@ from pullback.compiled.capture.steps import Call, Value, live
 from pullback.compiled.export.definitions import Definitions
 from pullback.compiled.export.plain import apart, given, turns
 from pullback.compiled.export.values import CannotWrite
+from pullback.core.dtype import NARROW
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.writing.specialise import array_call
 
@@ -112,6 +113,11 @@ class Program:
             raise RuntimeError(
                 f"{call.name}{where} draws random numbers, which an export cannot: it would need "
                 "the generator's state. Draw them before, and pass them as an argument."
+            )
+        if any(one.dtype in NARROW for one in call.results):
+            raise RuntimeError(
+                f"{call.name}{where} gives numbers of a dtype that NumPy does not compute with; "
+                "convert to float32 or complex64 before."
             )
         try:
             made = self._stepped(call) if id(call) in self.inner else self._called(call)

@@ -215,6 +215,12 @@ def test_a_function_that_is_not_the_packages_is_refused_with_its_line(x, path):
         to_python(function, path, x)
 
 
+def test_dtypes_that_are_for_storing_are_refused(path):
+    x = torch.ones(3, 2, dtype=torch.float16)
+    with pytest.raises(RuntimeError, match=r"^view_as_complex at .* dtype that NumPy does not"):
+        to_python(lambda x: torch.view_as_complex(x).real, path, x)
+
+
 def test_gradients_that_are_stored_are_refused(x, path):
     leaf = torch.ones(3, dtype=torch.float64, requires_grad=True)
 
