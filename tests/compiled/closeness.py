@@ -9,7 +9,11 @@ def close(a, b):
 
 def assert_same_bits(a, b):
     """Signs of zeros and payloads of NaN too."""
-    a, b = a.detach()._array, b.detach()._array
+    assert_same_arrays(a.detach()._array, b.detach()._array)
+
+
+def assert_same_arrays(a, b):
+    """The same of arrays."""
     assert (a.shape, a.dtype) == (b.shape, b.dtype)
     if a.tobytes() != b.tobytes():
         np.testing.assert_array_equal(a, b)  # shows where they differ

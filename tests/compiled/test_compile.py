@@ -9,7 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback import func, nn
-from tests.compiled.closeness import close
+from tests.compiled.closeness import assert_same_bits, close
 
 # Gradients ---------------------------------------------------------------------------------------
 
@@ -366,3 +366,27 @@ def test_a_back_end_without_its_device_says_so_when_a_function_is_compiled(name)
     assert name in torch.compiler.list_backends()
     with pytest.raises(RuntimeError, match=f"'{name}' has no device"):
         torch.compile(lambda x: x, backend=name)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+@pytest.mark.parametrize("function", [torch.erf, torch.exp2, torch.log2, torch.sinc])
+def test_gradients_in_half_precision_have_eagers_bits_on_python(function, dtype):
+    x = torch.tensor([0.1, 3.0, 1.7], dtype=dtype, requires_grad=True)
+    g = torch.full((3,), 1.5, dtype=dtype)
+    (wanted,) = torch.autograd.grad(function(x), x, g)
+    (ours,) = torch.autograd.grad(torch.compile(function, backend="python")(x), x, g)
+    assert_same_bits(ours, wanted)
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16])
+def test_half_precision_times_a_number_is_rounded_once(dtype, compiled):
+    x = torch.tensor([0.1, 3.0, -7.0], dtype=dtype, requires_grad=True)
+
+    def function(x):
+        return x * 2.7 + x / 3.1
+
+    ours, wanted = compiled(function)(x), function(x)
+    assert ours.dtype is dtype
+    assert_same_bits(ours, wanted)
+    (mine,) = torch.autograd.grad(ours, x, torch.ones_like(ours))
+    assert_same_bits(mine, torch.autograd.grad(wanted, x, torch.ones_like(wanted))[0])

@@ -8,6 +8,7 @@ Tensors that a branch finds outside must be the function's own (parameters); oth
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy
@@ -24,7 +25,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_unflatten
 from pullback.core.view import edge_of
 
-__all__ = ["branch", "loop"]
+__all__ = ["Chosen", "Pulled", "Turns", "branch", "loop"]
 
 
 class CondBackward(OperatorNode, metaclass=BuiltIn):
@@ -70,24 +71,13 @@ class _Branches:
 
     def forward(self) -> list[Tensor]:
         """The results, as values of the program."""
-        call = Call("cond", self._chosen(NO_GRAD), tuple(self.values), {})
+        call = Call("cond", Chosen(*self._steps()), tuple(self.values), {})
         return _entered(self.tracer, call, self.geometry)
 
-    def plain(self) -> list[Any]:
-        """The leaves of the operands; a mark where a tensor stands."""
-        return [_MARK if isinstance(one, Tensor) else one for one in self.leaves]
-
-    def _chosen(self, mode: Mode) -> Callable[..., Any]:
-        """The kernel of the forward: it keeps no tensor of the capture alive."""
-        compiled, plain, given = self.compiled, self.plain(), self.given
-
-        def run(pred: Any, *arrays: Any) -> Any:
-            arguments = _filled(plain, given, [wrap(array) for array in arrays])
-            made = _in_mode(mode, lambda: compiled[not pred.item()](*arguments))
-            listed = [one._array for one in tree_flatten(made)[0]]
-            return listed[0] if len(listed) == 1 else tuple(listed)
-
-        return run
+    def _steps(self) -> tuple[list[Any], list[Any], TreeSpec]:
+        """What the kernels need: they keep no tensor of the capture alive."""
+        plain = [_MARK if isinstance(one, Tensor) else one for one in self.leaves]
+        return self.compiled, plain, self.given
 
     def record(self, results: list[Tensor]) -> None:
         """Give the results their history."""
@@ -112,43 +102,114 @@ class _Branches:
         arrived = [g is not None for g in gradients]
         given = [self.tracer.value_of(g._array) for g in gradients if g is not None]
         shapes = [(t._array.shape, t._array.dtype, t._array.strides) for t in self.needing]
-        call = Call("cond_backward", self._pulled(arrived), (*self.values, *given), {})
-        return tuple(_entered(self.tracer, call, shapes))
-
-    def _pulled(self, arrived: list[bool]) -> Callable[..., Any]:
-        compiled, plain, given = self.compiled, self.plain(), self.given
-        count = len(self.operands)
         wanted = [one.requires_grad for one in self.operands]
         held = [one for one in self.held if one.requires_grad]
+        kernel = Pulled(*self._steps(), wanted, held, arrived)
+        call = Call("cond_backward", kernel, (*self.values, *given), {})
+        return tuple(_entered(self.tracer, call, shapes))
 
-        def run(pred: Any, *arrays: Any) -> Any:
-            from pullback.engine.backward import grad
 
-            operands = [
-                wrap(array).requires_grad_(needs)
-                for array, needs in zip(arrays[:count], wanted, strict=True)
-            ]
-            arguments = _filled(plain, given, operands)
-            leaves = [one for one in operands if one.requires_grad] + held
+class Chosen:
+    """The kernel of `cond`: runs the branch that a value names."""
 
-            def pull() -> Any:
-                made = tree_flatten(compiled[not pred.item()](*arguments))[0]
-                roots = [one for one, came in zip(made, arrived, strict=True) if came]
-                pairs = [(r, wrap(g)) for r, g in zip(roots, arrays[count:], strict=True)
-                         if r.requires_grad]  # fmt: skip
-                if not pairs:
-                    return [None] * len(leaves)
-                return grad([r for r, _ in pairs], leaves, [g for _, g in pairs],
-                            allow_unused=True)  # fmt: skip
+    mode = NO_GRAD
 
-            made = _in_mode(PLAIN, pull)
-            listed = [
-                numpy.zeros_like(leaf._array) if g is None else g._array
-                for leaf, g in zip(leaves, made, strict=True)
-            ]
-            return listed[0] if len(listed) == 1 else tuple(listed)
+    def __init__(self, compiled: list[Any], plain: list[Any], given: TreeSpec) -> None:
+        """`plain`: the leaves of the operands, a mark where a tensor stands."""
+        self.compiled, self.plain, self.given = compiled, plain, given
+        self.needs_grad: list[bool] = []
 
-        return run
+    def __call__(self, pred: Any, *arrays: Any) -> Any:
+        """The arrays that the branch gives."""
+        taken = self.compiled[not pred.item()]
+        made = self.in_mode(lambda: self.run(taken, *[wrap(array) for array in arrays]))
+        return _arrays(tree_flatten(made)[0])
+
+    def run(self, branch: Any, *tensors: Any) -> Any:
+        """What a branch gives for the tensors among the operands."""
+        return branch(*_filled(self.plain, self.given, tensors))
+
+    def in_mode(self, function: Callable[[], Any]) -> Any:
+        """What a function gives in the mode that branches run in."""
+        return _in_mode(self.mode, function)
+
+    def functions(self) -> list[Callable[..., Any]]:
+        """Both branches as functions of tensors."""
+        return [partial(self.run, one.function) for one in self.compiled]
+
+
+class Pulled(Chosen):
+    """The kernel of its backward: runs the branch that was taken once more, recorded."""
+
+    mode = PLAIN
+
+    def __init__(
+        self, compiled: list[Any], plain: list[Any], given: TreeSpec, wanted: list[bool],
+        held: list[Tensor], arrived: list[bool],
+    ) -> None:  # fmt: skip
+        """`wanted`: operands that need a gradient; `arrived`: results that one came for."""
+        super().__init__(compiled, plain, given)
+        self.needs_grad, self.held, self.arrived = wanted, held, arrived
+
+    def __call__(self, pred: Any, *arrays: Any) -> Any:
+        """The gradients of operands and tensors outside that need one."""
+        tensors = [wrap(array) for array in arrays]
+        for tensor, needs in zip(tensors, self.needs_grad, strict=False):
+            tensor.requires_grad_(needs)
+        taken = self.compiled[not pred.item()]
+        return _arrays(self.in_mode(lambda: self.run(taken, *tensors)))
+
+    def run(self, branch: Any, *tensors: Any) -> Any:
+        """The same as tensors; after the operands come the gradients that arrived."""
+        from pullback.engine.backward import grad
+
+        count = len(self.needs_grad)
+        operands = tensors[:count]
+        leaves = [one for one in operands if one.requires_grad] + self.held
+        made = tree_flatten(branch(*_filled(self.plain, self.given, operands)))[0]
+        roots = [one for one, came in zip(made, self.arrived, strict=True) if came]
+        pairs = [(r, g) for r, g in zip(roots, tensors[count:], strict=True) if r.requires_grad]
+        pulled: Any = [None] * len(leaves)
+        if pairs:
+            pulled = grad([r for r, _ in pairs], leaves, [g for _, g in pairs], allow_unused=True)
+        return [one.new_zeros(one.shape) if g is None else g
+                for one, g in zip(leaves, pulled, strict=True)]  # fmt: skip
+
+
+class Turns:
+    """The kernel of `while_loop`."""
+
+    needs_grad: tuple[bool, ...] = ()
+
+    def __init__(self, test: Any, step: Any, given: TreeSpec) -> None:
+        self.test, self.step, self.given = test, step, given
+
+    def __call__(self, *arrays: Any) -> Any:
+        """The arrays when the test holds no more."""
+        made = self.in_mode(lambda: self._turned(arrays))
+        return _arrays(tree_flatten(made)[0])
+
+    def _turned(self, arrays: tuple[Any, ...]) -> Any:
+        now = tree_unflatten([wrap(array) for array in arrays], self.given)
+        while bool(self.test(*now)):
+            now = _listed(self.step(*now))
+        return now
+
+    def in_mode(self, function: Callable[[], Any]) -> Any:
+        """What a function gives in the mode that loops run in."""
+        return _in_mode(NO_GRAD, function)
+
+    def functions(self) -> list[Callable[..., Any]]:
+        """The test and the step as functions of tensors."""
+        return [partial(self._on_tensors, one.function) for one in (self.test, self.step)]
+
+    def _on_tensors(self, function: Any, *tensors: Any) -> Any:
+        return function(*tree_unflatten(list(tensors), self.given))
+
+
+def _arrays(tensors: Any) -> Any:
+    listed = [one._array for one in tensors]
+    return listed[0] if len(listed) == 1 else tuple(listed)
 
 
 def loop(tracer: Any, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> tuple[Any, ...]:
@@ -164,20 +225,9 @@ def loop(tracer: Any, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> t
     before = [(t._array.shape, t._array.dtype) for t in operands]
     if [one[:2] for one in geometry] != before:
         raise CannotCapture("a while_loop() whose body changes shapes or dtypes")
-    test, step = _compiled(cond_fn), _compiled(body_fn)
-
-    def run(*arrays: Any) -> Any:
-        def turns() -> Any:
-            now = tree_unflatten([wrap(array) for array in arrays], given)
-            while bool(test(*now)):
-                now = _listed(step(*now))
-            return [one._array for one in tree_flatten(now)[0]]
-
-        made = _in_mode(NO_GRAD, turns)
-        return made[0] if len(made) == 1 else tuple(made)
-
+    kernel = Turns(_compiled(cond_fn), _compiled(body_fn), given)
     values = tuple(tracer.value_of(one._array) for one in operands)
-    results = _entered(tracer, Call("while_loop", run, values, {}), geometry)
+    results = _entered(tracer, Call("while_loop", kernel, values, {}), geometry)
     made: tuple[Any, ...] = tree_unflatten(results, spec)
     return made
 
@@ -185,7 +235,7 @@ def loop(tracer: Any, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> t
 _MARK = object()
 
 
-def _filled(plain: list[Any], given: TreeSpec, tensors: list[Any]) -> Any:
+def _filled(plain: list[Any], given: TreeSpec, tensors: Any) -> Any:
     rest = iter(tensors)
     return tree_unflatten([next(rest) if one is _MARK else one for one in plain], given)
 

@@ -15,6 +15,7 @@ from pullback.compiled.capture.traced import TracedArray
 from pullback.core import saved
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.forward import LEVELS
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.fitting import broadcast_dims, fitted_all, fitted_tensor, summed
 from pullback.operators.declare import Op, parameters_of
@@ -30,8 +31,9 @@ def written_down(
     tracer: Any, node: Any, g: Any, edges: tuple[Any, ...]
 ) -> tuple[Tensor | None, ...]:
     """Write a node down as a step; its rules, run on tensors, tell what its results are like."""
-    # Tangents go through operators.
-    if LEVELS or not _is_declared(node) or _is_spelled_out(type(node).op):
+    # Tangents go through operators. Numbers beside half precision are wide in operators alone.
+    spelled_out = _is_declared(node) and _is_spelled_out(type(node).op)
+    if LEVELS or not _is_declared(node) or (spelled_out and not is_half(node._g_dtype)):
         made: tuple[Any, ...] = node._run_tensors(g, edges)
         return made
     op = type(node).op
@@ -66,23 +68,15 @@ def _values_of(tracer: Any, tree: Any) -> Any:
 class Rules:
     """The kernel of such a step: gradients and kept arrays in, gradients of some inputs out."""
 
-    __slots__ = ("_run", "edges", "op")
+    __slots__ = ("edges", "op", "run")
 
     def __init__(self, op: Op, edges: tuple[Any, ...], run: Any) -> None:
-        """`edges`: None where no gradient is wanted."""
-        self.op, self.edges, self._run = op, edges, run
+        """`edges`: None where no gradient is wanted; `run`: the rules on arrays."""
+        self.op, self.edges, self.run = op, edges, _fitting(run, edges)
 
     def __call__(self, g: Any, fits: Any, /, **kept: Any) -> Any:
         """Gradients of the inputs that want one; `fits` are the shape and dtype of each."""
-        made = self._run(self.edges, g, **kept)
-        if len(fits) == 1 == len(made):
-            (one,), ((shape, dtype),) = made, fits
-            return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
-        wanted = [one for one, edge in zip(made, self.edges, strict=True) if edge is not None]
-        return [
-            one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
-            for one, (shape, dtype) in zip(wanted, fits, strict=True)
-        ]
+        return self.run(g, fits, **kept)
 
     def on_tensors(self, g: Any, fits: Any, /, **kept: Any) -> list[Any]:
         """The same by operators, which can be differentiated."""
@@ -104,6 +98,23 @@ class Rules:
     def on_library(self, library: Any) -> Rules:
         """The same on arrays of a device."""
         return Rules(self.op, self.edges, library.rules(self.op))
+
+
+def _fitting(run: Any, edges: tuple[Any, ...]) -> Any:
+    """Rules, and what they give fitted to where it goes."""
+
+    def gradients(g: Any, fits: Any, /, **kept: Any) -> Any:
+        made = run(edges, g, **kept)
+        if len(fits) == 1 == len(made):
+            (one,), ((shape, dtype),) = made, fits
+            return made if one.shape == shape and one.dtype == dtype else [_fitted(one, *fits[0])]
+        wanted = [one for one, edge in zip(made, edges, strict=True) if edge is not None]
+        return [
+            one if one.shape == shape and one.dtype == dtype else _fitted(one, shape, dtype)
+            for one, (shape, dtype) in zip(wanted, fits, strict=True)
+        ]
+
+    return gradients
 
 
 @cache  # captures at several sizes are joined only where their kernels are the same

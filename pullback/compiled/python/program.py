@@ -97,7 +97,7 @@ class PythonProgram:
 
     def _line(self, call: Call, place: int) -> str:
         kernel = f"f{place}"
-        self.names[kernel] = call.kernel
+        self.names[kernel] = call.kernel.run if isinstance(call.kernel, Rules) else call.kernel
         parts = [self._argument(one) for one in call.args]
         parts += [f"{name}={self._argument(one)}" for name, one in call.kwargs.items()]
         made = f"{kernel}({', '.join(parts)})"

@@ -69,16 +69,22 @@ class Taps:
     def transposed(self) -> Taps:
         """The table of the adjoint; made once."""
         if self._transposed is None:
-            every = numpy.arange(self.number)
-            rows = [every if where is None else where for where, _, _ in self.taps]
-            columns = [column for _, column, _ in self.taps]
-            scales = [scale for _, _, scale in self.taps]
-            weights = None if any(scale is None for scale in scales) else _joined(scales)
-            self._transposed = Taps(
-                _joined(columns), _joined(rows), weights, self.size, self.number
-            )
+            rows, columns, weights = self._entries()
+            self._transposed = Taps(columns, rows, weights, self.size, self.number)
             self._transposed._transposed = self
         return self._transposed
+
+    def _entries(self) -> tuple[Array, Array, Array | None]:
+        """Rows, columns and weights of all entries."""
+        every = numpy.arange(self.number)
+        rows = [every if where is None else where for where, _, _ in self.taps]
+        scales = [scale for _, _, scale in self.taps]
+        weights = None if any(scale is None for scale in scales) else _joined(scales)
+        return _joined(rows), _joined([column for _, column, _ in self.taps]), weights
+
+    def __reduce__(self) -> Any:
+        """Made anew from its entries: what it remembers is left out."""
+        return Taps, (*self._entries(), self.number, self.size)
 
     def weights(self, dtype: Any) -> list[Any]:
         """The weights of each tap in a dtype."""

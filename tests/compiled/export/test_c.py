@@ -1,7 +1,6 @@
-"""Programs written for others agree with the function that they were made from."""
+"""Programs written as C agree with the function that they were made from."""
 
 import ctypes
-import importlib.util
 import shutil
 import subprocess
 import sys
@@ -11,7 +10,7 @@ import pytest
 
 import pullback as torch
 from pullback import func
-from pullback.compiled.export import to_c, to_python
+from pullback.compiled.export import to_c
 
 W = torch.tensor(np.random.default_rng(1).standard_normal((3, 4)))
 
@@ -39,21 +38,6 @@ def inputs(function, x):
     return [x._array] if function is pieces else [x._array, W._array]
 
 
-@pytest.mark.parametrize("name", FUNCTIONS)
-def test_a_python_module_on_numpy_alone(name, tmp_path):
-    """K-68"""
-    function = FUNCTIONS[name]
-    x = torch.tensor(np.random.default_rng(0).standard_normal((4, 3)))
-    path = tmp_path / "exported.py"
-    to_python(function, path, x)
-    assert "pullback" not in path.read_text()
-    spec = importlib.util.spec_from_file_location("exported", path)
-    module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
-    for ours, one in zip(module.program(*inputs(function, x)), wanted(function, x), strict=True):
-        np.testing.assert_allclose(ours, one, rtol=1e-12, atol=1e-14)
-
-
 @pytest.mark.skipif(shutil.which("cc") is None, reason="no C compiler")
 @pytest.mark.parametrize("dtype", [np.float64, np.float32])
 @pytest.mark.parametrize("name", FUNCTIONS)
@@ -76,6 +60,22 @@ def test_c_without_dependencies(name, dtype, tmp_path, monkeypatch):
         np.testing.assert_allclose(ours, one, rtol=loose, atol=loose)
 
 
-def test_what_has_no_lowering_is_named(tmp_path):
-    with pytest.raises(RuntimeError, match="sort"):
+def test_what_has_no_lowering_is_named_with_its_line(tmp_path):
+    with pytest.raises(
+        RuntimeError, match=r"^sort at test_c.py:\d+: no lowering .* for float32, int"
+    ):
         to_c(lambda x: x.sort().values, tmp_path / "p.c", torch.ones(3))
+
+
+def test_dtypes_that_c_has_not_are_named(tmp_path):
+    with pytest.raises(RuntimeError, match=r"^add at test_c.py:\d+: no lowering .* for float16"):
+        to_c(lambda x: x + 1, tmp_path / "p.c", torch.ones(3, dtype=torch.float16))
+
+
+@pytest.mark.parametrize(
+    ("function", "reason"),
+    [(lambda x: x.mul_(2), "cannot write to tensors"), (lambda x: x[0], "gives new tensors")],
+)
+def test_what_is_no_new_tensor_is_refused(function, reason, tmp_path):
+    with pytest.raises(RuntimeError, match=reason):
+        to_c(function, tmp_path / "p.c", torch.ones(3))

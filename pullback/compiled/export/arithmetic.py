@@ -1,28 +1,17 @@
-"""Programs for others: a Python module on NumPy alone, or C without any dependency.
-
-    to_python(func.grad(loss), "gradient.py", x)
-    to_c(func.grad(loss), "gradient.c", x)
-
-The exported function takes the arrays of the call's tensors, in order, then those that the function
-found elsewhere (parameters), and gives its results. Only what is lowered to the array language can
-be exported; an operator that runs as an eager kernel is named in the error.
-"""
+"""A captured program in the array language alone, which is what C can be written of."""
 
 from __future__ import annotations
 
-from pathlib import Path
 from typing import Any
 
 import numpy
 
 from pullback.compiled.capture.capture import capture
-from pullback.compiled.capture.steps import live
-from pullback.compiled.export_c import c_texts
-from pullback.compiled.export_python import python_text
+from pullback.compiled.capture.steps import Call, live
 from pullback.compiled.ir.values import live_values
-from pullback.compiled.lower.program import Lowered
+from pullback.compiled.lower.program import Lowered, NeedsMemory
 
-__all__ = ["to_c", "to_python"]
+__all__ = ["Exported"]
 
 _SMALL = 256  # elements of a constant that is written into the program
 
@@ -41,13 +30,12 @@ class Exported:
         order = sorted(captured.inputs, key=lambda one: ("argument", "held", "constant")
                        .index(one.kind) if one.kind != "grad" else 9)  # fmt: skip
         fixed = {one.value.number: one.place for one in order if one.kind == "constant"}
-        lowered = Lowered(calls, [one.value for one in order], wanted, fixed)
+        try:
+            lowered = Lowered(calls, [one.value for one in order], wanted, fixed)
+        except NeedsMemory as reason:
+            raise RuntimeError(f"{reason}, so the program cannot be written as C.") from None
         if lowered.b.calls:
-            names = sorted({one.name for one in lowered.b.calls})
-            raise RuntimeError(
-                f"{', '.join(names)}: no lowering to plain arithmetic, so the program cannot be "
-                "exported. Write the function without it, or export the part around it."
-            )
+            raise _no_lowering([one.call for one in lowered.b.calls])
         self.outputs = lowered.outputs
         self.values = live_values(lowered.b.values, lowered.outputs)
         self.strip = lowered.b.strip
@@ -69,20 +57,14 @@ class Exported:
                 self.inputs.append((name, v))
 
 
-def to_python(function: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-    """Write the program of `function(*args)` as a Python module on NumPy alone.
+def _no_lowering(calls: list[Call]) -> RuntimeError:
+    places = {f"{one.name} at {one.origin}" if one.origin else one.name: one for one in calls}
+    return RuntimeError(
+        f"{', '.join(places)}: no lowering to plain arithmetic for {_dtypes(calls)}, so the "
+        "program cannot be written as C. Write the function without it, export the part around it, "
+        "or write Python (to_python)."
+    )
 
-    Its function `program` takes arrays and returns a list of arrays.
-    """
-    Path(path).write_text(python_text(Exported(function, args, kwargs)))
 
-
-def to_c(function: Any, path: Any, *args: Any, **kwargs: Any) -> None:
-    """Write the program of `function(*args)` as C, with a header beside it.
-
-    Its function `program` takes pointers to row-major arrays: inputs, then outputs.
-    """
-    path = Path(path)
-    source, header = c_texts(Exported(function, args, kwargs), path.with_suffix(".h").name)
-    path.write_text(source)
-    path.with_suffix(".h").write_text(header)
+def _dtypes(calls: list[Call]) -> str:
+    return ", ".join(sorted({one.dtype.name for call in calls for one in call.results}))
