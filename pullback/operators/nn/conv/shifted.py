@@ -21,7 +21,7 @@ from pullback.operators.arrays.gemm import AddProduct, adder, step_of
 from pullback.operators.arrays.runs import put
 from pullback.operators.arrays.strides import address, restrided
 from pullback.operators.arrays.threads import each, in_order
-from pullback.operators.arrays.windows import Pads, Sizes, pieces, volume
+from pullback.operators.arrays.windows import Pads, Sizes, blocks, pieces, volume
 
 __all__ = ["Rows", "correlated_rows", "rows_of", "weight_of_rows"]
 
@@ -36,7 +36,7 @@ class Rows:
     """The shapes of one convolution on rows."""
 
     __slots__ = (
-        *("channels", "cut", "each", "examples", "image", "inside", "joined", "kernel"),
+        *("borders", "channels", "cut", "each", "examples", "image", "inside", "joined", "kernel"),
         *("lead", "line", "lines", "moves", "number", "outputs", "row", "shifts", "size", "tail"),
     )
 
@@ -48,6 +48,12 @@ class Rows:
         self.size = _size(shape, padding, number)
         steps = [volume(self.size[dim + 1 :]) for dim in range(len(number))]
         self.inside, self.cut = (..., *map(slice, old)), (..., *map(slice, number))
+        # The zeros behind each dimension's elements, of what is inside along those before it.
+        self.borders = [
+            (slice(None), slice(None), *map(slice, old[:dim]), slice(old[dim], None))
+            for dim in range(len(old))
+            if old[dim] < self.size[dim]
+        ]
         self.lines, self.line, self.image = number[0], steps[0], volume(self.size)
         self.row = self.examples * self.image
         # Before the first image; the others' padding is behind the image before.
@@ -63,9 +69,18 @@ class Rows:
 
     def padded(self, xp: Namespace, input: Array) -> Array:
         """A padded copy of the images: the memory of all rows."""
-        flat = xp.zeros(self.lead + self.channels * self.row + self.tail, input.dtype)
-        images = flat[self.lead : len(flat) - self.tail].reshape(self.channels, -1, *self.size)
-        put(images[self.inside], input.swapaxes(0, 1))
+        flat = xp.empty(self.lead + self.channels * self.row + self.tail, input.dtype)
+        end = len(flat) - self.tail
+        flat[: self.lead], flat[end:] = 0, 0
+        images = flat[self.lead : end].reshape(self.channels, -1, *self.size)
+
+        def work(examples: slice) -> None:
+            target = images[:, examples]
+            for border in self.borders:
+                target[border] = 0
+            put(target[self.inside], input[examples].swapaxes(0, 1))
+
+        each(work, blocks(self.examples, self.channels * self.image))
         return flat
 
     def seen(self, xp: Namespace, flat: Array, start: int, length: int) -> Array:
