@@ -20,6 +20,7 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.turning import row_major
 from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.declare import (
     METHODS,
@@ -110,8 +111,8 @@ def times_transposed(a: Array, weight: Array) -> Array:
     if not turns:
         return a.dot(weight.T)
     # What is not packed at all wants no transposed side.
-    right = a.T.copy() if rows * weight.size <= _SMALL_PRODUCT else a.T
-    return weight.dot(right).T.copy()
+    right = row_major(a.T) if rows * weight.size <= _SMALL_PRODUCT else a.T
+    return row_major(weight.dot(right).T)
 
 
 _FEW_ROWS = 40

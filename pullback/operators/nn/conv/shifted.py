@@ -21,6 +21,7 @@ from pullback.operators.arrays.gemm import AddProduct, adder, step_of
 from pullback.operators.arrays.runs import put
 from pullback.operators.arrays.strides import address, restrided
 from pullback.operators.arrays.threads import each, in_order
+from pullback.operators.arrays.turning import row_major
 from pullback.operators.arrays.windows import Pads, Sizes, blocks, pieces, volume
 
 __all__ = ["Rows", "correlated_rows", "rows_of", "weight_of_rows"]
@@ -203,7 +204,7 @@ def weight_of_rows(xp: Namespace, rows: Rows, gradient: Array, input: Array) -> 
         put(wide[rows.cut], gradient[piece[0], :, piece[1]].swapaxes(0, 1))
         # Turned now, not on the way: places of two channels are often a power of two apart, where
         # they evict each other from the cache, and lengthened lines are not.
-        turned = xp.ascontiguousarray(wide.reshape(n, -1).T)
+        turned = row_major(wide.reshape(n, -1).T)
         m = len(seen)
         out = xp.zeros((len(rows.shifts), m, n), gradient.dtype)
         left, right, to = address(seen), address(turned), address(out)
