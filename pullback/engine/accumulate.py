@@ -17,6 +17,7 @@ from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, device_of, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.engine.fitting import fitted
+from pullback.operators.arrays.turning import row_major
 
 
 def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
@@ -169,9 +170,7 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
     if not get_mode().enforce_grad_layout:
         return g if owned and g.flags.writeable else numpy.array(g, order="K")
     if like.flags.c_contiguous or not is_dense(like):
-        return (
-            g if owned and g.flags.c_contiguous and g.flags.writeable else numpy.array(g, order="C")
-        )
+        return g if owned and g.flags.c_contiguous and g.flags.writeable else row_major(g)
     fresh = numpy.empty_like(like, dtype=g.dtype)
     fresh[...] = g
     return fresh

@@ -4,7 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
+from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.scaled import average, subtract_scaled
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.pointwise.extrema import maximum
 from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
@@ -36,7 +41,46 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     # out of the root, to where it is a number: a pass over the elements less.
     root = (1 - beta2**step) ** 0.5
     rate = lr * root / (1 - beta1**step)
-    x.sub_((mean / (square.sqrt() + options["eps"] * root)).mul_(rate))
+    way = mean / (square.sqrt() + options["eps"] * root)
+    if isinstance(rate, Tensor):
+        x.sub_(way.mul_(rate))
+    else:
+        x.sub_(way, alpha=rate)
+
+
+# In operators each finds out which line of the user's it serves, and asks for memory of its own.
+def _on_arrays(x: Array, g: Array, state: dict[str, Any], options: dict[str, Any]) -> None:
+    """`_rule`, in buffers that all blocks share."""
+    (beta1, beta2), decay = options["betas"], options["weight_decay"]
+    step = state["step"] = state["step"] + 1
+    root = (1 - beta2**step) ** 0.5
+    rate = options["lr"] * root / (1 - beta1**step)
+    smallest = numpy.array(options["eps"] * root, x.dtype)
+    decoupled = options.get("decoupled_weight_decay")
+    pull = numpy.array(1 - options["lr"] * decay if decoupled else decay, x.dtype)
+    rooms = numpy.empty((2, min(x.size, BLOCK)), x.dtype)
+    for block in slices(x.size, 1, BLOCK):
+        value, given, mean, square = (
+            x[block],
+            g[block],
+            state["exp_avg"][block],
+            state["exp_avg_sq"][block],
+        )
+        room, other = rooms[:, : value.size]
+        if options["maximize"]:
+            given = numpy.negative(given, room)
+        if decay != 0 and decoupled:
+            value *= pull
+        elif decay != 0:
+            given = numpy.add(given, numpy.multiply(value, pull, other), room)
+        average(mean, beta1, given, 1 - beta1)
+        average(square, beta2, numpy.multiply(given, given, other), 1 - beta2)
+        if options["amsgrad"]:
+            largest = state["max_exp_avg_sq"][block]
+            square = numpy.maximum(largest, square, out=largest)
+        numpy.sqrt(square, other)
+        other += smallest
+        subtract_scaled(value, value, numpy.divide(mean, other, other), alpha=rate)
 
 
 def decoupled_or_decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
@@ -63,6 +107,7 @@ class Adam(ElementwiseOptimizer):
     """
 
     _rule = staticmethod(_rule)
+    _kernel = staticmethod(_on_arrays)
 
     def __init__(
         self,

@@ -272,9 +272,12 @@ def _is_set(value: Any) -> bool:
 
 def average_in(average: Any, value: Any, keep: Any) -> None:
     """Let a running average forget a little and take a new value in."""
-    average.mul_(keep).add_(value * (1 - keep))
+    if isinstance(keep, Tensor):
+        average.mul_(keep).add_(value * (1 - keep))
+    else:
+        average.mul_(keep).add_(value, alpha=1 - keep)
 
 
 def average_square_in(average: Any, value: Any, keep: Any) -> None:
-    """The same with the value's square, which is scaled where it is: a buffer less in the cache."""
-    average.mul_(keep).add_((value * value).mul_(1 - keep))
+    """The same with the value's square."""
+    average_in(average, value * value, keep)

@@ -26,7 +26,7 @@ __all__ = ["Plan", "can_pack"]
 
 Rule = Callable[[Tensor, Tensor, dict[str, Any], dict[str, Any]], None]
 # The same rule on flat arrays of float32 or float64, for what is all memory and no arithmetic.
-Kernel = Callable[[Array, Array, dict[str, Array], dict[str, Any]], None]
+Kernel = Callable[[Array, Array, dict[str, Any], dict[str, Any]], None]
 
 # A parameter of more elements is stepped where it lies: copying it to and fro costs more than the
 # calls it would save.
@@ -115,8 +115,10 @@ class Pack:
         """Take one step, by the `kernel` if there is one for such arrays."""
         x, g = self._operands(grads)
         if kernel is not None and x.dtype is g.dtype and (x.dtype is F32 or x.dtype is F64):
-            flat_state = {name: buffer.reshape(-1) for name, buffer in self.buffers.items()}
-            kernel(x.reshape(-1), g.reshape(-1), flat_state, options)
+            state: dict[str, Any] = {name: flat.reshape(-1) for name, flat in self.buffers.items()}
+            state.update(self._counts())
+            kernel(x.reshape(-1), g.reshape(-1), state, options)
+            self._count(state)
         else:
             self._run_rule(rule, x, g, options, as_real=as_real)
         if not self.alone:
@@ -126,8 +128,7 @@ class Pack:
     def _run_rule(
         self, rule: Rule, x: Array, g: Array, options: dict[str, Any], *, as_real: bool
     ) -> None:
-        scalars = {name: flat[0].item() for name, flat in self.scalars.items()}
-        state = self.buffers
+        scalars, state = self._counts(), self.buffers
         real = _REAL.get(x.dtype.char) if as_real else None
         if real is not None:
             x, g = x.reshape(-1).view(real), g.reshape(-1).view(real)
@@ -137,8 +138,14 @@ class Pack:
             rule(wrap(x), wrap(g), values, options)
         else:
             values = _run_blocks(rule, x.reshape(-1), g.reshape(-1), state, scalars, options)
+        self._count(values)
+
+    def _counts(self) -> dict[str, float]:
+        return {name: flat[0].item() for name, flat in self.scalars.items()}
+
+    def _count(self, state: dict[str, Any]) -> None:
         for name, flat in self.scalars.items():
-            flat.fill(values[name])
+            flat.fill(state[name])
 
     def _operands(self, grads: list[Any]) -> tuple[Array, Array]:
         if self.alone:

@@ -9,7 +9,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
-from pullback.operators.arrays.scaled import subtract_scaled
+from pullback.operators.arrays.scaled import average, subtract_scaled
 from pullback.optim.checks import arguments, learning_rate, not_negative
 from pullback.optim.elementwise import ElementwiseOptimizer, decayed
 from pullback.optim.on_lists import on_lists
@@ -59,8 +59,11 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Array], options: dict[str, A
             given = numpy.add(given, numpy.multiply(value, pull, other), room)
         if momentum != 0:
             buffer = state["momentum_buffer"][block]
-            buffer *= kept
-            buffer += given if options["dampening"] == 0 else numpy.multiply(given, taken, other)
+            if options["dampening"] == 0:
+                average(buffer, momentum, given, 1)
+            else:
+                buffer *= kept
+                buffer += numpy.multiply(given, taken, other)
             if options["nesterov"]:
                 given = numpy.add(given, numpy.multiply(buffer, kept, other), room)
             else:

@@ -289,19 +289,53 @@ def test_sgd_on_arrays_is_the_rule_to_the_last_bit(monkeypatch, options, dtype):
         assert torch.equal(one, other)
 
 
-@pytest.mark.parametrize("options", [{}, {"momentum": 0.9, "weight_decay": 0.1}], ids=str)
-def test_sgd_on_large_arrays_is_the_rule_to_the_last_bit(monkeypatch, options):
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
+@pytest.mark.parametrize(
+    "options",
+    [
+        {},
+        {"maximize": True, "amsgrad": True},
+        {"weight_decay": 0.1, "maximize": True},
+        {"weight_decay": 0.1, "decoupled_weight_decay": True, "betas": (0.0, 0.9)},
+    ],
+    ids=str,
+)
+def test_adam_on_arrays_is_the_rule_to_the_last_bit(monkeypatch, options, dtype):
+    """In several blocks, the last of them shorter, and with parameters side by side."""
+    monkeypatch.setattr("pullback.optim.adam.BLOCK", 32)
+
+    def stepped():
+        params = leaves((50,), (3, 4), (20_000,), dtype=dtype)
+        optimizer = torch.optim.Adam(params, lr=0.01, **options)
+        for step in range(4):
+            give(params, step)
+            optimizer.step()
+        return [*params, *(value for held in optimizer.state.values() for value in held.values())]
+
+    by_kernel = stepped()
+    monkeypatch.setattr(torch.optim.Adam, "_kernel", None)
+    for one, other in zip(by_kernel, stepped(), strict=True):
+        assert torch.equal(one, other)
+
+
+@pytest.mark.parametrize(
+    ("name", "options"),
+    [("SGD", {}), ("SGD", {"momentum": 0.9, "weight_decay": 0.1}), ("Adam", {"amsgrad": True})],
+    ids=str,
+)
+def test_kernels_on_large_arrays_are_the_rule_up_to_a_rounding(monkeypatch, name, options):
     """Where BLAS takes part in both, block by block, and the last block is small."""
+    algorithm = getattr(torch.optim, name)
 
     def stepped():
         params = leaves((packing.BLOCK + 50_000,), (packing.BLOCK + 20,))
-        optimizer = torch.optim.SGD(params, lr=0.01, **options)
+        optimizer = algorithm(params, lr=0.01, **options)
         for step in range(3):
             give(params, step)
             optimizer.step()
         return params
 
     by_kernel = stepped()
-    monkeypatch.setattr(torch.optim.SGD, "_kernel", None)
+    monkeypatch.setattr(algorithm, "_kernel", None)
     for one, other in zip(by_kernel, stepped(), strict=True):
-        assert torch.equal(one, other)
+        torch.testing.assert_close(one, other, rtol=1e-6, atol=1e-6)

@@ -49,7 +49,7 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
     out = xp.empty(x.shape, x.dtype)
     if x.size <= BLOCK and x.ndim:
         kernel(xp, out, x, *others)
-        return out if x.flags.c_contiguous else in_format_of(xp, x, out)
+        return out if x.flags.c_contiguous else in_format_of(x, out)
     result = out.reshape(-1)
     flat = [array.reshape(-1) for array in (x, *others)]
 
@@ -57,7 +57,7 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
         kernel(xp, result[block], *[array[block] for array in flat])
 
     each(work, pieces(x.size, 1))
-    return out if x.flags.c_contiguous else in_format_of(xp, x, out)
+    return out if x.flags.c_contiguous else in_format_of(x, out)
 
 
 def image_by_image(

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arrays.turning import row_major
 
 __all__ = ["has_channels_last", "in_format_of", "keeps_format"]
 
@@ -25,20 +26,21 @@ def has_channels_last(array: Array) -> bool:
     return bool(array.transpose(_ORDERS[array.ndim][0]).flags.c_contiguous)
 
 
-def in_format_of(xp: Namespace, source: Array, made: Any) -> Any:
+def in_format_of(source: Array, made: Any) -> Any:
     """`made`, an array or several, with its channels last in memory where `source` has them."""
     if not has_channels_last(source):
         return made
     if isinstance(made, tuple):
-        return tuple(_channels_last(xp, one) for one in made)
-    return _channels_last(xp, made)
+        return tuple(_channels_last(one) for one in made)
+    return _channels_last(made)
 
 
-def _channels_last(xp: Namespace, made: Array) -> Array:
+def _channels_last(made: Array) -> Array:
     if made.ndim not in _ORDERS:
         return made
     order, back = _ORDERS[made.ndim]
-    return xp.ascontiguousarray(made.transpose(order)).transpose(back)
+    moved = made.transpose(order)
+    return (moved if moved.flags.c_contiguous else row_major(moved)).transpose(back)
 
 
 def keeps_format(forward: Callable[..., Any]) -> Callable[..., Any]:
@@ -48,6 +50,6 @@ def keeps_format(forward: Callable[..., Any]) -> Callable[..., Any]:
     def laid_out(xp: Namespace, *args: Any, **given: Any) -> Any:
         made = forward(xp, *args, **given)
         source = args[0] if args else next(iter(given.values()))
-        return made if source.flags.c_contiguous else in_format_of(xp, source, made)
+        return made if source.flags.c_contiguous else in_format_of(source, made)
 
     return laid_out

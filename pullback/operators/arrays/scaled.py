@@ -14,11 +14,12 @@ from collections.abc import Callable
 from numpy import add, multiply, subtract, true_divide
 
 from pullback.core.arrays import F64, Array, number_array, numbers32, numbers64
-from pullback.operators.arrays.axpy import LARGE, add_multiple
+from pullback.operators.arrays.axpy import LARGE, add_multiple, combine
 
 __all__ = [
     "LARGE",
-    *("add_product", "add_quotient", "add_scaled", "interpolate", "large_sum", "subtract_scaled"),
+    *("add_product", "add_quotient", "add_scaled", "average", "interpolate", "large_sum"),
+    "subtract_scaled",
 ]
 
 
@@ -38,6 +39,19 @@ def subtract_scaled(out: Array, input: Array, other: Array, alpha: float) -> Non
     dtype = out.dtype
     scale = (numbers64 if dtype is F64 else numbers32).get(alpha)
     subtract(input, multiply(other, number_array(alpha, dtype) if scale is None else scale), out)
+
+
+def average(out: Array, kept: float, other: Array, alpha: float) -> None:
+    """`kept * out + alpha * other`, in `out`."""
+    if out.size >= LARGE and combine(out, kept, other, alpha):
+        return
+    dtype = out.dtype
+    scale = (numbers64 if dtype is F64 else numbers32).get(kept)
+    multiply(out, number_array(kept, dtype) if scale is None else scale, out)
+    if alpha == 1:
+        add(out, other, out)
+    else:
+        add_scaled(out, out, other, alpha)
 
 
 def large_sum(input: Array, other: Array, alpha: float) -> Array | None:

@@ -19,6 +19,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array, Namespace
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.runs import put
 from pullback.operators.arrays.strides import restrided
 
 Sizes: TypeAlias = tuple[int, ...]
@@ -180,7 +181,7 @@ def padded(xp: Namespace, array: Array, pads: Pads, value: Any = 0) -> Array:
     if shape is None:
         return array[source].copy()
     out = xp.zeros(shape, array.dtype) if value == 0 else xp.full(shape, value, array.dtype)
-    out[target] = array if source is ... else array[source]
+    put(out[target], array if source is ... else array[source])
     return out
 
 

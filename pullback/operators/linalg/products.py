@@ -20,6 +20,7 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.turning import row_major
 from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.declare import (
     METHODS,
@@ -95,18 +96,30 @@ def times_transposed(a: Array, weight: Array) -> Array:
     """`a @ weight.T` of matrices that BLAS has.
 
     OpenBLAS packs a transposed right side, which takes longer than the product where the left one
-    has few rows: then the small matrices are turned instead. 8 x 256 by 256 x 256 takes 15 us and
-    not 43, 16 rows 29 and not 51, 32 rows 52 and not 72; from 64 on there is nothing to gain.
+    has few rows: then the smaller matrix is the right side, and the result is turned. 8 x 256 by
+    256 x 256 takes 15 us and not 43, 32 rows 52 and not 72; by 1024 x 1024 32 rows take 0.77 ms and
+    not 1.23, 96 rows 2.4 and not 3.2.
     """
     rows = len(a)
-    if 1 < rows <= _FEW_ROWS and weight.size >= _LARGE and rows * len(weight) > _UNPACKED:
-        return weight.dot(a.T.copy()).T.copy()
-    return a.dot(weight.T)
+    if weight.size < _LARGE or rows > _SOME_ROWS or rows < 2:
+        return a.dot(weight.T)
+    outputs = len(weight)
+    if rows <= _FEW_ROWS:
+        turns = rows * outputs > _UNPACKED
+    else:
+        turns = 2 * rows < outputs and weight.size >= 4 * _LARGE
+    if not turns:
+        return a.dot(weight.T)
+    # What is not packed at all wants no transposed side.
+    right = row_major(a.T) if rows * weight.size <= _SMALL_PRODUCT else a.T
+    return row_major(weight.dot(right).T)
 
 
 _FEW_ROWS = 40
+_SOME_ROWS = 128
 _LARGE = 8192  # elements of the right side
 _UNPACKED = 1200  # results up to which OpenBLAS packs nothing
+_SMALL_PRODUCT = 1_000_000  # and steps, without a transposed right side
 
 
 def for_blas(xp: Namespace, a: Array) -> Array:

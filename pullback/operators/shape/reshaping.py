@@ -22,6 +22,7 @@ from pullback.core.layout import (
 )
 from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.turning import row_major
 from pullback.operators.declare import (
     METHODS,
     REQUIRED,
@@ -504,7 +505,7 @@ def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
             return input.copy(order="K")
         order = order_kept(input)
     elif memory_format is contiguous_format:
-        return input.copy(order="C")
+        return row_major(input)
     else:
         order = order_of("clone", memory_format, input.ndim)
     out = empty_in_order(xp, input.shape, input.dtype, order)

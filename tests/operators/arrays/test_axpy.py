@@ -5,7 +5,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.arrays import axpy
-from pullback.operators.arrays.axpy import LARGE, add_multiple
+from pullback.operators.arrays.axpy import LARGE, add_multiple, combine
 
 
 def drawn(*shape, dtype="f"):
@@ -17,9 +17,28 @@ def drawn(*shape, dtype="f"):
 def test_a_multiple_is_added_with_one_rounding(dtype, scale):
     y, x = drawn(LARGE + 7, dtype=dtype), drawn(LARGE + 7, dtype=dtype)[::-1].copy()
     wide = y.astype("g") + y.dtype.type(scale).astype("g") * x.astype("g")
-    assert add_multiple(y, x, scale) == (axpy._axpy(y.dtype) is not None)
-    if axpy._axpy(y.dtype) is not None:
+    assert add_multiple(y, x, scale) == (axpy._found("axpy", y.dtype) is not None)
+    if axpy._found("axpy", y.dtype) is not None:
         numpy.testing.assert_allclose(y.astype("g"), wide, rtol=0, atol=numpy.finfo(dtype).eps * 4)
+
+
+@pytest.mark.parametrize("dtype", "fd")
+@pytest.mark.parametrize(("kept", "scale"), [(0.9, 1), (0.999, 0.001), (-2, 3)])
+def test_a_multiple_of_both_is_their_sum(dtype, kept, scale):
+    y, x = drawn(LARGE + 7, dtype=dtype), drawn(LARGE + 7, dtype=dtype)[::-1].copy()
+    one = y.dtype.type
+    wide = one(kept).astype("g") * y.astype("g") + one(scale).astype("g") * x.astype("g")
+    assert combine(y, kept, x, scale) == (axpy._found("axpby", y.dtype) is not None)
+    if axpy._found("axpby", y.dtype) is not None:
+        numpy.testing.assert_allclose(y.astype("g"), wide, rtol=0, atol=numpy.finfo(dtype).eps * 8)
+
+
+@pytest.mark.parametrize(("kept", "scale"), [(0.0, 0.5), (0.5, 0.0)])
+def test_what_is_kept_or_taken_not_at_all_is_left_to_numpy(kept, scale):
+    y = drawn(LARGE)
+    before = y.copy()
+    assert not combine(y, kept, drawn(LARGE), scale)
+    numpy.testing.assert_array_equal(y, before)
 
 
 @pytest.mark.parametrize(
@@ -59,7 +78,7 @@ def test_in_place_and_apart_agree_to_the_last_digit_with_and_without_blas(
     apart = getattr(torch, name)(x, y, alpha=number)
     inside = getattr(x.clone(), f"{name}_")(y, alpha=number)
     numpy.testing.assert_array_equal(inside._array, apart._array)
-    monkeypatch.setattr(axpy, "_axpy", lambda dtype: None)
+    monkeypatch.setattr(axpy, "_found", lambda called, dtype: None)
     plain = getattr(torch, name)(x, y, alpha=number)
     eps = torch.finfo(dtype).eps
     numpy.testing.assert_allclose(apart._array, plain._array, rtol=0, atol=8 * eps)

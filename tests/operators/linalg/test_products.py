@@ -224,3 +224,14 @@ def test_a_transposed_weight_gets_its_gradient_in_its_own_order(dtype):
     assert found.is_contiguous()
     assert expected.is_contiguous()
     numpy.testing.assert_allclose(found, expected.t(), rtol=1e-6)
+
+
+@pytest.mark.parametrize("shape", [(10, 20), (300, 30), (300, 200)])
+@pytest.mark.parametrize("rows", [1, 2, 16, 41, 100, 129])
+def test_products_with_weights_are_new_rows_whichever_side_is_turned(rows, shape):
+    random = numpy.random.default_rng(rows)
+    a, weight = random.standard_normal((rows, shape[1])), random.standard_normal(shape)
+    found = products.times_transposed(a.astype("f"), weight.astype("f"))
+    numpy.testing.assert_allclose(found, a @ weight.T, atol=2e-4)
+    assert found.flags.c_contiguous
+    assert found.base is None

@@ -325,3 +325,13 @@ def test_extreme_of_rows_is_what_its_index_points_at_and_nan_wins(name, shape):
     numpy.testing.assert_array_equal(values.numpy(), picked)
     numpy.testing.assert_array_equal(values.numpy(), getattr(data, name)(-1))
     assert math.isnan(getattr(torch, name)(x))
+
+
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("dims", [(0, 2, 3), (0, 3), (1, 3), (-1, 0), (2, 0), (0, 2)])
+def test_large_sums_over_dims_apart_are_those_of_wider_numbers(dims, keepdim):
+    x = numpy.random.default_rng(0).standard_normal((9, 11, 8, 80)).astype("f")
+    expected = x.astype("d").sum(dims, keepdims=keepdim)
+    found = torch.tensor(x).sum(dims, keepdim=keepdim).numpy()
+    assert found.shape == expected.shape
+    numpy.testing.assert_allclose(found, expected, rtol=0, atol=2e-4)

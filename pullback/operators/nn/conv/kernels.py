@@ -25,6 +25,7 @@ from pullback.operators.arrays.windows import (
     whole_size,
 )
 from pullback.operators.nn.conv.lines import correlated_lines, lines_of, weight_of_lines
+from pullback.operators.nn.conv.shifted import correlated_rows, rows_of, weight_of_rows
 
 __all__ = ["FEW_PLACES", "correlated", "weight_gradient"]
 
@@ -107,6 +108,9 @@ def correlated(
     """Each filter times each window, plus the bias of its output channel."""
     layout = _layout(input.shape, weight.shape, stride, padding, dilation, groups)
     number = layout.geometry[1]
+    rows = rows_of(input, weight, weight.shape, stride, padding, dilation, groups, number)
+    if rows is not None:
+        return correlated_rows(xp, rows, input, weight, bias)
     lines = lines_of(input.shape, weight.shape, stride, padding, dilation, groups, number)
     if lines is not None:
         return correlated_lines(xp, lines, input, weight, bias)
@@ -178,6 +182,9 @@ def weight_gradient(
     filters = (gradient.shape[1], input.shape[1] // groups, *kernel)
     layout = _layout(input.shape, filters, stride, padding, dilation, groups, number)
     by_channel = groups == filters[0] == input.shape[1] and layout.examples > 0
+    rows = rows_of(input, gradient, filters, stride, padding, dilation, groups, number)
+    if rows is not None:
+        return weight_of_rows(xp, rows, gradient, input)
     lines = lines_of(input.shape, filters, stride, padding, dilation, groups, number)
     if lines is not None and not by_channel:
         return weight_of_lines(xp, lines, gradient, input).reshape(filters)

@@ -16,6 +16,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arrays.runs import put
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import Pads, Sizes, blocks, pieces, volume, whole_size
 
@@ -72,7 +73,7 @@ class Lines:
     def image(self, xp: Namespace, input: Array) -> Array:
         """All windows, a view of a padded copy: (n, channels, *kernel, ..., places)."""
         flat = self.zeros(xp, input.dtype)
-        self.inner(flat)[...] = input
+        put(self.inner(flat), input)
         return self.windows(flat)
 
     def zeros(self, xp: Namespace, dtype: Any) -> Array:
@@ -133,7 +134,7 @@ def correlated_lines(
         made = xp.matmul(filters, columns)
         if shift is not None:
             made += shift  # before the cut: in long runs, half of the time
-        target[...] = made.reshape(*target.shape[:-1], lines.length)[lines.cut]
+        put(target, made.reshape(*target.shape[:-1], lines.length)[lines.cut])
 
     each(work, pieces(len(out), lines.lines, lines.each))
     return out
@@ -150,7 +151,7 @@ def weight_of_lines(xp: Namespace, lines: Lines, gradient: Array, input: Array) 
     """The gradient of the filters, as (groups, outputs / groups, rows)."""
     seen = lines.image(xp, input)
     wide = xp.zeros(lines.wide, gradient.dtype)
-    wide[lines.cut] = gradient
+    put(wide[lines.cut], gradient)
     lead = lines.filters[:2] if lines.groups > 1 else lines.filters[1:2]
 
     def work(piece: tuple[slice, slice]) -> Array:
@@ -181,7 +182,7 @@ def spread_lines(xp: Namespace, lines: Lines, gradient: Array, weight: Array) ->
     def work(examples: slice) -> None:
         target = seen[examples]
         wide = xp.zeros((len(target), *lines.wide[1:]), gradient.dtype)
-        wide[lines.cut] = gradient[examples]
+        put(wide[lines.cut], gradient[examples])
         made = xp.matmul(filters, wide.reshape(len(target), *lead, -1)).reshape(target.shape)
         for point in itertools.product(*map(range, kernel)):
             place = (slice(None), slice(None), *point)

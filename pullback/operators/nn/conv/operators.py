@@ -31,11 +31,11 @@ def _in_single(xp: Namespace, kernel: Any, arrays: list[Any], *options: Any) -> 
     return kernel(xp, *single, *options).astype(arrays[0].dtype)
 
 
-def _laid_out(xp: Namespace, made: Array, input: Array, weight: Array) -> Array:
+def _laid_out(made: Array, input: Array, weight: Array) -> Array:
     """With the channels last in memory, if one of the two has them."""
     if input.flags.c_contiguous and weight.flags.c_contiguous:
         return made
-    return in_format_of(xp, input if has_channels_last(input) else weight, made)
+    return in_format_of(input if has_channels_last(input) else weight, made)
 
 
 def _is_half(dtype: Any) -> bool:
@@ -101,7 +101,7 @@ def convolution(
         made = _in_single(xp, correlated, [input, weight, bias], *options)
     else:
         made = correlated(xp, input, weight, bias, *options)
-    return _laid_out(xp, made, input, weight)
+    return _laid_out(made, input, weight)
 
 
 def _transposed_tangent(
@@ -164,7 +164,7 @@ def transposed_convolution(
         made = _in_single(xp, spread, [input, weight, bias], *options)
     else:
         made = spread(xp, input, weight, bias, *options)
-    return _laid_out(xp, made, input, weight)
+    return _laid_out(made, input, weight)
 
 
 @multilinear(

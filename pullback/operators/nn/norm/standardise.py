@@ -38,12 +38,12 @@ def _in_single(xp: Namespace, function: Any, arrays: list[Any], *options: Any) -
     return function.op.forward(xp, *single, *options).astype(arrays[0].dtype)
 
 
-def _laid_out(xp: Namespace, input: Array, made: Array, over: Over) -> Array:
+def _laid_out(input: Array, made: Array, over: Over) -> Array:
     """Batch and group norm keep channels last in memory; as torch's, layer and instance do not."""
     by_channel = over.channel == 1 and (over.groups is not None or over.dims[:1] == (0,))
     if not by_channel or input.flags.c_contiguous:
         return made
-    return in_format_of(xp, input, made)
+    return in_format_of(input, made)
 
 
 # Weights in rules ---------------------------------------------------------------------------------
@@ -110,7 +110,7 @@ def _gradients(
     )
     seen = layout(input.shape, over)
     made = gradients.gradients(namespace(g), g, input, weight, seen, over, wanted, known)
-    made = _laid_out(namespace(g), input, made[0], over), made[1], made[2]
+    made = _laid_out(input, made[0], over), made[1], made[2]
     if half is None:
         return made
     # Those of weights stay in single: they may be float32 themselves, and are cast once otherwise.
@@ -150,7 +150,7 @@ def _standardise(
         return _in_single(xp, layer_standardise, [input, weight, bias], over)
     seen = layout(input.shape, over)
     made = kernels.standardise(xp, input, weight, bias, seen, over, known)
-    return _laid_out(xp, input, made, over)
+    return _laid_out(input, made, over)
 
 
 def _named(name: str) -> Any:
@@ -230,7 +230,7 @@ def _standardise_adjoint(
     seen = layout(input.shape, over)
     wanted = gradients.Wanted(input=True)
     made = gradients.gradients(xp, gradient, input, weight, seen, over, wanted, known)[0]
-    return _laid_out(xp, input, made, over)
+    return _laid_out(input, made, over)
 
 
 def _weight_tangent(

@@ -19,6 +19,7 @@ from pullback.operators.nn.pool.shapes import (
     Geometry,
     adaptive_bounds,
     adaptive_sizes,
+    are_apart,
     even_geometry,
     pool_geometry,
 )
@@ -42,7 +43,7 @@ FOUND_IN = {
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.
 _RULES: dict[str, Any] = {
     "input": lambda g, places, input_shape, geometry: put_places(
-        g, places, input_shape[-len(geometry.kernel) :]
+        g, places, input_shape[-len(geometry.kernel) :], are_apart(geometry)
     ),
     "jvp": lambda d_input, places, geometry: (
         take_places(d_input, places, len(geometry.kernel)),

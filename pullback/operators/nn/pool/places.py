@@ -7,7 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.arrays import LIBRARIES
+from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import keeps_format
+from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
@@ -92,16 +95,46 @@ def spot(places: Array, rows: int, length: int) -> Array:
 
 @primitive(
     gradient=lambda g, places, size: take_places(g, places, len(size)),
-    jvp=lambda d_gradient, places, size: put_places(d_gradient, places, size),
+    jvp=lambda d_gradient, places, size, apart: put_places(d_gradient, places, size, apart),
     batch=together,
     has_out=False,
     method=False,
     aten="",
 )
 @keeps_format
-def put_places(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
-    """Add `gradient` up at `places` of zeros: the adjoint of `take_places`."""
+def put_places(
+    xp: Namespace, gradient: Array, places: Array, size: Sizes, apart: bool = False
+) -> Array:
+    """Add `gradient` up at `places` of zeros: the adjoint of `take_places`.
+
+    No two places of an image are one if they are said to be `apart`.
+    """
+    if apart and type(gradient) not in LIBRARIES:
+        return _set_apart(xp, gradient, places, size)
     return added_up(xp, gradient, places, size)
+
+
+def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
+    """Without a sum; in blocks of images, on as many threads as there may be."""
+    lead, length = gradient.shape[: gradient.ndim - len(size)], volume(size)
+    rows = volume(lead)
+    if gradient.size < _LARGE or rows < 2:
+        out = xp.zeros((*lead, *size), gradient.dtype)
+        out.reshape(-1)[spot(places, rows, length)] = gradient.reshape(-1)
+        return out
+    out = xp.empty((*lead, *size), gradient.dtype)
+    images, spots, given = (a.reshape(rows, -1) for a in (out, places, gradient))
+
+    def work(block: slice) -> None:
+        target = images[block]
+        target.fill(0)
+        target.reshape(-1)[spot(spots[block], len(target), length)] = given[block].reshape(-1)
+
+    each(work, pieces(rows, length))
+    return out
+
+
+_LARGE = 1 << 14  # elements from which on they are worth sharing out
 
 
 def added_up(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:

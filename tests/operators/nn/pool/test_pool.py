@@ -265,3 +265,18 @@ def test_what_was_checked_once_is_no_excuse_for_floats():
 def test_lp_pool_has_no_root_of_degree_nothing():
     with pytest.raises(ZeroDivisionError, match="lp_pool2d: norm_type is 0"):
         lp_pool2d(torch.ones(1, 2, 2), 0, 2)
+
+
+@pytest.mark.parametrize("shape", [(3, 2, 4, 6), (40, 9, 16, 14)])
+@pytest.mark.parametrize("options", [{}, {"stride": 3}, {"stride": 1}, {"padding": 1}], ids=str)
+def test_gradients_of_maxima_are_set_or_added_up_at_their_places(shape, options):
+    data = numpy.random.default_rng(0).permutation(numpy.prod(shape)).reshape(shape)
+    x = torch.tensor(data, dtype=torch.float32, requires_grad=True)
+    out, places = torch.nn.functional.max_pool2d(x, 2, return_indices=True, **options)
+    g = torch.arange(out.numel(), dtype=torch.float32).reshape(out.shape)
+    expected = numpy.zeros((shape[0] * shape[1], shape[2] * shape[3]))
+    rows = numpy.arange(len(expected))[:, None]
+    numpy.add.at(expected, (rows, places.numpy().reshape(len(expected), -1)), g.numpy().reshape(
+        len(expected), -1))  # fmt: skip
+    (found,) = torch.autograd.grad(out, x, g)
+    numpy.testing.assert_array_equal(found.numpy().reshape(expected.shape), expected)
