@@ -20,7 +20,7 @@ KINDS = (
 )
 
 # An index has no sign, no blanks and no leading zeros.
-_SPELLING = re.compile(r"([a-z_]+)(?::(0|[1-9][0-9]*))?", re.ASCII)
+_SPELLING = r"([a-z_]+)(?::(0|[1-9][0-9]*))?"
 
 
 @final
@@ -125,7 +125,9 @@ def _singleton(kind: str, index: int | None) -> device:
 
 def _parse(spelling: str, index: object) -> tuple[str, int | None]:
     """The type and index that a string and a separate index mean."""
-    match = _SPELLING.fullmatch(spelling)
+    if index is None and spelling in KINDS:
+        return spelling, None
+    match = re.fullmatch(_SPELLING, spelling, re.ASCII)
     kind, own_index = match.groups() if match else (spelling.partition(":")[0], None)
     if kind not in KINDS:
         raise RuntimeError(

@@ -17,12 +17,13 @@ from typing import NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "<pullback "  # file names of built operators start with this
+ENGINE_LOOP = f"{GENERATED}loop over tensors>"  # that of the loop of a recorded pass
 
 getframe = sys._getframe
 
 
 class _InternalFiles(dict[str, int]):
-    """File name -> does it belong to the package? 1: it is a file of it, 2: otherwise; 0: no.
+    """File name -> does it belong to the package? 1: yes, 2: the recorded pass's loop; 0: no.
 
     Filled as names are met.
     """
@@ -30,8 +31,8 @@ class _InternalFiles(dict[str, int]):
     def __missing__(self, filename: str) -> int:
         if len(self) > 10_000:  # notebooks and exec make ever new names
             self.clear()
-        answer = 2 * filename.startswith((GENERATED, "<frozen", "<__array_function__"))
-        self[filename] = answer = answer or int(filename.startswith(_PACKAGE))
+        own = filename.startswith((_PACKAGE, GENERATED, "<frozen", "<__array_function__"))
+        self[filename] = answer = own + (filename == ENGINE_LOOP)
         return answer
 
 
@@ -107,20 +108,19 @@ def _cell(file: str) -> str | None:
     return None if number is None else f"In [{number}]"
 
 
-# The frame of the user's call of backward() or grad(), while a recorded pass runs; and the file
-# name of the loop that runs it. What its rules compute comes from there: no need to climb on.
+# The frame of the user's call of backward() or grad(), while a recorded pass runs. What the rules
+# compute comes from there: whoever meets the pass's loop need not climb on.
 passing: ContextVar[FrameType | None] = ContextVar("pullback_passing", default=None)
-ENGINE_LOOP = f"{GENERATED}loop over tensors>"
 
 
 def user_frame(frame: FrameType | None) -> FrameType | None:
     """The first frame at or above `frame` that is not the package's own."""
     while frame is not None:
-        code = frame.f_code
-        if code.co_filename == ENGINE_LOOP:
-            return passing.get()
-        if not internal[code.co_filename]:
+        whose = internal[frame.f_code.co_filename]
+        if not whose:
             break
+        if whose == 2:
+            return passing.get()
         frame = frame.f_back
     return frame
 

@@ -9,6 +9,7 @@ block, which line's `tensor()`), the tuple says so in a second item, a `Birth`; 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from pullback.core import errors
@@ -101,20 +102,24 @@ def shorten(cell: Cell) -> None:
     notes = 1
     while type(memory[notes]) is not tuple:
         notes += 1
-    older = memory[notes:-_RECENT]
-    first = memory[0] - len(memory) + notes + 1
-    folded = memory[notes - 1] if type(memory[notes - 1]) is _Earlier else _Earlier()
-    picked: Any = range(len(older))
+    end = len(memory) - _RECENT
+    looked_at: Iterable[int] = range(notes, end)
     if memory[0] > _EXACT:
-        picked = (*picked[:8], *picked[-16:])
-    latest = {id(older[number][1]) + older[number][2]: number for number in picked}
+        looked_at = (*range(notes, notes + 8), *range(end - 16, end))
+    latest = {}
+    for number in looked_at:
+        _, code, lasti = memory[number]
+        latest[id(code) + lasti] = number
+    folded = memory[notes - 1]
+    if type(folded) is not _Earlier:
+        folded = _Earlier()
+    before = memory[0] - len(memory) + 1  # the version of what was written by the entry 0
     for place, number in latest.items():
         folded.pop(place, None)
-        folded[place] = (first + number, older[number])
+        folded[place] = (before + number, memory[number])
     while len(folded) > _MOST_PLACES:
         del folded[next(iter(folded))]
-    kept = [note for note in memory[1:notes] if note is not folded]
-    memory[1:-_RECENT] = [*kept, folded]
+    memory[notes:end] = [] if folded is memory[notes - 1] else [folded]
 
 
 def writes(cell: Cell, since: int = 0) -> list[str]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
@@ -19,10 +19,12 @@ from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
-from pullback.engine import ordered
 from pullback.engine.layouts import check_root
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.watching.dispatch import unrecorded_call
+
+if TYPE_CHECKING:
+    from pullback.engine.ordered import Task
 
 
 class EmptyInputsError(RuntimeError, ValueError):
@@ -213,8 +215,10 @@ def foreign(values: Any) -> bool:
     return False
 
 
-def described_pass(tensors: Any, inputs: Any, *, accumulates: bool) -> ordered.Task:
+def described_pass(tensors: Any, inputs: Any, *, accumulates: bool) -> Task:
     """A pass that is looked at but never run, from the arguments of backward() or grad()."""
+    from pullback.engine.ordered import Task  # few passes need it
+
     roots = listed(tensors)
     edges = [root_edge(root) for root in roots]
     for index, edge in enumerate(edges):
@@ -225,7 +229,7 @@ def described_pass(tensors: Any, inputs: Any, *, accumulates: bool) -> ordered.T
         wanted = input_edges(listed(inputs))
         if not wanted:
             raise EmptyInputsError("inputs= is empty; leave it away, or name a tensor.")
-    return ordered.Task(
+    return Task(
         [(edge, None) for edge in edges],
         keep_graph=True,
         create_graph=False,

@@ -10,7 +10,7 @@ from weakref import ref
 import numpy
 
 from pullback.core import errors, mode, origin, overriding, passes
-from pullback.core.arrays import LIBRARIES
+from pullback.core.arrays import LIBRARIES, as_array
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
@@ -22,7 +22,7 @@ from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import ordered, plain, recorded, task, threads, watch
+from pullback.engine import plain, recorded, task, threads, watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (
     EmptyInputsError,
@@ -180,7 +180,7 @@ def _finished(
     for index, value in enumerate(results):
         if value is not None:
             known = value.__class__ is numpy.ndarray
-            finished.append(wrap(value) if known else ordered.as_tensor(value))
+            finished.append(wrap(value) if known else _as_tensor(value))
         elif materialize:
             one = wanted[index]
             if not isinstance(one, Tensor):
@@ -251,7 +251,7 @@ def run_pass(
         accumulates=False,
         wanted=wanted,
     )
-    return [None if g is None else ordered.as_tensor(g) for g in results]
+    return [None if g is None else _as_tensor(g) for g in results]
 
 
 def run_explicit(
@@ -526,6 +526,8 @@ class Request:
         )
 
     def _run_in_order(self) -> dict[Any, Any]:
+        from pullback.engine import ordered  # few passes need it
+
         whole = ordered.Task(
             self.roots if self.tensors else [(edge, g._array) for edge, g in self.roots],
             keep_graph=self.keep_graph,
@@ -538,6 +540,11 @@ class Request:
         )
         ordered.run(whole)
         return whole.captured
+
+
+def _as_tensor(value: Any) -> Tensor:
+    """A captured gradient for the user."""
+    return value if isinstance(value, Tensor) else wrap(as_array(value))
 
 
 def _parallel_loop() -> Any:

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Set
+from itertools import chain
 from operator import attrgetter
 from typing import Any
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node
 
 _age = attrgetter("_seq")
+_edges = attrgetter("_edges")
 _ONLY = frozenset({0})  # the slots of a node that has one
 
 
@@ -40,13 +42,12 @@ class Filter:
                 inside = True
         self.captures = {} if accumulates else asked
         self.captures_inside = inside
-        nodes, leaves, ends, outputs = _reachable(roots, asked)
+        nodes, seen, ends, outputs = _reachable(roots, asked)
         if not inside and not ends:  # all that can run must run
-            nodes |= leaves
-            self.reached = nodes
+            self.reached = seen
             self.pruned = None
         else:
-            self.reached = leaves
+            self.reached = {one for one in asked if one._seq == LEAF_SEQ and one in seen}
             self.pruned = _pruned(
                 nodes, asked, self.reached, outputs=outputs, accumulates=accumulates
             )
@@ -60,7 +61,7 @@ class Filter:
 
 
 def _pruned(
-    nodes: set[Any],
+    nodes: list[Any],
     asked: dict[Node, Set[int]],
     reached: set[Node],
     *,
@@ -70,23 +71,29 @@ def _pruned(
     """The nodes that lead to what is asked, with the edges that do; fills `reached`."""
     needed: dict[Node, tuple[Any, ...]] = {}
     # Edges lead from newer to older nodes, so what a node leads to is known before the node.
-    for node in sorted(nodes, key=_age, reverse=True):
+    nodes.sort(key=_age, reverse=True)
+    for node in nodes:
         edges = node._edges
         targets = _targets(edges) if outputs else edges
-        if reached.isdisjoint(targets):
-            if node in asked:
-                reached.add(node)
-                if accumulates:
-                    needed[node] = (None,) * len(edges)
-            continue
-        if reached.issuperset(targets):
-            needed[node] = edges
-        elif len(edges) == 2:  # as most have: a third of the time of the next line
-            needed[node] = (edges[0], None) if targets[0] in reached else (None, edges[1])
-        else:
+        kept: tuple[Any, ...] | None = None
+        if len(edges) == 2:  # as most have: half the time of the lines below
+            first, second = targets
+            if first in reached:
+                kept = edges if second in reached else (edges[0], None)
+            elif second in reached:
+                kept = (None, edges[1])
+        elif reached.issuperset(targets) and edges:
+            kept = edges
+        elif not reached.isdisjoint(targets):
             pairs = zip(edges, targets, strict=True)
-            needed[node] = tuple([edge if one in reached else None for edge, one in pairs])
-        reached.add(node)
+            kept = tuple([edge if one in reached else None for edge, one in pairs])
+        if kept is not None:
+            needed[node] = kept
+            reached.add(node)
+        elif node in asked:
+            reached.add(node)
+            if accumulates:
+                needed[node] = (None,) * len(edges)
     return needed
 
 
@@ -95,38 +102,32 @@ def _targets(edges: tuple[Any, ...]) -> list[Any]:
     return [edge.node if edge is not None and edge._seq == OUTPUT_SEQ else edge for edge in edges]
 
 
-def _reachable(roots: list[Any], asked: dict[Node, Any]) -> tuple[set[Any], set[Any], bool, bool]:
-    """Inner nodes, and leaves of those `asked` for, that the roots lead to.
+def _reachable(roots: list[Any], asked: dict[Node, Any]) -> tuple[list[Any], set[Any], bool, bool]:
+    """Inner nodes that the roots lead to, nearest first, and these with all else that they lead to.
 
-    Then whether a way ends but at such a leaf, and whether one goes by an output of several.
+    Then whether a way ends but at a leaf `asked` for, and whether one goes by an output of several.
     """
-    nodes: set[Any] = set()
-    leaves: set[Any] = set()
+    nodes: list[Any] = []
+    seen: set[Any] = {None}
     ends = outputs = False
-    stack: list[Any] = []
-    edges: Any = roots
-    while True:
-        for edge in edges:
-            if edge is None:
-                continue
-            seq = edge._seq
-            if seq == LEAF_SEQ:
-                if edge in asked:
-                    leaves.add(edge)
-                else:
-                    ends = True
-                continue
-            if seq > 0:
-                if seq != OUTPUT_SEQ:
-                    ends = True
-                    continue
-                outputs = True
-                edge = edge.node
-            if edge not in nodes:
-                nodes.add(edge)
-                stack.append(edge)
-        if not stack:
-            return nodes, leaves, ends, outputs
-        edges = stack.pop()._edges
+    # Goes on to what is added to the list on the way.
+    for edges in chain((roots,), map(_edges, nodes)):
         if not edges:
             ends = True
+        for edge in edges:
+            if edge in seen:
+                continue
+            seq = edge._seq
+            if seq == OUTPUT_SEQ:
+                outputs = True
+                edge = edge.node
+                if edge in seen:
+                    continue
+                seq = edge._seq
+            seen.add(edge)
+            if seq < 0:
+                nodes.append(edge)
+            elif edge not in asked:  # another leaf, or nowhere
+                ends = True
+    seen.discard(None)
+    return nodes, seen, ends, outputs

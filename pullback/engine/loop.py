@@ -33,7 +33,8 @@ __all__ = ["loop_over", "source_of"]
 _SOURCE = """\
 def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
-    leaves, owned_leaves = inbox.leaves, inbox.owned_leaves  #: arrays
+    leaves = inbox.leaves
+    owned_leaves = inbox.owned_leaves  #: arrays
     pruned = None if chosen is None else chosen.pruned
     captures = chosen.captures if chosen is not None and chosen.captures_inside else None
     watcher = watch.watcher or watch.NOBODY  #: watched
@@ -129,16 +130,17 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                     else:
                         inbox.put(target, r, owned=mine)
                 elif seq == LEAF_SEQ:
-                    total = leaves.get(target)  #: arrays
-                    if total is None:  #: arrays
-                        leaves[target] = r  #: arrays
+                    total = leaves.get(target)
+                    if total is None:
+                        leaves[target] = r
                         if mine:  #: arrays
                             owned_leaves.add(target)  #: arrays
                     elif type(total) is ndarray and target in owned_leaves:  #: arrays
                         add(total, r, total)  #: arrays
                     else:  #: arrays
                         inbox.put_leaf(target, r, owned=mine)  #: arrays
-                    inbox.put_leaf(target, r, owned=False)  #: tensors
+                    else:  #: tensors
+                        leaves[target] = total + r  #: tensors
                 else:
                     inbox.put_output(target, r)
             watcher.finish(node, token)  #: watched

@@ -16,14 +16,14 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import LIBRARIES, as_array
+from pullback.core.arrays import LIBRARIES
 from pullback.core.explain import anomaly
 from pullback.core.mode import current, get_mode
 from pullback.core.node import AccumulateGrad, Node, node_and_number, run_tensors
 from pullback.core.overriding import DISPATCH, answering
 from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
 from pullback.engine.anomaly import NaNFound, check_nan, show_forward
@@ -366,8 +366,3 @@ def visits_of(task: Any) -> list[tuple[Node, bool]]:
                 if not plan.missing[target]:
                     ready.put(target)
     return order
-
-
-def as_tensor(value: Any) -> Tensor:
-    """A captured gradient for the user."""
-    return value if isinstance(value, Tensor) else wrap(as_array(value))

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable, Sequence
+from functools import cache
 from inspect import Parameter, Signature
 from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
@@ -97,6 +98,12 @@ class Op:
         self.rules = rules
         self.name: str = about.pop("name", None) or forward.__name__
         self.params = _params(forward)
+        names = [param.name for param in self.params if param.is_tensor]
+        if taken := about.keys() & names:
+            raise TypeError(
+                f"{self.name}: a tensor that has a rule cannot be called {min(taken)!r}, as a "
+                "field of the declaration is."
+            )
         self.outputs: tuple[str, ...] = tuple(about.pop("outputs", "out").split())
         # Outputs that carry no gradient (indices, masks).
         self.fixed_outputs: frozenset[str] = frozenset(about.pop("fixed", "").split())
@@ -106,7 +113,6 @@ class Op:
         self.shifts: bool = about.pop("shifts", True)
         # Where a Python number may stand for a tensor: at all inputs (True), or at those named.
         given: bool | str = about.pop("numbers", self.promote is not None)
-        names = [param.name for param in self.params if param.is_tensor]
         self.number_names = frozenset(
             given.split() if isinstance(given, str) else names if given else ()
         )
@@ -295,17 +301,26 @@ def unwritten(op: Op, called: str, **about: Any) -> Any:
 
 def _signature(op: Op, *, out: bool) -> Signature:
     """What `help` shows, also before the code with these parameters is written."""
+    out = op.has_out and out
+    # Most operators take tensors alone, under a few names.
+    return (_new_signature if op.has_defaults else _known_signature)(op.params, out)
+
+
+def _new_signature(params: tuple[Param, ...], out: bool) -> Signature:
     parameters = [
         Parameter(
             param.name,
             Parameter.KEYWORD_ONLY if param.keyword_only else Parameter.POSITIONAL_OR_KEYWORD,
             default=Parameter.empty if param.default is REQUIRED else param.default,
         )
-        for param in op.params  # keyword-only ones come last, as in a `def`
+        for param in params  # keyword-only ones come last, as in a `def`
     ]
-    if op.has_out and out:
+    if out:
         parameters.append(Parameter("out", Parameter.KEYWORD_ONLY, default=None))
     return Signature(parameters, __validate_parameters__=False)
+
+
+_known_signature = cache(_new_signature)
 
 
 def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:
@@ -390,14 +405,4 @@ _ABOUT = (
 
 def _decorator(kind: str, declared: dict[str, Any]) -> Callable[[Any], Any]:
     about = {name: declared.pop(name) for name in _ABOUT if name in declared}
-
-    def declare(forward: Any) -> Any:
-        tensors = [param.name for param in _params(forward) if param.is_tensor]
-        if taken := about.keys() & tensors:
-            raise TypeError(
-                f"{forward.__name__}: a tensor that has a rule cannot be called "
-                f"{min(taken)!r}, as a field of the declaration is."
-            )
-        return _declare(kind, forward, declared, about)
-
-    return declare
+    return lambda forward: _declare(kind, forward, declared, about)

@@ -56,6 +56,18 @@ def test_saved_values_have_the_names_of_torch():
     assert tuple(node._saved_self_sym_sizes) == (2, 3)
 
 
+def test_saved_names_are_listed_and_no_others_are_there():
+    node = (leaf() * torch.ones(2)).grad_fn
+    assert {"_saved_self", "_saved_other", "_raw_saved_other"} <= set(dir(node))
+    with pytest.raises(AttributeError, match="_saved_nothing"):
+        node._saved_nothing  # reading it is the point
+
+
+def test_slots_of_nodes_are_read_without_a_hook_for_missing_names():
+    """With such a hook the interpreter reads every slot the long way."""
+    assert not hasattr(type((leaf() * 2).grad_fn), "__getattr__")
+
+
 def test_saved_input_is_the_same_object_and_saved_output_a_new_one():
     """V-145."""
     x = leaf()

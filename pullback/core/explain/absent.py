@@ -110,7 +110,7 @@ def reasons_added() -> Iterator[None]:
         raise
 
 
-_IMPORTED = re.compile(r"cannot import name '(\w+)' from '(?:torch|pullback)\.?([\w.]*)'")
+_IMPORTED = r"cannot import name '(\w+)' from '(?:torch|pullback)\.?([\w.]*)'"
 
 
 def path_named(error: AttributeError | ImportError) -> str:
@@ -123,7 +123,7 @@ def path_named(error: AttributeError | ImportError) -> str:
         top, _, below = (error.name or "").partition(".")
         return below if top in ("torch", "pullback") else ""
     if isinstance(error, ImportError):
-        match = _IMPORTED.match(error.msg)
+        match = re.match(_IMPORTED, error.msg)
         return f"{match[2]}.{match[1]}".lstrip(".") if match else ""
     of_tensor = any(kind.__name__ == "Tensor" for kind in type(error.obj).__mro__)
     return f"Tensor.{error.name}" if of_tensor else ""

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import asdict, dataclass, replace
 from math import isfinite
 from typing import Any
 
@@ -28,13 +27,13 @@ FOUND_IN = {
 }
 
 
-@dataclass
 class _PrintOptions:
-    precision: int = 4
-    threshold: float = 1000
-    edgeitems: int = 3
-    linewidth: int = 80
-    sci_mode: bool | None = None
+    def __init__(self) -> None:
+        self.precision: int = 4
+        self.threshold: float = 1000
+        self.edgeitems: int = 3
+        self.linewidth: int = 80
+        self.sci_mode: bool | None = None
 
 
 _options = _PrintOptions()
@@ -94,7 +93,7 @@ def get_printoptions() -> dict[str, Any]:
     >>> torch.get_printoptions()["precision"]
     4
     """
-    return asdict(_options)
+    return {**vars(_options)}
 
 
 @contextmanager
@@ -107,12 +106,12 @@ def printoptions(**options: Any) -> Iterator[None]:
         ...     print(torch.tensor([0.25]))
         tensor([0.2])
     """
-    before = replace(_options)
+    before = get_printoptions()
     try:
         set_printoptions(**options)
         yield
     finally:
-        vars(_options).update(vars(before))
+        vars(_options).update(before)
 
 
 # Numbers ----------------------------------------------------------------------------------------

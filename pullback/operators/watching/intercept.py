@@ -62,7 +62,7 @@ class _Asking(Layer):
         self.function = function
         self.guarding: CodeType | None = None
         self.users: set[Any] = set()
-        self.asking = self._handing_to(self.take_asked)
+        self.asking: CodeType | None = None  # made when first wanted, as few ever are
 
     def _handing_to(self, take: Callable[..., Any]) -> CodeType:
         """Code for the function that hands over whatever it is called with."""
@@ -95,6 +95,8 @@ class _Asking(Layer):
             self.users.discard(user)
         function = self.function
         if self.users:  # then keywords are handed over as keywords
+            if self.asking is None:
+                self.asking = self._handing_to(self.take_asked)
             if function.__code__ is not self.asking:
                 self._stand_before(self.asking)
             return

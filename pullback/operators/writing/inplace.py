@@ -42,10 +42,8 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     target = op.inputs[0].local
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     unusual = [*not_plain(op, out=False), "cell is INFERENCE_CELL"]
-    lines += [
-        *array_lines(op, leave),
-        *MODE_LINES,
-        f"cell = {target}._cell",
+    lines += [*array_lines(op, leave), *MODE_LINES, f"cell = {target}._cell"]
+    steps = [
         *leaving_lines(leave, unusual, besides="True" if saves_tensors(op) else "before_write"),
         *normalised_lines(op),
         *_memory_checked(op),
@@ -66,6 +64,8 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         "    cell.append((called, code, frame.f_lasti))",
         f"    if len(cell) > {MOST_WRITES}:",
         "        shorten(cell)",
+        "if mode is not plain:",
+        f"    return {target}",
         "if tracked:",
         f"    result = {target}",
         "    r = a0",
@@ -76,7 +76,22 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         *_adopted(op),
         f"return {target}",
     ]
-    return block(head, lines)
+    return block(head, lines + _dtype_read_once(op, steps))
+
+
+def _dtype_read_once(op: Op, lines: list[str]) -> list[str]:
+    """The lines, with the target's dtype in a variable where they compare it with several.
+
+    A number was brought to that dtype, and is no view.
+    """
+    number = maybe_number(op)
+    if number is not None:
+        given = f"a{op.inputs.index(number)}"
+        for claim in (f"a0.dtype is not {given}.dtype", f"{given}.base is not None"):
+            lines = [line.replace(claim, f"(not is_number and {claim})") for line in lines]
+    if len(op.inputs) == 1:
+        return lines
+    return ["dtype = a0.dtype", *(line.replace("a0.dtype", "dtype") for line in lines)]
 
 
 def _has_history(op: Op) -> str:
@@ -104,7 +119,7 @@ def _adopted(op: Op) -> list[str]:
     if not known:
         return []
     return [
-        f"if mode is plain and ({' or '.join(known)}):",
+        f"if {' or '.join(known)}:",
         f"    adopt({op.inputs[0].local}, {', '.join(one.local for one in others)})",
     ]
 

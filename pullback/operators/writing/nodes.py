@@ -20,7 +20,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
-from pullback.operators.running.declared_node import DeclaredNode
+from pullback.operators.running.declared_node import DeclaredNode, saved_names
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
@@ -76,6 +76,7 @@ def written_class(
     if release := _release(plan):
         members["_release"] = _defined("_release", release, plan, [], False, *how)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
+    members |= saved_names(plan)
     members |= {"__slots__": plan.slots, "op": op, "plan": plan, "__module__": "pullback.autograd"}
     if op.shows is not None:
         members["_shows"] = op.shows

@@ -282,7 +282,8 @@ def frame_lines(depth: int = 1) -> list[str]:
         "    if not whose:",
         "        last_user.code = code",
         "    else:",
-        # Mostly a function of ours, such as getitem, that the user called.
+        # Mostly a function of ours, such as getitem, that the user called, or a node's rules, which
+        # the loop of a recorded pass did.
         "        if whose == 1:",
         "            frame = frame.f_back",
         "        code = None if frame is None else frame.f_code",

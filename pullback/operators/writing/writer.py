@@ -39,10 +39,10 @@ __all__ = [
 
 # In order: strings, comments, attributes and numbers are no names; what is left is one, with its
 # mark. Keywords of calls are told by what follows, `f(name=...)`: an assignment has a space there.
-_TOKENS = re.compile(
+# Compiled when first needed, as few functions have such names.
+_TOKENS = (
     r"""'(?:[^'\\\n]|\\.)*' | "(?:[^"\\\n]|\\.)*" | \#[^\n]* | \.[^\W\d]\w* | \d[\w.]*"""
-    r"""| \$?[^\W\d]\w*(?:=(?!=))?""",
-    re.VERBOSE,
+    r"""| \$?[^\W\d]\w*(?:=(?!=))?"""
 )
 # A coarser look for clashes, at a fifth of the time: attributes and keywords count as names.
 _APART = str.maketrans(dict.fromkeys("()[]{},:;.=+-*/<>%!&|^~@\n", " "))
@@ -73,7 +73,7 @@ def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
     words = {*text.translate(_APART).split()}
     if words.isdisjoint([word[1:] for word in words if word[0] == "$"]):
         return text.replace("$", ""), {}
-    tokens = {*_TOKENS.findall(text)}
+    tokens = {*re.findall(_TOKENS, text, re.VERBOSE)}
     marked = {token[1:].removesuffix("=") for token in tokens if token[0] == "$"}
     renamed = {}
     for name in sorted(marked & tokens):
@@ -86,7 +86,7 @@ def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
         token = found[0]
         return token[1:] if token[0] == "$" else renamed.get(token, token)
 
-    return _TOKENS.sub(settle, text), renamed
+    return re.sub(_TOKENS, settle, text, flags=re.VERBOSE), renamed
 
 
 def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
