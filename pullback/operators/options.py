@@ -255,18 +255,24 @@ def respelled(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     return op.function(**given)
 
 
-def numbers_between(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+# The default of the places that stand between an operator's last argument and its keywords.
+UNFILLED: Any = object()
+
+
+def numbers_between(op: Op, called: str, given: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """The call as it is written today: `x.add_(2, y)` is `x.add_(y, alpha=2)`.
 
     What multiplies the first tensor may stand before it too: `addmm(2, x, 3, a, b)`.
     """
+    args = [value for value in given if value is not UNFILLED]
     order = "".join("T" if isinstance(a, Tensor) else "n" if _is_number(a) else "?" for a in args)
     rest = "T" * (len(op.positional) - 1)
-    both = len(op.once_positional) == 2
-    if order not in {f"Tn{rest}", *([f"nT{rest}", f"Tnn{rest}", f"nTn{rest}"] if both else [])}:
+    orders = [[], [f"Tn{rest}"], [f"Tn{rest}", f"nT{rest}", f"Tnn{rest}", f"nTn{rest}"]]
+    if order not in orders[len(op.once_positional)]:
         kinds = ", ".join(type(value).__name__ for value in args)
+        count = "1 argument" if len(op.positional) == 1 else f"{len(op.positional)} arguments"
         raise TypeError(
-            f"{called}() takes {len(op.positional)} arguments by position "
+            f"{called}() takes {count} by position "
             f"({', '.join(op.positional)}), but got {len(args)}: {kinds}. Name the others."
         )
     numbers = [value for value in args if not isinstance(value, Tensor)]

@@ -28,13 +28,13 @@ from pullback.core.version import INFERENCE_CELL, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
-from pullback.operators.options import NORMALISE, TYPED, numbers_between, respelled
+from pullback.operators.options import NORMALISE, TYPED, UNFILLED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
 from pullback.operators.writing.call import (
     arguments,
+    beyond_lines,
     everything,
-    once_positional_lines,
     respelled_lines,
     signature_of,
     watched_lines,
@@ -258,6 +258,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "explained": interpret.explained,
         "respelled": respelled,
         "numbers_between": numbers_between,
+        "UNFILLED": UNFILLED,
         "REQUIRED": REQUIRED,
         "USUAL": USUAL,
         "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
@@ -300,8 +301,8 @@ def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
 
     Of a `sign` Python's own `x + y` knows no options, so it does not matter how they are given.
     """
-    head = f"def written({signature_of(op, by_place=sign)})"
-    lines = [] if sign else once_positional_lines(op)
+    head = f"def written({signature_of(op, sign=sign)})"
+    lines = [] if sign else beyond_lines(op)
     lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])
