@@ -29,7 +29,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.ports import ports
 from pullback.core.size import Size
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.operators.running.inplace import write_out
 
@@ -67,7 +67,7 @@ def undisturbed() -> bool:
 
 def plain_tensor(array: Array) -> Tensor:
     """`wrap` of a NumPy array, for who is undisturbed: in inference mode nobody is."""
-    tensor = new(Tensor)
+    tensor = next(blanks)
     tensor._array = array
     tensor._node = None
     tensor._cell = UNWRITTEN
@@ -94,7 +94,7 @@ def at_once(
         array = allocate(shape, dtype)
     except (MemoryError, OverflowError, ValueError):
         return None
-    tensor = new(Tensor)
+    tensor = next(blanks)
     tensor._array = array
     tensor._node = None
     tensor._cell = UNWRITTEN

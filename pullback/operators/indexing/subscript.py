@@ -15,7 +15,7 @@ import numpy
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Taken
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.view import View, attach
 from pullback.operators.arrays.scatter import INT64
 from pullback.operators.indexing.advanced import _index, index
@@ -168,7 +168,7 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
         array = self._plain[place]
     except (IndexError, Taken):
         return None  # said in our words by the usual way, which also knows other classes
-    view = new(Tensor)
+    view = next(blanks)
     view._array = array
     attach(view, self, None)
     return view

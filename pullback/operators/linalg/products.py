@@ -198,6 +198,8 @@ def total(*terms: Any) -> Any:
     input=lambda g, mat2: mm(g, t(conj(mat2))),
     mat2=lambda g, input: mm(t(conj(input)), g),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 2 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
@@ -257,6 +259,8 @@ def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array
     input=lambda g, vec: outer(g, conj(vec)),
     vec=lambda g, input: mv(adjoint(input), g),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 2 and a1.ndim == 1 and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
 )
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector.

@@ -340,7 +340,7 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
     lines += computed_lines(op, "" if front is None else front.usual)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
-    made = ["result = new(Tensor)", "result._array = r"]
+    made = ["result = next(blanks)", "result._array = r"]
     if op.kind == "view":
         return lines + made + viewed_lines(op)
     lines += as_array_lines("r")

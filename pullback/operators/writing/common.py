@@ -10,7 +10,7 @@ from pullback.core import arrays, origin
 from pullback.core.explain import cause
 from pullback.core.mode import fast, get_mode
 from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, blanks
 from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
 from pullback.operators.arrays.large import LARGE, large
@@ -20,6 +20,7 @@ __all__ = ["COMMON"]
 COMMON: dict[str, Any] = {
     "Tensor": Tensor,
     "new": object.__new__,
+    "blanks": blanks,
     "ndarray": numpy.ndarray,
     "F32": arrays.F32,
     "F64": arrays.F64,
