@@ -99,13 +99,13 @@ def times_transposed(a: Array, weight: Array) -> Array:
     not 43, 16 rows 29 and not 51, 32 rows 52 and not 72; from 64 on there is nothing to gain.
     """
     rows = len(a)
-    if 1 < rows <= _FEW_ROWS and weight.size >= _LARGE and rows * len(weight) > _UNPACKED:
+    if 1 < rows <= _FEW_ROWS and weight.size >= LARGE and rows * len(weight) > _UNPACKED:
         return weight.dot(a.T.copy()).T.copy()
     return a.dot(weight.T)
 
 
 _FEW_ROWS = 40
-_LARGE = 8192  # elements of the right side
+LARGE = 8192  # elements of the right side
 _UNPACKED = 1200  # results up to which OpenBLAS packs nothing
 
 
@@ -352,8 +352,9 @@ def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    check_ndim("outer", "input", input, 1)
-    check_ndim("outer", "vec2", vec2, 1)
+    if not input.ndim == 1 == vec2.ndim:
+        check_ndim("outer", "input", input, 1)
+        check_ndim("outer", "vec2", vec2, 1)
     return input[:, None] * vec2
 
 

@@ -151,7 +151,10 @@ def _bound(op: str, value: Any, dtype: Any) -> Array:
 
 def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
     dtype = input.dtype
-    if dtype is not F32 and dtype is not F64:
+    if dtype is F32 or dtype is F64:
+        if min is not None is not max and input.size <= _MANY:  # most are
+            return xp.minimum(xp.maximum(input, number(min, dtype)), number(max, dtype))
+    else:
         input = _promoted(op, input, min, max)
         dtype = input.dtype
     if min is not None and max is not None and input.size > _MANY:
@@ -298,6 +301,8 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = 
     if min is None and max is None:
         raise _no_limits()
     if isinstance(min, _NUMBERS) and isinstance(max, _NUMBERS):
+        if out is None:  # a keyword costs every call 0.04 us
+            return _clamp_numbers(input, min, max)
         return _clamp_numbers(input, min, max, out=out)
     return _clamp_tensors(input, min, max, out=out)
 
