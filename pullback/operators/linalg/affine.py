@@ -73,9 +73,7 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     torch.Size([5, 3])
     """
     if (  # the usual case first
-        input.ndim == 2 == weight.ndim
-        and input.dtype is weight.dtype
-        and input.dtype.char in BLAS
+        input.ndim == 2 == weight.ndim and input.dtype is weight.dtype and input.dtype.char in BLAS
     ):
         few = weight.size < LARGE  # `times_transposed` in line
         try:

@@ -250,8 +250,27 @@ def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
         raise errors.as_called(error, "reshape", "view") from None
 
 
+def _dense_reshape(xp: Namespace, array: Array, shape: tuple[int, ...]) -> Array:
+    """The forward of `_view`, of memory without gaps; says that `reshape` was called."""
+    try:
+        return _view.op.forward(xp, array, shape)  # type: ignore[attr-defined]  # a declared operator
+    except RuntimeError as error:
+        raise errors.as_called(error, "reshape", "view") from None
+
+
 _reshape_method.__name__ = _reshape_method.__qualname__ = "reshape"
-method(_reshape_method)
+_SHAPE_ONE_BY_ONE = Front(
+    "$input, *$size, **$named",
+    [
+        "if (",
+        "    $named or not $size or $size[0].__class__ is not int",
+        "    or not $input._array.flags.c_contiguous",
+        "):",
+        "    return otherwise($input, *$size, **$named)",
+    ],
+    usual="a0.reshape($size)",
+)
+METHODS["reshape"] = fronted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
 
 
 @method

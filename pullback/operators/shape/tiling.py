@@ -77,6 +77,8 @@ def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     moves = (shifts,) if type(shifts) is int else as_shape(shifts, 0, "roll")
     places = () if dims is None else as_shape(dims, 0, "roll")
     if not places and len(moves) == 1:
+        if input.ndim == 1:
+            return _rolled(xp, input, moves[0], 0)
         return _rolled(xp, input.reshape(-1), moves[0], 0).reshape(input.shape)
     if not moves or len(moves) != len(places):
         raise RuntimeError(f"roll: {len(moves)} shifts for {len(places)} dims; give one each.")
@@ -91,8 +93,11 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
     """The end comes before the start."""
     size = input.shape[dim]
     cut = -shift % size if size else 0
-    before = (_WHOLE,) * dim
-    end, start = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
+    if dim:
+        before = (_WHOLE,) * dim
+        end, start = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
+    else:
+        end, start = input[cut:], input[:cut]
     join = concatenate if type(input) is numpy.ndarray else xp.concatenate
     return join((end, start), dim)
 
