@@ -13,7 +13,7 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from itertools import repeat, starmap
 from typing import Any, NoReturn
 
@@ -574,7 +574,7 @@ COLD = frozenset(_NAMES.split())
 CONJUGATED, NEGATED = 1, 2
 # Tensors without end that hold nothing yet: Python makes no tuple of arguments for each, and
 # `next(blanks)` takes a sixth less than `new(Tensor)`. Threads may share it, as it never changes.
-blanks = starmap(new, repeat((Tensor,)))
+blanks: Iterator[Tensor] = starmap(new, repeat((Tensor,)))
 # One slot under two names; a class that takes calls has a property for the second.
 Tensor._plain = Tensor._raw = Tensor.__dict__["_array"]
 
