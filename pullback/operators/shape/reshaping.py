@@ -137,8 +137,9 @@ _SIZES_ONE_BY_ONE = Front(
         "if $named or not $size or $size[0].__class__ is not int:",
         "    return otherwise($input, *$size, **$named)",
     ],
-    # Other memory may have to be copied, which is for the forward to find out.
-    usual="a0.reshape($size) if a0.flags.c_contiguous else forward(numpy, a0, $size)",
+    # What was copied, on memory of its own, is for the forward to refuse.
+    usual="r if (base := (r := a0.reshape($size)).base) is a0 "
+    "or base is a0.base is not None else forward(numpy, a0, $size)",
 )
 METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
 
