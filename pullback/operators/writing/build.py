@@ -264,7 +264,6 @@ def scope_of(op: Op) -> dict[str, Any]:
         "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
         "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
         "Output": Output,
-        "View": View,
         "Leaf": Leaf,
         "attach": attach,
         "asarray": arrays.as_array,

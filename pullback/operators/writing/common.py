@@ -12,7 +12,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, blanks
 from pullback.core.version import UNWRITTEN
-from pullback.core.view import edge_of
+from pullback.core.view import View, edge_of
 from pullback.operators.arrays.large import LARGE, large
 
 __all__ = ["COMMON"]
@@ -29,6 +29,7 @@ COMMON: dict[str, Any] = {
     "UNWRITTEN": UNWRITTEN,
     "inherited": cause.inherited,
     "edge_of": edge_of,
+    "View": View,
     "fast": fast,
     "get_mode": get_mode,
     "numbering": numbering,
