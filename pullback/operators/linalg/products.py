@@ -282,6 +282,8 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     input=lambda g, tensor: g * conj(tensor),
     tensor=lambda g, input: g * conj(input),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 1 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) and type(a1) is ndarray else forward(numpy, a0, a1)",
 )
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated.

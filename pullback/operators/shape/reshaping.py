@@ -403,7 +403,19 @@ def _expand_method(self: Any, *size: Any, implicit: bool = False, **named: Any) 
     return _expand(self, size if len(size) > 1 else _sizes(size))
 
 
-METHODS["expand"] = _expand_method
+_expand_method.__name__ = _expand_method.__qualname__ = "expand"
+METHODS["expand"] = fronted(
+    _expand,
+    Front(
+        "$input, *$size, $implicit=False, **$named",
+        [
+            "if $named or not $size or $size[0].__class__ is not int:",
+            "    return otherwise($input, *$size, **$named)",
+        ],
+        usual="",
+    ),
+    _expand_method,
+)
 
 
 @method
