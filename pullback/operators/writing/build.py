@@ -24,7 +24,7 @@ from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
-from pullback.core.version import INFERENCE_CELL, shorten
+from pullback.core.version import INFERENCE_CELL, bump, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
@@ -72,6 +72,7 @@ from pullback.operators.writing.steps import (
     normalised_lines,
     not_plain,
     other_arrays,
+    out_lines,
     saves_tensors,
     takes_mixed,
 )
@@ -245,6 +246,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "check_history_can_change": inplace.check_history_can_change,
         "errors": errors,
         "INFERENCE_CELL": INFERENCE_CELL,
+        "bump": bump,
         "shorten": shorten,
         "adopt": cause.adopt,
         "ended": cause.ended,
@@ -267,6 +269,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "Leaf": Leaf,
         "attach": attach,
         "asarray": arrays.as_array,
+        "host_array": numpy.ndarray,  # whatever `ndarray` is where lines are written for a device
         "array": numpy.array,
         "SCALARS": arrays.SCALARS,
         "numpy": numpy,
@@ -333,7 +336,8 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
         lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
     else:
         hooked = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
-        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=mapped_lines(op))]
+        taken = [*out_lines(op), *mapped_lines(op)]
+        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=taken)]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op) if front is None or not front.is_normal else []
     lines += computed_lines(op, "" if front is None else front.usual)
