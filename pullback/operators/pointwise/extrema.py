@@ -151,10 +151,7 @@ def _bound(op: str, value: Any, dtype: Any) -> Array:
 
 def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
     dtype = input.dtype
-    if dtype is F32 or dtype is F64:
-        if min is not None is not max and input.size <= _MANY:  # most are
-            return xp.minimum(xp.maximum(input, number(min, dtype)), number(max, dtype))
-    else:
+    if dtype is not F32 and dtype is not F64:
         input = _promoted(op, input, min, max)
         dtype = input.dtype
     if min is not None and max is not None and input.size > _MANY:
@@ -191,6 +188,10 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     into=_limit_into,
 )
 def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
+    dtype = input.dtype
+    known = dtype is F32 or dtype is F64
+    if known and min is not None is not max and input.size <= _MANY:  # `_limited` in line, for most
+        return xp.minimum(xp.maximum(input, number(min, dtype)), number(max, dtype))
     return _limited(xp, "clamp", input, min, max)
 
 

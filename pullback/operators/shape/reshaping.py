@@ -131,12 +131,19 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
 
 
 view_method.__name__ = view_method.__qualname__ = "view"
+# A size in a tuple of our own, that begins with an int: one or two need no call.
+_LOOKED_AT = [
+    "if len($size) > 2 or $size[-1].__class__ is not int:",
+    "    $size = as_shape($size, 0, op.name)",
+]
 _SIZES_ONE_BY_ONE = Front(
     "$input, *$size, **$named",
     [
         "if $named or not $size or $size[0].__class__ is not int:",
         "    return otherwise($input, *$size, **$named)",
+        *_LOOKED_AT,
     ],
+    is_normal=True,
     # What was copied, on memory of its own, is for the forward to refuse.
     usual="r if (base := (r := a0.reshape($size)).base) is a0 "
     "or base is a0.base is not None else forward(numpy, a0, $size)",
@@ -268,7 +275,9 @@ _SHAPE_ONE_BY_ONE = Front(
         "    or not $input._array.flags.c_contiguous",
         "):",
         "    return otherwise($input, *$size, **$named)",
+        *_LOOKED_AT,
     ],
+    is_normal=True,
     usual="a0.reshape($size)",
 )
 METHODS["reshape"] = fronted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
@@ -411,7 +420,9 @@ METHODS["expand"] = fronted(
         [
             "if $named or not $size or $size[0].__class__ is not int:",
             "    return otherwise($input, *$size, **$named)",
+            *_LOOKED_AT,
         ],
+        is_normal=True,
         usual="",
     ),
     _expand_method,
