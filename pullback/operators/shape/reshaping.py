@@ -144,9 +144,6 @@ _SIZES_ONE_BY_ONE = Front(
         *_LOOKED_AT,
     ],
     is_normal=True,
-    # What was copied, on memory of its own, is for the forward to refuse.
-    usual="r if (base := (r := a0.reshape($size)).base) is a0 "
-    "or base is a0.base is not None else forward(numpy, a0, $size)",
 )
 METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
 
@@ -423,7 +420,6 @@ METHODS["expand"] = fronted(
             *_LOOKED_AT,
         ],
         is_normal=True,
-        usual="",
     ),
     _expand_method,
 )
