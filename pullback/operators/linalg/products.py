@@ -448,17 +448,20 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         raise errors.as_called(error, "matmul", "mm", "mv", "dot") from None
 
 
-_BY_NDIM: dict[tuple[int, int], Any] = {(2, 2): mm, (2, 1): mv, (1, 1): dot}
-
-
 def _times(self: Any, other: Any) -> Any:
     """`self @ other`; as `matmul`, but what is no tensor gets its turn."""
     try:
-        ndims = self._raw.ndim, other._raw.ndim
+        left, right = self._raw.ndim, other._raw.ndim
     except AttributeError:
         return _caught(self, other)
+    if left == 2 == right:
+        function = mm
+    elif right == 1 and 1 <= left <= 2:
+        function = dot if left == 1 else mv
+    else:
+        function = _matmul
     try:
-        return _BY_NDIM.get(ndims, _matmul)(self, other)
+        return function(self, other)
     except RuntimeError as error:
         raise errors.as_called(error, "matmul (@)", "mm", "mv", "dot", "matmul") from None
 
