@@ -102,6 +102,7 @@ def at_once(
 
 
 _SHAPES = frozenset((tuple, Size))
+_LISTS = (tuple, list)  # not `tuple | list`, which would be made anew each time
 _NAMES = frozenset(Options.__annotations__)
 
 
@@ -219,7 +220,7 @@ def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[i
         if sizes:
             raise TypeError(f"{op}() got its size twice, by position and by keyword.")
         return one_shape(op, size)
-    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+    if len(sizes) == 1 and isinstance(sizes[0], _LISTS):
         sizes = tuple(sizes[0])
     elif not sizes:
         raise TypeError(f"{op}() misses its argument `size`; write {op}(()) for no dimensions.")
@@ -228,7 +229,7 @@ def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[i
 
 def one_shape(op: str, size: Any) -> tuple[int, ...]:
     """A shape given as one sequence."""
-    if not isinstance(size, tuple | list):
+    if not isinstance(size, _LISTS):
         raise TypeError(f"{op}(): size must be a tuple of ints, got {type(size).__name__}.")
     return _checked_shape(op, tuple(size))
 
