@@ -13,7 +13,8 @@ from __future__ import annotations
 import warnings
 import weakref
 from collections import OrderedDict
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
 from typing import Any, NoReturn
 
 from numpy import ndarray
@@ -571,6 +572,9 @@ _NAMES = """
 COLD = frozenset(_NAMES.split())
 # Bits of `Tensor._bits`.
 CONJUGATED, NEGATED = 1, 2
+# Tensors without end that hold nothing yet: Python makes no tuple of arguments for each, and
+# `next(blanks)` takes a sixth less than `new(Tensor)`. Threads may share it, as it never changes.
+blanks: Iterator[Tensor] = starmap(new, repeat((Tensor,)))
 # One slot under two names; a class that takes calls has a property for the second.
 Tensor._plain = Tensor._raw = Tensor.__dict__["_array"]
 

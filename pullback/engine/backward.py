@@ -10,7 +10,7 @@ from weakref import ref
 import numpy
 
 from pullback.core import errors, mode, origin, overriding, passes
-from pullback.core.arrays import LIBRARIES, as_array
+from pullback.core.arrays import LIBRARIES
 from pullback.core.explain import anomaly
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.hooks import leaf_hooks_in_use
@@ -40,7 +40,7 @@ from pullback.engine.arguments import (
 )
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
-from pullback.engine.fitting import fitted_tensor
+from pullback.engine.fitting import as_tensor, fitted_tensor
 from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, nested, side_by_side
 from pullback.operators.watching.dispatch import offered
@@ -180,7 +180,7 @@ def _finished(
     for index, value in enumerate(results):
         if value is not None:
             known = value.__class__ is numpy.ndarray
-            finished.append(wrap(value) if known else _as_tensor(value))
+            finished.append(wrap(value) if known else as_tensor(value))
         elif materialize:
             one = wanted[index]
             if not isinstance(one, Tensor):
@@ -251,7 +251,7 @@ def run_pass(
         accumulates=False,
         wanted=wanted,
     )
-    return [None if g is None else _as_tensor(g) for g in results]
+    return [None if g is None else as_tensor(g) for g in results]
 
 
 def run_explicit(
@@ -540,11 +540,6 @@ class Request:
         )
         ordered.run(whole)
         return whole.captured
-
-
-def _as_tensor(value: Any) -> Tensor:
-    """A captured gradient for the user."""
-    return value if isinstance(value, Tensor) else wrap(as_array(value))
 
 
 def _parallel_loop() -> Any:

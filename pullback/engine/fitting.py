@@ -12,16 +12,22 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import LIBRARIES
+from pullback.core.arrays import LIBRARIES, as_array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import exactly_traced
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.promotion import is_half
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import MANY, few_sums
 
-__all__ = ["broadcast_dims", "fitted", "fitted_all", "fitted_tensor", "summed"]
+__all__ = ["as_tensor", "broadcast_dims", "fitted", "fitted_all", "fitted_tensor", "summed"]
 
 Fit = Callable[[Any, Any, Node, int], Any]
+
+
+def as_tensor(g: Any) -> Tensor:
+    """A gradient that somebody outside of the pass may see."""
+    return g if isinstance(g, Tensor) else wrap(as_array(g))
 
 
 def fitted(g: Any, target: Any, node: Node, index: int) -> Any:

@@ -27,7 +27,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.view import NOWHERE
 from pullback.engine import recorded, watch
 from pullback.engine.anomaly import NaNFound, check_nan, show_forward
-from pullback.engine.fitting import fitted, fitted_all, fitted_tensor
+from pullback.engine.fitting import as_tensor, fitted, fitted_all, fitted_tensor
 from pullback.engine.hooks import (
     run_hooks,
     run_post_hooks,

@@ -295,6 +295,7 @@ def unwritten(op: Op, called: str, **about: Any) -> Any:
     function = FunctionType(stub.__code__, scope, called)
     scope["build_now"] = lambda: ports.build(function, op, called, **about)
     function.__module__ = op.forward.__module__
+    function.__qualname__ = called
     function.__signature__ = _signature(op, out=not about.get("inplace"))  # type: ignore[attr-defined]  # inspect's name
     return function
 
@@ -326,7 +327,6 @@ _known_signature = cache(_new_signature)
 def _declare(kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]) -> Any:
     op = Op(kind, forward, rules, about)
     function = unwritten(op, op.name)
-    function.__qualname__ = op.name
     function.__doc__ = forward.__doc__
     function.op = op  # how everything else finds the declaration
     op.function = function

@@ -70,7 +70,12 @@ def inherited(*operands: Any) -> Cell:
                 if weight > most:
                     best, most = cell, weight
                 continue
-            if cell.__class__ is list and _is_all_that_is_known(one):
+            # A counter's note is all, if nothing took the tensor, or what it is a view of, out.
+            if (
+                cell.__class__ is list
+                and one._cut is None
+                and ((node := one._node).__class__ is not View or node.base._cut is None)
+            ):
                 weight = _WEIGHTS.get(cell[1].__class__, 0) if len(cell) > 1 else 0
                 if weight > most:
                     best, most = (0, cell[1]), weight
@@ -79,14 +84,6 @@ def inherited(*operands: Any) -> Cell:
         if cause is not None and _weight(cause) > most:
             best, most = (0, cause), _weight(cause)
     return best
-
-
-def _is_all_that_is_known(one: Any) -> bool:
-    """Whether a counter's note is: nothing took this tensor, or the one it is a view of, out."""
-    if one._cut is not None:
-        return False
-    node = one._node
-    return node is None or node.__class__ is not View or node.base._cut is None
 
 
 def strongest(operands: Any) -> Birth | None:

@@ -52,9 +52,10 @@ _FAR_BELOW = (
 
 def erf(xp: Namespace, x: Array) -> Array:
     """The error function of each element of a real array."""
-    double = x.dtype is not F32 and x.dtype == F64
+    single = x.dtype is F32
+    double = not single and x.dtype == F64
     if (double or x.size < FEW) and (scipy := scipy_special(xp)):
-        return scipy.erf(x) if x.dtype is F32 else in_single(xp, scipy.erf, x)
+        return scipy.erf(x) if single else in_single(xp, scipy.erf, x)
     return elementwise(xp, erf_double if double else _erf_single, x)
 
 

@@ -34,6 +34,10 @@ FOUND_IN = {
     "torch": "as_tensor asarray frombuffer tensor",
 }
 
+# Not `str | bytes` where it is asked, which would be made anew for each element.
+_TEXT, _LISTS, _OF_NUMPY = (str, bytes), (list, tuple), (numpy.generic, numpy.ndarray)
+_NO_SEQUENCE = (Tensor, numpy.generic, str, bytes, dict)
+
 
 @quick
 def tensor(
@@ -134,7 +138,7 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     if source is not None:
         check_from_numpy(op, source)
         return _converted(op, source, source.dtype if wanted is None else wanted)
-    if isinstance(data, str | bytes):
+    if isinstance(data, _TEXT):
         raise TypeError(f"{op}(): text cannot become a tensor, got {type(data).__name__}.")
     if not is_sequence(data):
         return _numbers(op, [data], wanted).reshape(())
@@ -184,11 +188,11 @@ def array_of(data: Any) -> Array | None:
 
 def is_sequence(data: Any) -> bool:
     """Whether `data` counts as a row of elements: lists, ranges, deques, but not sets or dicts."""
-    if isinstance(data, list | tuple):
+    if isinstance(data, _LISTS):
         return True
     if type(data) in _PYTHON_NUMBERS:
         return False
-    if isinstance(data, Tensor | numpy.generic | str | bytes | dict):
+    if isinstance(data, _NO_SEQUENCE):
         return False
     if isinstance(data, numpy.ndarray):
         return data.ndim > 0
@@ -199,7 +203,7 @@ def _flattened(op: str, data: Any) -> tuple[Any, tuple[int, ...]]:
     """All elements of nested sequences in one list (or one array), and their shape."""
     level: list[Any] = list(data)
     shape = [len(level)]
-    if level and isinstance(level[0], str | bytes):
+    if level and isinstance(level[0], _TEXT):
         raise ValueError(f"{op}(): text cannot become a tensor, got {level[0]!r}.")
     while level and is_sequence(level[0]):
         if all(type(part) is numpy.ndarray for part in level):
@@ -265,10 +269,10 @@ def _dtype_of_one(op: str, element: Any) -> NumpyDtype:
     if isinstance(element, Tensor):
         dtype: NumpyDtype = element._array.dtype
         return dtype
-    if isinstance(element, numpy.generic | numpy.ndarray):
+    if isinstance(element, _OF_NUMPY):
         check_from_numpy(op, numpy.asarray(element))
         return element.dtype
-    if isinstance(element, str | bytes):
+    if isinstance(element, _TEXT):
         raise TypeError(f"{op}(): text cannot become a tensor, got {element!r}.")
     if isinstance(element, int):
         return bool_.numpy if isinstance(element, bool) else int64.numpy
@@ -288,7 +292,7 @@ def _number(op: str, element: Any) -> Any:
     if isinstance(element, Tensor) and element._node is not None:
         warn_of_exit(element, f"{op}()")
     element = getattr(element, "_array", element)
-    if isinstance(element, numpy.ndarray | numpy.generic):
+    if isinstance(element, _OF_NUMPY):
         if element.size != 1:
             raise ValueError(
                 f"{op}(): a tensor among the elements must have one element, this one has shape "

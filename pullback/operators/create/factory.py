@@ -29,7 +29,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.ports import ports
 from pullback.core.size import Size
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.operators.running.inplace import write_out
 
@@ -67,7 +67,7 @@ def undisturbed() -> bool:
 
 def plain_tensor(array: Array) -> Tensor:
     """`wrap` of a NumPy array, for who is undisturbed: in inference mode nobody is."""
-    tensor = new(Tensor)
+    tensor = next(blanks)
     tensor._array = array
     tensor._node = None
     tensor._cell = UNWRITTEN
@@ -94,7 +94,7 @@ def at_once(
         array = allocate(shape, dtype)
     except (MemoryError, OverflowError, ValueError):
         return None
-    tensor = new(Tensor)
+    tensor = next(blanks)
     tensor._array = array
     tensor._node = None
     tensor._cell = UNWRITTEN
@@ -102,6 +102,7 @@ def at_once(
 
 
 _SHAPES = frozenset((tuple, Size))
+_LISTS = (tuple, list)  # not `tuple | list`, which would be made anew each time
 _NAMES = frozenset(Options.__annotations__)
 
 
@@ -219,7 +220,7 @@ def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[i
         if sizes:
             raise TypeError(f"{op}() got its size twice, by position and by keyword.")
         return one_shape(op, size)
-    if len(sizes) == 1 and isinstance(sizes[0], tuple | list):
+    if len(sizes) == 1 and isinstance(sizes[0], _LISTS):
         sizes = tuple(sizes[0])
     elif not sizes:
         raise TypeError(f"{op}() misses its argument `size`; write {op}(()) for no dimensions.")
@@ -228,7 +229,7 @@ def shape_argument(op: str, sizes: tuple[Any, ...], size: Any = None) -> tuple[i
 
 def one_shape(op: str, size: Any) -> tuple[int, ...]:
     """A shape given as one sequence."""
-    if not isinstance(size, tuple | list):
+    if not isinstance(size, _LISTS):
         raise TypeError(f"{op}(): size must be a tuple of ints, got {type(size).__name__}.")
     return _checked_shape(op, tuple(size))
 

@@ -141,19 +141,24 @@ def numpy_key(key: Any) -> tuple[Any, ...] | None:
         if key.step is None:  # NumPy checks the ends
             return (key, ...)
         key = (key,)
-    elif kind is not tuple or not BASIC.issuperset(map(type, key)):
+    elif kind is not tuple:
         return None
     return numpy_tuple(key)
 
 
 def numpy_tuple(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
-    """As `numpy_key`, of a tuple that is known to be basic."""
+    """As `numpy_key`, of a tuple."""
+    found = False
     for item in key:
-        if type(item) is slice and item.step is not None and plain_slice(item)[2] != item.step:
+        if item is None or type(item) is int:
+            continue
+        if type(item) is slice:
+            if item.step is not None and plain_slice(item)[2] != item.step:
+                return None
+        elif item is ... and not found:
+            found = True
+        else:
             return None
-    found = key.count(...)
-    if found > 1:
-        return None
     return key if found else (*key, ...)
 
 

@@ -15,8 +15,9 @@ import numpy
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Taken
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, new, wrap
-from pullback.core.view import View, attach
+from pullback.core.tensor import Tensor, blanks, wrap
+from pullback.core.version import INFERENCE_CELL
+from pullback.core.view import USUAL, View, attach
 from pullback.operators.arrays.scatter import INT64
 from pullback.operators.indexing.advanced import _index, index
 from pullback.operators.indexing.keys import (
@@ -90,17 +91,18 @@ def getitem(self: Any, key: Any, /) -> Any:
         return _index(self, _FIRST, key)
     if key is None:
         return unsqueeze(self, 0)
+    if kind is tuple:
+        node = self._node
+        if node is None or (node.__class__ is View and not self.requires_grad):
+            view = _plain_view(self, key)
+            if view is not None:
+                return view
     if kind is not tuple or not BASIC.issuperset(map(type, key)):
         if any_handler(key):
             taken, answer = ports.met_by("__getitem__", (self, key))
             if taken:
                 return answer
         return _indexed(self, key)
-    node = self._node
-    if node is None or (node.__class__ is View and not self.requires_grad):
-        view = _plain_view(self, key)
-        if view is not None:
-            return view
     # A chain of views, here and not in a function of its own: each call between the user and a
     # view costs that view a twentieth.
     part, dim = self, 0
@@ -168,9 +170,18 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
         array = self._plain[place]
     except (IndexError, Taken):
         return None  # said in our words by the usual way, which also knows other classes
-    view = new(Tensor)
+    view = next(blanks)
     view._array = array
-    attach(view, self, None)
+    cell = self._cell
+    if self._node is not None or cell is INFERENCE_CELL:
+        attach(view, self, None)
+        return view
+    if cell.__class__ is tuple:  # `attach` in line, for most
+        cell = self._cell = [*cell]
+    view._cell = cell
+    view._node = info = View()
+    info.base, info.node, info.manner = self, None, USUAL
+    info.cell, info.version = cell, cell[0]
     return view
 
 

@@ -11,6 +11,7 @@ from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.contraction import einsum
 from pullback.operators.linalg.products import (
     BLAS,
+    LARGE,
     are_halves,
     check_inner,
     expands,
@@ -72,13 +73,15 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     torch.Size([5, 3])
     """
     if (  # the usual case first
-        input.ndim == 2 == weight.ndim
-        and input.dtype is weight.dtype
-        and input.dtype.char in BLAS
-        and input.shape[1] == weight.shape[1]
+        input.ndim == 2 == weight.ndim and input.dtype is weight.dtype and input.dtype.char in BLAS
     ):
-        result = times_transposed(input, weight)
-        return result if bias is None else _shifted(result, bias)
+        few = weight.size < LARGE  # `times_transposed` in line
+        try:
+            result = input.dot(weight.T) if few else times_transposed(input, weight)
+        except ValueError:  # said in other words below
+            pass
+        else:
+            return result if bias is None else _shifted(result, bias)
     if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
         raise RuntimeError(
             f"linear: weight must be a matrix, or a vector without bias; got shape {weight.shape}."

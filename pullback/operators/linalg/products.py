@@ -101,13 +101,13 @@ def times_transposed(a: Array, weight: Array) -> Array:
     not 1.23, 96 rows 2.4 and not 3.2.
     """
     rows = len(a)
-    if weight.size < _LARGE or rows > _SOME_ROWS or rows < 2:
+    if weight.size < LARGE or rows > _SOME_ROWS or rows < 2:
         return a.dot(weight.T)
     outputs = len(weight)
     if rows <= _FEW_ROWS:
         turns = rows * outputs > _UNPACKED
     else:
-        turns = 2 * rows < outputs and weight.size >= 4 * _LARGE
+        turns = 2 * rows < outputs and weight.size >= 4 * LARGE
     if not turns:
         return a.dot(weight.T)
     # What is not packed at all wants no transposed side.
@@ -117,7 +117,7 @@ def times_transposed(a: Array, weight: Array) -> Array:
 
 _FEW_ROWS = 40
 _SOME_ROWS = 128
-_LARGE = 8192  # elements of the right side
+LARGE = 8192  # elements of the right side
 _UNPACKED = 1200  # results up to which OpenBLAS packs nothing
 _SMALL_PRODUCT = 1_000_000  # and steps, without a transposed right side
 
@@ -211,6 +211,8 @@ def total(*terms: Any) -> Any:
     input=lambda g, mat2: mm(g, t(conj(mat2))),
     mat2=lambda g, input: mm(t(conj(input)), g),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 2 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
@@ -270,6 +272,8 @@ def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array
     input=lambda g, vec: outer(g, conj(vec)),
     vec=lambda g, input: mv(adjoint(input), g),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 2 and a1.ndim == 1 and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
 )
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector.
@@ -291,6 +295,8 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     input=lambda g, tensor: g * conj(tensor),
     tensor=lambda g, input: g * conj(input),
     meta="lengths kept",
+    usual="a0.dot(a1) if a0.ndim == 1 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
+    "and (dtype is F32 or dtype is F64) and type(a1) is ndarray else forward(numpy, a0, a1)",
 )
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated.
@@ -361,8 +367,9 @@ def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    check_ndim("outer", "input", input, 1)
-    check_ndim("outer", "vec2", vec2, 1)
+    if not input.ndim == 1 == vec2.ndim:
+        check_ndim("outer", "input", input, 1)
+        check_ndim("outer", "vec2", vec2, 1)
     return input[:, None] * vec2
 
 
@@ -454,17 +461,20 @@ def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
         raise errors.as_called(error, "matmul", "mm", "mv", "dot") from None
 
 
-_BY_NDIM: dict[tuple[int, int], Any] = {(2, 2): mm, (2, 1): mv, (1, 1): dot}
-
-
 def _times(self: Any, other: Any) -> Any:
     """`self @ other`; as `matmul`, but what is no tensor gets its turn."""
     try:
-        ndims = self._raw.ndim, other._raw.ndim
+        left, right = self._raw.ndim, other._raw.ndim
     except AttributeError:
         return _caught(self, other)
+    if left == 2 == right:
+        function = mm
+    elif right == 1 and 1 <= left <= 2:
+        function = dot if left == 1 else mv
+    else:
+        function = _matmul
     try:
-        return _BY_NDIM.get(ndims, _matmul)(self, other)
+        return function(self, other)
     except RuntimeError as error:
         raise errors.as_called(error, "matmul (@)", "mm", "mv", "dot", "matmul") from None
 

@@ -223,8 +223,8 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
     >>> 2 ** torch.tensor([1.0, 2.0, 3.0])
     tensor([2., 4., 8.])
     """
-    if exponent.__class__ is Tensor and input.__class__ is Tensor:
-        return _pow_tensors(input, exponent, out=out)
+    if exponent.__class__ is Tensor is input.__class__ and out is None:
+        return _pow_tensors(input, exponent)
     if isinstance(exponent, numpy.generic):
         exponent = exponent.item()
     if isinstance(exponent, NUMBERS):

@@ -327,7 +327,8 @@ def _prod(
     axis = dim if input.ndim else None
     if axis is None and xp is numpy and input.size <= _FEW and input.dtype.char in "fd":
         # In double precision and rounded once, in half of the time that `reduce` takes.
-        product = xp.array(math.prod(input.reshape(-1).tolist()), input.dtype)
+        flat = input if input.ndim == 1 else input.reshape(-1)
+        product = xp.array(math.prod(flat.tolist()), input.dtype)
         return product.reshape((1,) * input.ndim) if keepdim else product
     if input.dtype.kind in "biu" and dtype is None:
         return xp.multiply.reduce(input, axis, xp.int64, None, keepdim)

@@ -36,7 +36,6 @@ from pullback.operators.derive import any_dual, propagate
 from pullback.operators.running import answered, kinds
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
-from pullback.operators.running.straight_out import written_straight
 from pullback.operators.watching import dispatch
 from pullback.operators.writing import dual
 
@@ -58,8 +57,6 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     if mode.autocast is not None and not mode.functions and not _overriding(args, kwargs):
         return ports.autocast(op, args, kwargs, mode)
     out = kwargs.pop("out", None)
-    if out is not None and written_straight(op, args, kwargs, out, mode):
-        return out
     if mode.functions:
         bind(op, args, kwargs)  # a wrong call is refused before anybody is asked
         return dispatch.public_call(op, args, kwargs, out)

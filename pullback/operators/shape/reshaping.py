@@ -132,14 +132,19 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
 
 
 view_method.__name__ = view_method.__qualname__ = "view"
+# A size in a tuple of our own, that begins with an int: one or two need no call.
+_LOOKED_AT = [
+    "if len($size) > 2 or $size[-1].__class__ is not int:",
+    "    $size = as_shape($size, 0, op.name)",
+]
 _SIZES_ONE_BY_ONE = Front(
     "$input, *$size, **$named",
     [
         "if $named or not $size or $size[0].__class__ is not int:",
         "    return otherwise($input, *$size, **$named)",
+        *_LOOKED_AT,
     ],
-    # Other memory may have to be copied, which is for the forward to find out.
-    usual="a0.reshape($size) if a0.flags.c_contiguous else forward(numpy, a0, $size)",
+    is_normal=True,
 )
 METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
 
@@ -251,8 +256,29 @@ def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
         raise errors.as_called(error, "reshape", "view") from None
 
 
+def _dense_reshape(xp: Namespace, array: Array, shape: tuple[int, ...]) -> Array:
+    """The forward of `_view`, of memory without gaps; says that `reshape` was called."""
+    try:
+        return _view.op.forward(xp, array, shape)  # type: ignore[attr-defined]  # a declared operator
+    except RuntimeError as error:
+        raise errors.as_called(error, "reshape", "view") from None
+
+
 _reshape_method.__name__ = _reshape_method.__qualname__ = "reshape"
-method(_reshape_method)
+_SHAPE_ONE_BY_ONE = Front(
+    "$input, *$size, **$named",
+    [
+        "if (",
+        "    $named or not $size or $size[0].__class__ is not int",
+        "    or not $input._array.flags.c_contiguous",
+        "):",
+        "    return otherwise($input, *$size, **$named)",
+        *_LOOKED_AT,
+    ],
+    is_normal=True,
+    usual="a0.reshape($size)",
+)
+METHODS["reshape"] = fronted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
 
 
 @method
@@ -384,7 +410,20 @@ def _expand_method(self: Any, *size: Any, implicit: bool = False, **named: Any) 
     return _expand(self, size if len(size) > 1 else _sizes(size))
 
 
-METHODS["expand"] = _expand_method
+_expand_method.__name__ = _expand_method.__qualname__ = "expand"
+METHODS["expand"] = fronted(
+    _expand,
+    Front(
+        "$input, *$size, $implicit=False, **$named",
+        [
+            "if $named or not $size or $size[0].__class__ is not int:",
+            "    return otherwise($input, *$size, **$named)",
+            *_LOOKED_AT,
+        ],
+        is_normal=True,
+    ),
+    _expand_method,
+)
 
 
 @method

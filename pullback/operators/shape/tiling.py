@@ -4,8 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+import numpy
+
 from pullback.core import errors
 from pullback.core.layout import empty_like
+from pullback.operators.arrays.direct import concatenate
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
 from pullback.operators.options import as_dim, as_shape
@@ -71,9 +74,11 @@ def roll(xp: Namespace, input: Array, shifts: Any, dims: Any = None) -> Array:
     """
     if type(shifts) is type(dims) is int and 0 <= dims < input.ndim:
         return _rolled(xp, input, shifts, dims)
-    moves = as_shape(shifts, 0, "roll")
+    moves = (shifts,) if type(shifts) is int else as_shape(shifts, 0, "roll")
     places = () if dims is None else as_shape(dims, 0, "roll")
     if not places and len(moves) == 1:
+        if input.ndim == 1:
+            return _rolled(xp, input, moves[0], 0)
         return _rolled(xp, input.reshape(-1), moves[0], 0).reshape(input.shape)
     if not moves or len(moves) != len(places):
         raise RuntimeError(f"roll: {len(moves)} shifts for {len(places)} dims; give one each.")
@@ -88,9 +93,13 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
     """The end comes before the start."""
     size = input.shape[dim]
     cut = -shift % size if size else 0
-    before = (_WHOLE,) * dim
-    end, start = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
-    return xp.concatenate((end, start), dim)
+    if dim:
+        before = (_WHOLE,) * dim
+        end, start = input[(*before, slice(cut, None))], input[(*before, slice(0, cut))]
+    else:
+        end, start = input[cut:], input[:cut]
+    join = concatenate if type(input) is numpy.ndarray else xp.concatenate
+    return join((end, start), dim)
 
 
 def repeat(input: Any, repeats: Any) -> Any:

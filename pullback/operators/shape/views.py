@@ -70,6 +70,9 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
     node="ViewBackward0",
     method=False,
     aten="view.default",
+    # What was copied, on memory of its own, is for the forward to refuse.
+    usual="r if (base := (r := a0.reshape($size)).base) is a0 "
+    "or base is a0.base is not None else forward(numpy, a0, $size)",
 )
 def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     """The same elements in another shape, on the same memory."""
@@ -265,6 +268,7 @@ def _squeeze_all(xp: Namespace, input: Array) -> Array:
     input=lambda g, input_shape: g.reshape(input_shape),
     node="SqueezeBackward1",
     method=False,
+    usual="a0.squeeze($dim) if a0.shape[$dim] == 1 else a0[...]",
 )
 def _squeeze(xp: Namespace, input: Array, dim: Dim) -> Array:
     return input.squeeze(dim) if input.ndim and input.shape[dim] == 1 else input[...]

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.arrays import F32
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
@@ -38,7 +39,7 @@ def erf(xp: Namespace, input: Array) -> Array:
     >>> torch.erf(torch.tensor([0.0, 1.0]))
     tensor([0.0000, 0.8427])
     """
-    if input.dtype.kind == "c":
+    if input.dtype is not F32 and input.dtype.kind == "c":
         raise unsupported("erf", input)
     return erf_of(xp, input)
 

@@ -14,6 +14,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.device import CPU, META, as_device, device, require_available
 from pullback.core.dtype import (
+    DTYPES,
     LATE,
     NARROW,
     NumpyDtype,
@@ -235,7 +236,12 @@ def _refused(reason: str) -> TypeError:
 
 
 def _caster(method_name: str, dtype_name: str) -> Callable[..., Tensor]:
+    known = DTYPES.get(dtype_name)  # None: one that is loaded when first used
+    same = None if known is None else known.numpy
+
     def cast(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
+        if self._array.dtype is same and memory_format is preserve_format:
+            return self
         return _converted(self, named_dtype(dtype_name).numpy, memory_format, copy=False)
 
     cast.__name__ = cast.__qualname__ = method_name
@@ -422,7 +428,7 @@ def tolist(self: Tensor) -> Any:
     >>> torch.tensor([[1, 2], [3, 4]]).tolist()
     [[1, 2], [3, 4]]
     """
-    if answers(self):
+    if self.__class__ is not Tensor and answers(self):
         raise errors.no_array("tolist()", type(self))
     if self._node is not None:
         remember_exit(self, "tolist()")

@@ -24,17 +24,17 @@ from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
-from pullback.core.version import INFERENCE_CELL, shorten
+from pullback.core.version import INFERENCE_CELL, bump, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
-from pullback.operators.options import NORMALISE, TYPED, numbers_between, respelled
+from pullback.operators.options import NORMALISE, TYPED, UNFILLED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
 from pullback.operators.writing.call import (
     arguments,
+    beyond_lines,
     everything,
-    once_positional_lines,
     respelled_lines,
     signature_of,
     watched_lines,
@@ -72,6 +72,7 @@ from pullback.operators.writing.steps import (
     normalised_lines,
     not_plain,
     other_arrays,
+    out_lines,
     saves_tensors,
     takes_mixed,
 )
@@ -245,6 +246,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "check_history_can_change": inplace.check_history_can_change,
         "errors": errors,
         "INFERENCE_CELL": INFERENCE_CELL,
+        "bump": bump,
         "shorten": shorten,
         "adopt": cause.adopt,
         "ended": cause.ended,
@@ -258,15 +260,16 @@ def scope_of(op: Op) -> dict[str, Any]:
         "explained": interpret.explained,
         "respelled": respelled,
         "numbers_between": numbers_between,
+        "UNFILLED": UNFILLED,
         "REQUIRED": REQUIRED,
         "USUAL": USUAL,
         "NO_GRAD_VIEW": CreationMeta.NO_GRAD_MODE,
         "INFERENCE_VIEW": CreationMeta.INFERENCE_MODE,
         "Output": Output,
-        "View": View,
         "Leaf": Leaf,
         "attach": attach,
         "asarray": arrays.as_array,
+        "host_array": numpy.ndarray,  # whatever `ndarray` is where lines are written for a device
         "array": numpy.array,
         "SCALARS": arrays.SCALARS,
         "numpy": numpy,
@@ -300,8 +303,8 @@ def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
 
     Of a `sign` Python's own `x + y` knows no options, so it does not matter how they are given.
     """
-    head = f"def written({signature_of(op, by_place=sign)})"
-    lines = [] if sign else once_positional_lines(op)
+    head = f"def written({signature_of(op, sign=sign)})"
+    lines = [] if sign else beyond_lines(op)
     lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])
@@ -333,13 +336,14 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
         lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
     else:
         hooked = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
-        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=mapped_lines(op))]
+        taken = [*out_lines(op), *mapped_lines(op)]
+        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=taken)]
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op) if front is None or not front.is_normal else []
     lines += computed_lines(op, "" if front is None else front.usual)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
-    made = ["result = new(Tensor)", "result._array = r"]
+    made = ["result = next(blanks)", "result._array = r"]
     if op.kind == "view":
         return lines + made + viewed_lines(op)
     lines += as_array_lines("r")

@@ -6,18 +6,29 @@ from pullback.operators.declare import REQUIRED, Op, Param
 from pullback.operators.writing.writer import block, theirs
 
 
-def signature_of(op: Op, *, out: bool = True, by_place: bool = False) -> str:
+def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
     """The parameters as they stand in a `def`.
 
-    Keywords that may also come `by_place` take Python a fifth less of a short call to fill in.
+    Keywords of Python's own take it a twentieth of a short call longer to fill in than parameters
+    that may come by place. So they are such, behind places that are not to be filled: whoever
+    fills one leaves at `beyond_lines`. A `sign` never has more than its operands.
     """
     spelled = _optional_by_spelling(op) if out else []
     parts = [_parameter(param, spelled) for param in op.params if not param.keyword_only]
-    keywords = [_parameter(param, spelled) for param in op.params if param.keyword_only]
+    given = [param for param in op.params if param.keyword_only]
+    keywords = [_parameter(param, spelled) for param in given]
     if out:
         keywords += [f"{theirs(name)}=None" for name in _added(op)]
-    rest = "*more" if op.once_positional else "*"
-    return ", ".join([*parts, *([rest] if keywords and not by_place else []), *keywords])
+    if any(param.default is REQUIRED for param in given):
+        parts.append("*")
+    elif keywords and not sign:
+        parts += [f"{name} = UNFILLED" for name in _beyond(op)]  # a name of ours, to the writer
+    return ", ".join([*parts, *keywords])
+
+
+def _beyond(op: Op) -> list[str]:
+    """The places after the last that may be filled: one more than numbers stood there once."""
+    return ["more", *(f"more{i}" for i, _ in enumerate(op.once_positional, 2))]
 
 
 def _added(op: Op) -> list[str]:
@@ -63,12 +74,13 @@ def watched_lines(op: Op, *, out: bool = True) -> list[str]:
     return shown_lines(args, by_name([*keywords, *(_added(op) if out else [])]), operands(op))
 
 
-def once_positional_lines(op: Op, *, out: bool = True) -> list[str]:
-    """Leave for `numbers_between` where options come as numbers between the tensors."""
-    if not op.once_positional:
+def beyond_lines(op: Op, *, out: bool = True) -> list[str]:
+    """Refuse too many arguments; once, options came as numbers between the tensors."""
+    if "UNFILLED" not in signature_of(op, out=out):
         return []
     args, kwargs = everything(op, out=out).split("), {")
-    return block("if more", [f"return numbers_between(op, called, {args}*more), {{{kwargs})"])
+    given = f"op, called, {args}{', '.join(_beyond(op))}), {{{kwargs}"
+    return block("if more is not UNFILLED", [f"return numbers_between({given})"])
 
 
 def respelled_lines(op: Op) -> list[str]:

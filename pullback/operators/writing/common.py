@@ -10,9 +10,9 @@ from pullback.core import arrays, origin
 from pullback.core.explain import cause
 from pullback.core.mode import fast, get_mode
 from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, blanks
 from pullback.core.version import UNWRITTEN
-from pullback.core.view import edge_of
+from pullback.core.view import View, edge_of
 from pullback.operators.arrays.large import LARGE, large
 
 __all__ = ["COMMON"]
@@ -20,6 +20,7 @@ __all__ = ["COMMON"]
 COMMON: dict[str, Any] = {
     "Tensor": Tensor,
     "new": object.__new__,
+    "blanks": blanks,
     "ndarray": numpy.ndarray,
     "F16": numpy.dtype(numpy.float16),
     "F32": arrays.F32,
@@ -30,6 +31,7 @@ COMMON: dict[str, Any] = {
     "UNWRITTEN": UNWRITTEN,
     "inherited": cause.inherited,
     "edge_of": edge_of,
+    "View": View,
     "fast": fast,
     "get_mode": get_mode,
     "numbering": numbering,

@@ -23,8 +23,8 @@ class Front(NamedTuple):
     parameters: str
     # Lines that set the operator's own parameters, or hand the call to `otherwise`.
     lines: list[str]
-    # The result for most arguments, as a declaration's `usual`.
-    usual: str
+    # The result for most arguments; without it the declaration's `usual`.
+    usual: str = ""
     # Whether the operator's parameters are as it wants them, and need not be looked at.
     is_normal: bool = False
 

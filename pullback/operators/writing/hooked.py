@@ -77,7 +77,7 @@ def hooked_lines_of(op: Op) -> list[str]:
 _ONE = [
     "if type(r) is not ndarray:",
     "    r = asarray(r)",
-    "result = new(Tensor)",
+    "result = next(blanks)",
     "result._array = r",
     "result._cell = UNWRITTEN",
     "result._node = None",

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pullback.core.version import MOST_WRITES
 from pullback.operators.declare import Op
 from pullback.operators.writing.call import (
+    beyond_lines,
     everything,
-    once_positional_lines,
     signature_of,
     watched_lines,
 )
@@ -33,7 +33,7 @@ from pullback.operators.writing.writer import block, indented
 def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     """The in-place form; its first line asks who looks on."""
     head = f"def written({signature_of(op, out=False)})"
-    lines = once_positional_lines(op, out=False)
+    lines = beyond_lines(op, out=False)
     lines += watched_lines(op, out=False) if watched else []
     leave = f"return call_inplace(op, called, {everything(op, out=False)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]

@@ -141,7 +141,7 @@ def wrapped_lines(op: Op, counted: list[str]) -> list[str]:
     for i, name in enumerate(op.outputs):
         lines += [
             *as_array_lines(f"r{i}"),
-            f"result{i} = new(Tensor)",
+            f"result{i} = next(blanks)",
             f"result{i}._array = r{i}",
             f"result{i}._node = None",
             f"result{i}._cell = {'[0]' if name in counted else 'UNWRITTEN'}",
@@ -213,7 +213,10 @@ def _edge_from(edge: str, node: str, asked: list[str]) -> list[str]:
 
 
 def _asked(edge: str, tensor: str) -> list[str]:
-    return [f"{edge} = {edge}() or edge_of({tensor})"]
+    # A leaf answers at once; of a part of data without history, as batches are, `edge_of` need not
+    # be asked.
+    data = f"{edge}.__class__ is View and {edge}.node is None and {edge}.base._node is None"
+    return [f"{edge} = {edge}() or (None if {data} else edge_of({tensor}))"]
 
 
 def _node_of(op: Op, param: Param) -> str:

@@ -63,7 +63,7 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         f"    raise explained(op, {{'{name}': arrays}}, error) from None",
         "if type(r) is not ndarray:",  # one of the others has no data
         f"    {leave}",
-        "result = new(Tensor)",
+        "result = next(blanks)",
         "result._array = r",
         "result._cell = UNWRITTEN",
         "result._node = None",
@@ -132,7 +132,7 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
         f"    cell = {source}._cell = [*cell]",
         "made = []",
         "for one in arrays:",
-        "    result = new(Tensor)",
+        "    result = next(blanks)",
         "    result._array = one",
         "    if node is None:",
         "        edge = None",

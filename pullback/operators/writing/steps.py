@@ -170,6 +170,34 @@ def leaving_lines(
     )
 
 
+def out_lines(op: Op) -> list[str]:
+    """Let the one array function that an operator is write into `out`; else step by step.
+
+    Where that and the operands are of one shape and dtype, and have memory to themselves.
+    """
+    tensors = all(param.kind == "tensor" for param in op.inputs)
+    if not (array_call(op) and op.kind == "elementwise" and op.has_out and tensors):
+        return []
+    out, number = theirs("out"), maybe_number(op)
+    fits = [
+        *(f"{out}.__class__ is Tensor", "(mode is plain or mode is fast.no_grad)", "fits"),
+        *(f"type(target := {out}._array) is host_array", "target.base is None", "target.ndim"),
+        *("((dtype := target.dtype) is F32 or dtype is F64)", f"{out}._cell is not INFERENCE_CELL"),
+        *(f"not ({differs(param)})" for param in op.params if not param.is_tensor),
+    ]
+    known = [f"{out}._node is None"]
+    for i, param in enumerate(op.inputs):
+        like = f"type(a{i}) is host_array and a{i}.base is None and a{i}.shape == target.shape"
+        free = f"{param.local}._node is None"
+        is_number = "is_number or " if param is number else ""
+        fits += [f"a{i}.dtype is dtype", f"({is_number}({like}))"]
+        known.append(f"({is_number}{free})")
+    fits.append(f"(mode is not plain or ({' and '.join(known)}))")
+    arrays = ", ".join(f"a{i}" for i in range(len(op.inputs)))
+    written = [f"ufunc({arrays}, target)", f"bump({out}, called)", f"return {out}"]
+    return block(f"if {out} is not None and {' and '.join(fits)}", written)
+
+
 def mapped_lines(op: Op) -> list[str]:
     """Where vmap levels are all that is unusual, the call has a form of its own."""
     inside = "mode.__class__ is Mapped"
