@@ -35,3 +35,11 @@ def library(request):
             del sys.modules[name]
         else:
             sys.modules[name] = module
+
+
+@pytest.fixture(scope="module")
+def device():
+    """A device, given up after the module: the next one would take its pool for the user's own."""
+    assert finding.found()
+    yield finding.found.library
+    finding.forget()

@@ -5,14 +5,7 @@ import pytest
 import pullback as torch
 from tests.cuda.conftest import needs_device
 
-pytestmark = needs_device
-
-
-@pytest.fixture(autouse=True)
-def there():
-    from pullback.operators.cuda.found import found
-
-    assert found()
+pytestmark = [needs_device, pytest.mark.usefixtures("device")]
 
 
 def test_cupy_and_tensors_share_memory():
