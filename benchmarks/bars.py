@@ -83,8 +83,8 @@ BARS = {
     "peak-memory": Bar(1.0, goal=1.2),
     "checkpoint-memory": Bar(at_most=0.45, enforced=True),
     "checkpoint-time": Bar(at_most=1.35),
-    # Of 8.0 us for each call 1.2 are the two products of the user's formula, on tensors. It was 1.48
-    # until built-in nodes took 3.4 us and not 3.8 to go back; the operator takes what it took.
+    # Of 8.0 us for each call 1.2 are the two products of the user's formula, on tensors. It was
+    # 1.48 until built-in nodes took 3.4 us and not 3.8; the operator takes what it took.
     "operator-cost": Bar(at_most=1.65, goal=1.5),
     # Ten times the nodes overflow the caches, which adds to each; a quadratic cost would be 10.
     "million-nodes-growth": Bar(at_most=1.5, enforced=True),

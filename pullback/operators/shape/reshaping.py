@@ -178,12 +178,6 @@ def reshape(input: Any, shape: Any) -> Any:
     tensor([[0, 1, 2],
             [3, 4, 5]])
 
-    >>> import pullback as torch
-    >>> torch.arange(4).reshape(2, -1)
-    tensor([[0, 1],
-            [2, 3]])
-
-    >>> import pullback as torch
     >>> torch.arange(4).reshape(2, -1)
     tensor([[0, 1],
             [2, 3]])
@@ -276,7 +270,8 @@ _SHAPE_ONE_BY_ONE = Front(
         *_LOOKED_AT,
     ],
     is_normal=True,
-    usual="a0.reshape($size)",
+    usual="r if (r := a0.reshape($size)).shape == $size or -1 in $size "
+    "else forward(numpy, a0, $size)",
 )
 METHODS["reshape"] = fronted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
 

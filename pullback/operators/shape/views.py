@@ -70,9 +70,10 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
     node="ViewBackward0",
     method=False,
     aten="view.default",
-    # What was copied, on memory of its own, is for the forward to refuse.
-    usual="r if (base := (r := a0.reshape($size)).base) is a0 "
-    "or base is a0.base is not None else forward(numpy, a0, $size)",
+    # What was copied, on memory of its own, is for the forward to refuse, and so are negative sizes
+    # other than -1, all of which NumPy works out.
+    usual="r if ((base := (r := a0.reshape($size)).base) is a0 or base is a0.base is not None) "
+    "and (r.shape == $size or -1 in $size) else forward(numpy, a0, $size)",
 )
 def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     """The same elements in another shape, on the same memory."""
@@ -81,6 +82,8 @@ def _view(xp: Namespace, input: Array, size: Shape) -> Array:
     except ValueError:
         completed_shape("view", input.size, size)  # says what is wrong with the shape
         raise
+    if result.shape != size:
+        completed_shape("view", input.size, size)  # NumPy works out any negative size
     if not input.flags.c_contiguous and not recording.shares_memory(result, input) and input.size:
         raise RuntimeError(
             f"view: shape {size} cannot be a view of a tensor of shape {input.shape} with strides "
@@ -158,8 +161,15 @@ def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeErr
             "size, so it can only stand where there is one."
         )
     dim = next(
-        dim for dim, here in enumerate(shape, extra) if size[dim] not in (here, -1) and here != 1
+        dim
+        for dim, here in enumerate(shape, extra)
+        if size[dim] not in (here, -1) and (here != 1 or size[dim] < 0)
     )
+    if size[dim] < 0:
+        return RuntimeError(
+            f"expand: size {size[dim]} at dimension {dim} is negative; only -1, which keeps the "
+            "size that is there, may be."
+        )
     return RuntimeError(
         f"expand: size {shape[dim - extra]} at dimension {dim} cannot become {size[dim]}; only "
         f"size 1 can be expanded (shape {shape} to {size})."
