@@ -174,6 +174,7 @@ class _Rewriting(ast.NodeTransformer):
         self.bound = before
         return node
 
+    # The names are those that `ast.NodeTransformer` calls.
     visit_ListComp = visit_SetComp = visit_DictComp = visit_GeneratorExp = _comprehension  # noqa: N815
 
     # What is left out -----------------------------------------------------------------------
@@ -264,8 +265,9 @@ class _Rewriting(ast.NodeTransformer):
 
     def _closed(self, node: ast.expr) -> Any:
         """What the function closes over by a name; `Ellipsis` where it is no such name."""
-        is_name = isinstance(node, ast.Name) and node.id not in self.bound
-        return self.names.closed.get(node.id, ...) if is_name else ...  # type: ignore[attr-defined]
+        if isinstance(node, ast.Name) and node.id not in self.bound:
+            return self.names.closed.get(node.id, ...)
+        return ...
 
     def _is_never(self, node: ast.expr) -> bool:
         if isinstance(node, ast.Tuple):
