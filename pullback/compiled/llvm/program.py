@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
+from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
@@ -19,7 +20,7 @@ from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.watching.observe import look
 
-__all__ = ["LlvmProgram"]
+__all__ = ["LlvmProgram", "NativeProgram"]
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": numpy.int64,
@@ -27,29 +28,24 @@ _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": num
 _LARGE = 200_000  # operations, from which on the interpreter's lock is released
 
 
-class LlvmProgram:
-    """Arrays in, arrays out."""
+class NativeProgram:
+    """Values of the array language in machine code: arrays in, arrays out."""
 
     backend = "llvm"
 
     def __init__(
         self,
-        calls: list[Call],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        constants: dict[int, Any],
+        builder: Builder,
+        outputs: list[Val],
         threads: int = 1,
         wishes: dict[int, int] | None = None,
         shared: Any = None,
     ) -> None:
         """`shared`: what it shares with others of its family, a `Sharing`."""
-        self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants)
-        self.how = lowered.how
-        self.strides = [one.strides for one in inputs]
-        self.builder = lowered.b
+        self.builder = builder
+        self.strides = [tuple(s * v.itemsize for s in v.strides) for v in builder.inputs]
         moving = frozenset() if shared is None else shared.moving
-        self.plan = Plan(lowered.b, lowered.outputs, threads, wishes, moving)
+        self.plan = Plan(builder, outputs, threads, wishes, moving)
         self.in_place = self.plan.in_place
         written = ModuleText(self.plan, machine())
         self.text = written.text
@@ -66,10 +62,10 @@ class LlvmProgram:
             slot: _address(name, self.builder) for name, slot in written.addresses.items()
         }
         # A result that is its base in another shape is allocated in that shape.
-        shapes = {v.base.id: v.shape for v in lowered.outputs if _is_whole(v)}
+        shapes = {v.base.id: v.shape for v in outputs if _is_whole(v)}
         self.fresh = [(shapes.get(v.id, v.shape), _numpy_dtype(v.dtype), self.plan.slot[v.id])
                       for v in self.plan.fresh]  # fmt: skip
-        self.outputs = [_Result(self.plan, v) for v in lowered.outputs]
+        self.outputs = [_Result(self.plan, v) for v in outputs]
         self._spare: list[_Memory] = []
         self._lock = threading.Lock()
         self._put = put_pointers()
@@ -145,10 +141,30 @@ class LlvmProgram:
                     between(memory, held)
 
 
+class LlvmProgram(NativeProgram):
+    """Captured calls in machine code."""
+
+    def __init__(
+        self,
+        calls: list[Call],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        constants: dict[int, Any],
+        threads: int = 1,
+        wishes: dict[int, int] | None = None,
+        shared: Any = None,
+    ) -> None:
+        """`shared` as for any native program."""
+        self.calls = live(calls, outputs)
+        lowered = Lowered(self.calls, inputs, outputs, constants)
+        self.how = lowered.how
+        super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)
+
+
 class _Memory:
     """The table of a call: a pointer for each buffer; temporaries lie in the arena."""
 
-    def __init__(self, program: LlvmProgram) -> None:
+    def __init__(self, program: NativeProgram) -> None:
         plan = program.plan
         words = numpy.array(program.words, numpy.uint64)
         self.table = numpy.concatenate([numpy.zeros(max(program.slots, 1), numpy.uint64), words])

@@ -12,6 +12,7 @@ import numpy
 from pullback.core.arrays import Array, Namespace
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import MEANS, column, ones, totals
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
@@ -41,6 +42,10 @@ class Wanted(NamedTuple):
     weight: tuple[int, ...] | None = None
     bias: tuple[int, ...] | None = None
 
+    def all(self) -> bool:
+        """Whether none is left out."""
+        return self.input and self.weight is not None and self.bias is not None
+
 
 Gradients = tuple[Array | None, Array | None, Array | None]
 Statistics = tuple[Array, Array, Array] | None  # mean, inverse deviation and variance
@@ -68,6 +73,10 @@ def gradients(
         if all(is_row(one, seen) for one in (shape_of(weight), wanted.weight, wanted.bias)):
             return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
         if seen.run > 1:
+            if known is not None and x.size >= MANY and weight is not None and wanted.all():
+                made = by_machine_code("gradients_of_channels", (g, x, *known[:2], weight))
+                if made is not None:
+                    return made
             return _gradients_of_runs(xp, g, x, weight, seen, over, wanted, known)
     return _gradients_of_anything(xp, g, x, weight, seen, over, wanted)
 
@@ -116,6 +125,13 @@ def _of_rows(
 ) -> Gradients:
     """Of a block of rows; the input's in `out` if given, those of the weights are sums over it."""
     of_weight = of_bias = None
+    if x.size >= MANY and row is not None and wanted.all():
+        made = by_machine_code("gradients_of_rows", (g, x, row), over.eps, over.centred)
+        if made is not None:
+            if out is None:
+                return made
+            out[...] = made[0]
+            return out, made[1], made[2]
     rest, rstd = row_rests(xp, x, over)
     products = None
     if wanted.weight is not None:

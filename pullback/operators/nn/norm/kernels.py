@@ -18,6 +18,7 @@ import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
@@ -137,6 +138,10 @@ def channel_statistics(
     xp: Namespace, x: Array, seen: Layout, over: Over
 ) -> tuple[Array, Array, Array]:
     """Mean, inverse deviation and variance of each channel over the batch, as (1, channels)."""
+    if seen.run > 1 and x.size >= MANY:
+        made = by_machine_code("channel_statistics", (x,), over.eps)
+        if made is not None:
+            return tuple(made)
     if seen.run > 1:
         moments = run_moments(xp, x, seen, over)
         assert moments[0] is not None  # as statistics of channels are centred
@@ -191,6 +196,10 @@ def standardise(
 ) -> Array:
     """`(x - mean) / deviation * weight + bias`; by statistics of channels if they are known."""
     if known is not None:
+        if x.size >= MANY and seen.run > 1 and weight is not None and bias is not None:
+            made = by_machine_code("standardised_channels", (x, *known[:2], weight, bias))
+            if made is not None:
+                return made[0]
         return _scaled_channels(xp, x, weight, bias, seen, known[:2])
     if is_few(xp, x, seen):
         rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
@@ -232,6 +241,10 @@ def _standardise_rows(
     row = None if weight is None else weight.reshape(seen.size)
     added = None if bias is None else bias.reshape(seen.size)
     rows = x.reshape(shape)
+    if x.size >= MANY and row is not None and added is not None:
+        made = by_machine_code("standardised_rows", (rows, row, added), over.eps, over.centred)
+        if made is not None:
+            return made[0].reshape(x.shape)
     if x.size <= BLOCK:
         return _standardised(xp, rows, row, added, over).reshape(x.shape)
     out = xp.empty(shape, x.dtype)
