@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from pullback.compiled.counting import counters
-from pullback.compiled.eager.formulas import FORMULAS, IN_ORDER
+from pullback.compiled.eager.formulas import FORMULAS, IN_ORDER, OVER
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.llvm.machine import has_blas, is_available
 from pullback.compiled.llvm.program import NativeProgram
@@ -48,11 +48,12 @@ class Kernel:
 
 def _bound(program: NativeProgram, arrays: tuple[Array, ...]) -> Any:
     known = {slot: (shape, dtype) for shape, dtype, slot in program.fresh}
+    made = [one for n, one in enumerate(program.outputs) if n not in program.in_place]
     memory = program.memory()
     return native.bound(
         tensors=[(number, None, one) for number, one in enumerate(arrays)],
         places=list(range(len(arrays))),
-        results=[(*known[one.slot], one.slot, False) for one in program.outputs],
+        results=[(*known[one.slot], one.slot, False) for one in made],
         table=memory.table, address=program.parts[0][1], arguments=len(arrays),
         is_large=program.is_large, keep=[program, memory], of_arrays=True,
     )  # fmt: skip
@@ -79,14 +80,16 @@ def _program(formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) 
     for one in arrays:
         strides = tuple(stride // one.itemsize for stride in one.strides)
         given.append(b.input(one.shape, dtype_name(one.dtype), strides))
-    made = FORMULAS[formula](b, *given, *options)
+    read = len(arrays) - OVER.get(formula, 0)  # those behind are written over
+    made = FORMULAS[formula](b, *given[:read], *options)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
     b.settle(outputs)
     # Sums over rows would have other bits with another number of threads; results must not.
     threads = 1 if formula in IN_ORDER or not can_share() else count()
-    program = NativeProgram(b, outputs, threads)
+    wishes = {number: read + number for number in range(len(arrays) - read)}
+    program = NativeProgram(b, outputs, threads, wishes)
     simple = all(one.is_fresh and one.geometry is None for one in program.outputs)
-    if not program.is_native or not simple:
+    if not program.is_native or not simple or program.in_place != wishes:
         raise NotLowered
     return program
 

@@ -22,7 +22,7 @@ from numpy import ndarray
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.ports import ports
 
-__all__ = ["MANY", "by_machine_code", "forget", "is_available", "setting", "without_machine_code"]
+__all__ = ["MANY", "by_machine_code", "forget", "is_available", "kernel_of", "setting", "without_machine_code"]
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 _MOST = 256  # geometries of one formula: a program whose sizes always vary would compile for ever
@@ -39,7 +39,7 @@ class _Setting:
 
 setting = _Setting()
 _kernels: dict[Any, Any] = {}  # what a call looks like -> its kernel; None: NumPy's way
-_latest: dict[Any, Any] = {}  # by shapes and options alone, the kernel that ran last
+_by_shapes: dict[Any, list[Any]] = {}  # the same by shapes and options alone
 _counts: Counter[str] = Counter()
 _making = threading.RLock()
 
@@ -52,26 +52,24 @@ def is_available() -> bool:
 def by_machine_code(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
     """The results of a formula, a tuple of arrays; None where NumPy should do it."""
     shapes = (formula, options, *[one.shape for one in arrays])
-    kernel = _latest.get(shapes)
-    if kernel is not None and setting.on:
+    for kernel in _by_shapes.get(shapes, ()) if setting.on else ():
         made = kernel.run(*arrays)  # which looks at dtypes and strides, half as long as we would
         if made is not None:
             return made
-    return _long_way(shapes, formula, arrays, options)
+    kernel = kernel_of(formula, arrays, *options)
+    if kernel is None:
+        return None
+    made = kernel.run(*arrays)
+    return kernel.run_beside(arrays) if made is None else made
 
 
-def _long_way(shapes: Any, formula: str, arrays: tuple[Array, ...], options: Any) -> Any:
+def kernel_of(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
+    """The kernel for arrays like these, for who calls it many times; None where NumPy should."""
     if (not setting.on and not _is_wanted()) or not _are_plain(arrays):
         return None
     key = (formula, options, *[(one.shape, one.strides, one.dtype) for one in arrays])
     kernel = _kernels.get(key, _kernels)
-    if kernel is _kernels:
-        kernel = _made(key, formula, arrays, options)
-    if kernel is None:
-        return None
-    _latest[shapes] = kernel
-    made = kernel.run(*arrays)
-    return kernel.run_beside(arrays) if made is None else made
+    return _made(key, formula, arrays, options) if kernel is _kernels else kernel
 
 
 def _is_wanted() -> bool:
@@ -96,6 +94,9 @@ def _made(key: Any, formula: str, arrays: tuple[Array, ...], options: tuple[Any,
             return _kernels.get(key)
         kernel = _kernels[key] = ports.native_kernel(formula, arrays, options)
         _counts[formula] += 1
+        if kernel is not None:
+            shapes = (formula, options, *[one.shape for one in arrays])
+            _by_shapes.setdefault(shapes, []).append(kernel)
         return kernel
 
 
@@ -103,7 +104,7 @@ def forget() -> None:
     """Have all kernels made anew: for another number of threads, or none of them."""
     with _making:
         _kernels.clear()
-        _latest.clear()
+        _by_shapes.clear()
         _counts.clear()
 
 
