@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.builder import Builder, blas_takes
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
 from pullback.compiled.lower.program import RULES
 from pullback.compiled.lower.rules import NotLowered, constant
+from pullback.operators.arrays.native import rows_of
 from pullback.operators.nn.norm.layout import Over
 
 __all__ = ["FORMULAS", "IN_ORDER", "OVER"]
@@ -19,7 +20,8 @@ Formula = Callable[..., Any]
 F = TypeVar("F", bound=Formula)
 FORMULAS: dict[str, Formula] = {}
 IN_ORDER = frozenset({"gradients_of_rows"})  # those that add up over rows
-OVER = {"lstm_step": 3, "lstm_step_back": 1}  # so many of the last arrays get the first results
+# Results that are written over arrays, by the numbers of both.
+OVER = {"lstm_step": {0: 3, 1: 4, 2: 5}, "lstm_step_back": {0: 7}, "adam": {0: 0, 1: 2, 2: 3}}
 
 
 def formula(name: str) -> Callable[[F], F]:
@@ -38,14 +40,10 @@ for _name in ("softmax", "_softmax_adjoint", "log_softmax", "_log_softmax_adjoin
     FORMULAS[_name] = RULES[_name]
 FORMULAS["_attention_weights"] = RULES["_attention_weights"]
 
-_ROW = 4096  # elements
-
 
 def _in_rows(b: Builder, *values: Val) -> list[Val]:
-    """Elementwise operands as rows, which threads share, where their elements lie one by one."""
-    size = values[0].size
-    columns = min(size & -size, _ROW)
-    return [b.reshape(one, (size // columns, columns)) if columns >= 64 else one for one in values]
+    """Elementwise operands as rows, which threads share."""
+    return [b.reshape(one, rows_of(one.size)) for one in values]
 
 
 @formula("gelu")
@@ -73,6 +71,16 @@ def _dot(b: Builder, x: Val, y: Val) -> Val:
 def _linear(b: Builder, x: Val, weight: Val, bias: Val | None = None) -> Val:
     made: Val = RULES["nn.functional.linear"](b, x, weight, bias)
     return made
+
+
+@formula("mixed_heads")
+def _mixed_heads(b: Builder, weights: Val, value: Val) -> Val:
+    """`weights @ value` of (batch, heads, rows, ...), as (batch, rows, heads, ...)."""
+    batch, heads, rows, _ = weights.shape
+    width = value.shape[3]
+    x, y = (one if blas_takes(one) else b.copy(one) for one in (weights, value))
+    lies = ((rows * heads * width, width), heads * width, (batch, heads), rows, width)
+    return b.make("dot", (x, y), lies, (batch, rows, heads, width), x.dtype)
 
 
 # Norms --------------------------------------------------------------------------------------------
@@ -182,7 +190,7 @@ def _gates(b: Builder, tanhs: Val) -> list[Val]:
 
 
 @formula("lstm_step")
-def _lstm_step(b: Builder, weights: Val, state: Val, cell: Val) -> list[Val]:
+def _lstm_step(b: Builder, weights: Val, state: Val, cell: Val, *over: Val) -> list[Val]:
     """The tanh of what gates get, the cell and the hidden state, all as (features, batch)."""
     tanhs = b.ew("tanh", _product(b, weights, state))
     leaving, entering, forgetting, candidate = _gates(b, tanhs)
@@ -192,7 +200,7 @@ def _lstm_step(b: Builder, weights: Val, state: Val, cell: Val) -> list[Val]:
 
 @formula("lstm_step_back")
 def _lstm_step_back(
-    b: Builder, weights: Val, tanhs: Val, cell: Val, after: Val, h: Val, c: Val, g: Val
+    b: Builder, weights: Val, tanhs: Val, cell: Val, after: Val, h: Val, c: Val, g: Val, over: Val
 ) -> list[Val]:
     """Gradients of entering, forgetting, candidate and leaving; of the two states before."""
     leaving, entering, forgetting, candidate = _gates(b, tanhs)
@@ -238,3 +246,27 @@ def _recurrent_weights(b: Builder, gates: Val, x: Val, states: Val, weights: Val
         _product(b, of_gates, b.permute(of_states, (1, 0))),
         b.reduce("sum", of_gates, (1,)),
     ]
+
+
+# Optimizers ---------------------------------------------------------------------------------------
+
+
+@formula("adam")
+def _adam(
+    b: Builder, x: Val, g: Val, mean: Val, square: Val, numbers: Val, decay: str, maximize: bool
+) -> list[Val]:
+    """The parameters and both averages after a step; see `optim/adam.py` for the numbers."""
+    kept, new, kept_square, new_square, smallest, rate, pull = (
+        b.reshape(b.slice(numbers, 0, place, 1), (1, 1)) for place in range(7)
+    )
+    g = b.ew("neg", g) if maximize else g
+    if decay == "apart":
+        x = b.ew("mul", x, pull)
+    elif decay:
+        g = b.ew("add", g, b.ew("mul", x, pull))
+    mean = b.ew("add", b.ew("mul", mean, kept), b.ew("mul", g, new))
+    squares = b.ew("mul", b.ew("mul", g, g), new_square)
+    square = b.ew("add", b.ew("mul", square, kept_square), squares)
+    way = b.ew("div", mean, b.ew("add", b.ew("sqrt", square), smallest))
+    x = b.ew("sub", x, b.ew("mul", way, rate))
+    return [x, mean, square]

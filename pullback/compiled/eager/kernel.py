@@ -80,13 +80,12 @@ def _program(formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) 
     for one in arrays:
         strides = tuple(stride // one.itemsize for stride in one.strides)
         given.append(b.input(one.shape, dtype_name(one.dtype), strides))
-    read = len(arrays) - OVER.get(formula, 0)  # those behind are written over
-    made = FORMULAS[formula](b, *given[:read], *options)
+    made = FORMULAS[formula](b, *given, *options)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
     b.settle(outputs)
     # Sums over rows would have other bits with another number of threads; results must not.
     threads = 1 if formula in IN_ORDER or not can_share() else count()
-    wishes = {number: read + number for number in range(len(arrays) - read)}
+    wishes = OVER.get(formula, {})
     program = NativeProgram(b, outputs, threads, wishes)
     simple = all(one.is_fresh and one.geometry is None for one in program.outputs)
     if not program.is_native or not simple or program.in_place != wishes:

@@ -22,7 +22,7 @@ from numpy import ndarray
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.ports import ports
 
-__all__ = ["MANY", "by_machine_code", "forget", "is_available", "kernel_of", "setting", "without_machine_code"]
+__all__ = ["MANY", "by_machine_code", "forget", "is_available", "kernel_of", "rows_of", "setting", "without_machine_code"]
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 _MOST = 256  # geometries of one formula: a program whose sizes always vary would compile for ever
@@ -98,6 +98,15 @@ def _made(key: Any, formula: str, arrays: tuple[Array, ...], options: tuple[Any,
             shapes = (formula, options, *[one.shape for one in arrays])
             _by_shapes.setdefault(shapes, []).append(kernel)
         return kernel
+
+
+def rows_of(size: int) -> tuple[int, int]:
+    """Into how many rows of how many elements a flat array is cut for threads to share."""
+    columns = min(size & -size, _ROW)
+    return (size // columns, columns) if columns >= 64 else (1, size)
+
+
+_ROW = 4096  # elements at most
 
 
 def forget() -> None:
