@@ -117,6 +117,12 @@ def _beside(b: Builder, numbers: Val) -> Val:
     return b.reshape(numbers, (1, numbers.size, 1))
 
 
+def _over_examples(b: Builder, x: Val) -> Val:
+    """Sums over the first dimension, one for each channel: as rows, which no two threads share."""
+    channels = b.permute(b.reshape(x, x.shape[:2]), (1, 0))
+    return _beside(b, b.reduce("sum", channels, (1,)))
+
+
 @formula("channel_statistics")
 def _channel_statistics(b: Builder, x: Val, eps: float) -> list[Val]:
     """Mean, inverse deviation and variance of each channel, as (1, channels).
@@ -129,10 +135,10 @@ def _channel_statistics(b: Builder, x: Val, eps: float) -> list[Val]:
     means = b.ew("mul", b.reduce("sum", x, (2,), keep=True), of_run)
     rest = b.ew("sub", x, means)
     inside = b.ew("mul", b.reduce("sum", b.ew("mul", rest, rest), (2,), keep=True), of_run)
-    mean = b.ew("mul", b.reduce("sum", means, (0,), keep=True), of_all)
+    mean = b.ew("mul", _over_examples(b, means), of_all)
     apart = b.ew("sub", means, mean)
     both = b.ew("add", inside, b.ew("mul", apart, apart))
-    variance = b.ew("mul", b.reduce("sum", both, (0,), keep=True), of_all)
+    variance = b.ew("mul", _over_examples(b, both), of_all)
     rstd = b.ew("rsqrt", b.ew("add", variance, constant(b, eps, x)))
     return [b.reshape(b.copy(one), (1, channels)) for one in (mean, rstd, variance)]
 
@@ -156,7 +162,7 @@ def _gradients_of_channels(
     rstd, weight = _beside(b, rstd), _beside(b, weight)
     unit = b.ew("mul", b.ew("sub", runs, _beside(b, mean)), rstd)
     sums = [
-        b.reduce("sum", b.reduce("sum", one, (2,), keep=True), (0,), keep=True)
+        _over_examples(b, b.reduce("sum", one, (2,), keep=True))
         for one in (b.ew("mul", given, unit), given)
     ]
     share = constant(b, runs.shape[1] / runs.size, x)

@@ -12,8 +12,6 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
 
@@ -22,7 +20,8 @@ from numpy import ndarray
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.ports import ports
 
-__all__ = ["MANY", "by_machine_code", "forget", "is_available", "kernel_of", "rows_of", "setting", "without_machine_code"]
+__all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
+           "setting"]  # fmt: skip
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 _MOST = 256  # geometries of one formula: a program whose sizes always vary would compile for ever
@@ -65,14 +64,15 @@ def by_machine_code(formula: str, arrays: tuple[Array, ...], *options: Any) -> A
 
 def kernel_of(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
     """The kernel for arrays like these, for who calls it many times; None where NumPy should."""
-    if (not setting.on and not _is_wanted()) or not _are_plain(arrays):
+    if (not setting.on and not is_wanted()) or not _are_plain(arrays):
         return None
     key = (formula, options, *[(one.shape, one.strides, one.dtype) for one in arrays])
     kernel = _kernels.get(key, _kernels)
     return _made(key, formula, arrays, options) if kernel is _kernels else kernel
 
 
-def _is_wanted() -> bool:
+def is_wanted() -> bool:
+    """Whether kernels are machine code; the environment may say no."""
     if setting.on is None:
         setting.on = os.environ.get("PULLBACK_NATIVE", "1") != "0" and is_available()
     return setting.on
@@ -115,16 +115,6 @@ def forget() -> None:
         _kernels.clear()
         _by_shapes.clear()
         _counts.clear()
-
-
-@contextmanager
-def without_machine_code() -> Iterator[None]:
-    """Let NumPy do everything meanwhile, in the whole process."""
-    before, setting.on = setting.on, False
-    try:
-        yield
-    finally:
-        setting.on = before
 
 
 def _in_child() -> None:
