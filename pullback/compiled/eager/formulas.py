@@ -9,13 +9,14 @@ from pullback.compiled.ir.builder import Builder, blas_takes
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
-from pullback.compiled.lower.program import RULES
-from pullback.compiled.lower.rules import NotLowered, constant
+from pullback.compiled.lower import program
+from pullback.compiled.lower.rules import RULES, NotLowered, constant
 from pullback.operators.arrays.native import rows_of
 from pullback.operators.nn.norm.layout import Over
 
 __all__ = ["FORMULAS", "IN_ORDER", "OVER"]
 
+assert program  # imported for the lowerings that it registers
 Formula = Callable[..., Any]
 F = TypeVar("F", bound=Formula)
 FORMULAS: dict[str, Formula] = {}
@@ -41,22 +42,32 @@ for _name in ("softmax", "_softmax_adjoint", "log_softmax", "_log_softmax_adjoin
 FORMULAS["_attention_weights"] = RULES["_attention_weights"]
 
 
-def _in_rows(b: Builder, *values: Val) -> list[Val]:
-    """Elementwise operands as rows, which threads share."""
-    return [b.reshape(one, rows_of(one.size)) for one in values]
+def _elementwise(rule: Formula) -> Formula:
+    """A rule of operands of one shape, on rows, which threads share."""
+
+    def made(b: Builder, first: Val, *rest: Any) -> Val:
+        given = [first, *rest]
+        lines = [b.reshape(x, rows_of(x.size)) if isinstance(x, Val) else x for x in given]
+        return b.reshape(rule(b, *lines), first.shape)
+
+    return made
 
 
-@formula("gelu")
-def _gelu(b: Builder, x: Val, approximate: str) -> Val:
-    (rows,) = _in_rows(b, x)
-    made: Val = RULES["nn.functional.gelu"](b, rows, approximate=approximate)
-    return b.reshape(made, x.shape)
+def _silu_adjoint(b: Builder, g: Val, x: Val) -> Val:
+    """`g * s * (1 + x * (1 - s))`."""
+    s, one = b.ew("sigmoid", x), constant(b, 1, x)
+    slope = b.ew("add", one, b.ew("mul", x, b.ew("sub", one, s)))
+    return b.ew("mul", b.ew("mul", g, s), slope)
 
 
-@formula("gelu_adjoint")
-def _gelu_adjoint(b: Builder, g: Val, x: Val, approximate: str) -> Val:
-    made: Val = RULES["_gelu_adjoint"](b, *_in_rows(b, g, x), approximate)
-    return b.reshape(made, x.shape)
+for _name in (
+    *("nn.functional.gelu", "_gelu_adjoint", "silu_kernel"),
+    *("_real_sigmoid_adjoint", "_real_tanh_adjoint"),
+):
+    FORMULAS[_name] = _elementwise(RULES[_name])
+FORMULAS["_silu_adjoint"] = _elementwise(_silu_adjoint)
+FORMULAS["sigmoid"] = _elementwise(lambda b, x: b.ew("sigmoid", x))
+FORMULAS["erf"] = _elementwise(lambda b, x: b.ew("erf", x))
 
 
 # Products -----------------------------------------------------------------------------------------
@@ -144,9 +155,7 @@ def _channel_statistics(b: Builder, x: Val, eps: float) -> list[Val]:
 
 
 @formula("standardised_channels")
-def _standardised_channels(
-    b: Builder, x: Val, mean: Val, rstd: Val, weight: Val, bias: Val
-) -> Val:
+def _standardised_channels(b: Builder, x: Val, mean: Val, rstd: Val, weight: Val, bias: Val) -> Val:
     factor = b.ew("mul", _beside(b, rstd), _beside(b, weight))
     rest = b.ew("sub", _of_runs(b, x), _beside(b, mean))
     made = b.ew("add", b.ew("mul", rest, factor), _beside(b, bias))
@@ -178,7 +187,8 @@ def _gradients_of_channels(
 
 def _product(b: Builder, x: Val, y: Val) -> Val:
     """A product that is quicker here than BLAS has it, or no formula."""
-    if not tiles_pay(machine(), x.dtype, *x.shape, y.shape[1]):
+    (rows, terms), columns = x.shape, y.shape[1]
+    if not tiles_pay(machine(), x.dtype, rows, terms, columns):
         raise NotLowered
     return b.dot(x, y)
 

@@ -1,4 +1,4 @@
-"""Kernels as machine code, where llvmlite is installed: one pass over memory where NumPy takes many.
+"""Kernels as machine code, where llvmlite is installed: one pass over memory, not one a function.
 
 A family asks for a kernel by the name of its formula (`compiled/eager/formulas.py`), where arrays
 are large enough for it to pay. The answer is the results, or None: then it is done by NumPy. Which

@@ -12,7 +12,6 @@ from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.arrays.erf import FEW, erf_double, polynomial
-from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.scipy_special import scipy_special
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, elementwise
@@ -48,15 +47,10 @@ def gelu(xp: Namespace, input: Array, *, approximate: str = "none") -> Array:
     """
     if input.dtype.kind not in "fV":
         raise unsupported("gelu", input)
-    if input.size >= MANY and input.flags.c_contiguous:
-        made = by_machine_code("gelu", (input,), approximate)
-        if made is not None:
-            return made[0]
-    if approximate == "none":
-        return in_blocks(xp, _exact, input)
-    if approximate == "tanh":
-        return in_blocks(xp, _by_tanh, input)
-    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
+    kernel = _exact if approximate == "none" else _by_tanh
+    return in_blocks(xp, kernel, input, formula="nn.functional.gelu", options=(approximate,))
 
 
 def _curvature(input: Any, approximate: str) -> Any:
@@ -78,12 +72,9 @@ def _curvature(input: Any, approximate: str) -> Any:
     has_out=False,
 )
 def _gelu_adjoint(xp: Namespace, gradient: Array, input: Array, approximate: str) -> Array:
-    if input.size >= MANY and input.flags.c_contiguous and gradient.shape == input.shape:
-        made = by_machine_code("gelu_adjoint", (gradient, input), approximate)
-        if made is not None:
-            return made[0]
     slope = _exact_slope if approximate == "none" else _tanh_slope
-    return in_blocks(xp, slope, gradient, input)
+    arrays = gradient, input
+    return in_blocks(xp, slope, *arrays, formula="_gelu_adjoint", options=(approximate,))
 
 
 # Exact --------------------------------------------------------------------------------------------

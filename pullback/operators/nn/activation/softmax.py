@@ -6,7 +6,6 @@ import math
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
-from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import (
     SUMS,
     along_rows,
@@ -73,11 +72,6 @@ def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
     xp.exp(out, out=out)
 
 
-def _is_by_rows(x: Array, dim: int) -> bool:
-    """Whether machine code pays: large, and its rows lie in memory as such."""
-    return x.size >= MANY and dim in (-1, x.ndim - 1) and x.flags.c_contiguous
-
-
 # softmax ------------------------------------------------------------------------------------------
 
 
@@ -101,8 +95,7 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
 def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
     """The same on arrays of a floating-point dtype."""
     if not are_few(xp, x, dim):
-        made = by_machine_code("softmax", (x,), dim) if _is_by_rows(x, dim) else None
-        return along_rows(xp, _softmax_rows, dim, x) if made is None else made[0]
+        return along_rows(xp, _softmax_rows, dim, x, formula="softmax")
     flat = x.ravel()
     if flat.dot(flat) < _SAFE * _SAFE:  # then each of them is within it
         out = xp.exp(x)
@@ -152,10 +145,8 @@ def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) ->
         xp.subtract(gradient, spread(xp, SUMS, out, dim), out)
         out *= output
         return out
-    made = None
-    if _is_by_rows(output, dim):
-        made = by_machine_code("_softmax_adjoint", (gradient, output), dim)
-    return made[0] if made else along_rows(xp, _softmax_adjoint_rows, dim, gradient, output)
+    arrays = gradient, output
+    return along_rows(xp, _softmax_adjoint_rows, dim, *arrays, formula="_softmax_adjoint")
 
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
@@ -195,7 +186,8 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
         sums = spread(xp, SUMS, xp.exp(out), dim)
         out -= xp.log(sums, sums)
         return out
-    return along_rows(xp, _log_softmax_rows, dim, prepared("log_softmax", input, dtype))
+    input = prepared("log_softmax", input, dtype)
+    return along_rows(xp, _log_softmax_rows, dim, input, formula="log_softmax")
 
 
 def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
@@ -230,7 +222,8 @@ def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int
         out = xp.exp(output)
         out *= spread(xp, SUMS, gradient, dim)
         return xp.subtract(gradient, out, out)
-    return along_rows(xp, _log_softmax_adjoint_rows, dim, gradient, output)
+    arrays = gradient, output
+    return along_rows(xp, _log_softmax_adjoint_rows, dim, *arrays, formula="_log_softmax_adjoint")
 
 
 def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:

@@ -76,7 +76,7 @@ def gradients(
             if known is not None and x.size >= MANY and weight is not None and wanted.all():
                 made = by_machine_code("gradients_of_channels", (g, x, *known[:2], weight))
                 if made is not None:
-                    return made
+                    return made[0], made[1], made[2]
             return _gradients_of_runs(xp, g, x, weight, seen, over, wanted, known)
     return _gradients_of_anything(xp, g, x, weight, seen, over, wanted)
 
@@ -128,10 +128,9 @@ def _of_rows(
     if x.size >= MANY and row is not None and wanted.all():
         made = by_machine_code("gradients_of_rows", (g, x, row), over.eps, over.centred)
         if made is not None:
-            if out is None:
-                return made
-            out[...] = made[0]
-            return out, made[1], made[2]
+            if out is not None:
+                out[...] = made[0]
+            return made[0] if out is None else out, made[1], made[2]
     rest, rstd = row_rests(xp, x, over)
     products = None
     if wanted.weight is not None:
