@@ -14,13 +14,13 @@ from pullback.compiled.lower.rules import RULES, NotLowered, constant
 from pullback.operators.arrays.native import rows_of
 from pullback.operators.nn.norm.layout import Over
 
-__all__ = ["FORMULAS", "IN_ORDER", "OVER"]
+__all__ = ["ADDING", "FORMULAS", "OVER"]
 
 assert program  # imported for the lowerings that it registers
 Formula = Callable[..., Any]
 F = TypeVar("F", bound=Formula)
 FORMULAS: dict[str, Formula] = {}
-IN_ORDER = frozenset({"gradients_of_rows"})  # those that add up over rows
+ADDING = frozenset({"gradients_of_rows"})  # those that add up over rows
 # Results that are written over arrays, by the numbers of both.
 OVER = {"lstm_step": {0: 3, 1: 4, 2: 5}, "lstm_step_back": {0: 7}, "adam": {0: 0, 1: 2, 2: 3}}
 
@@ -98,24 +98,46 @@ def _mixed_heads(b: Builder, weights: Val, value: Val) -> Val:
 
 
 @formula("standardised_rows")
-def _standardised_rows(
-    b: Builder, x: Val, weight: Val, bias: Val, eps: float, centred: bool
-) -> Val:
+def _standardised_rows(b: Builder, x: Val, *rest: Any) -> Val:
+    """Of rows `x`, then a weight and a bias if there are: eps, `centred`, whether there is one."""
+    *given, eps, centred, has_weight = rest
+    weight = given[0] if has_weight else None
+    bias = given[-1] if len(given) > has_weight else None
     made: Val = RULES["layer_standardise"](b, x, weight, bias, Over((1,), eps, centred))
     return made
 
 
 @formula("gradients_of_rows")
-def _gradients_of_rows(
-    b: Builder, g: Val, x: Val, weight: Val, eps: float, centred: bool
-) -> list[Val]:
-    """Those of input, weight and bias of a layer norm."""
-    over = Over((1,), eps, centred)
-    return [
-        RULES["_standardise_adjoint"](b, g, x, weight, over),
-        RULES["_weight_adjoint"](b, g, x, weight.shape, over),
-        b.reduce("sum", g, (0,)),
-    ]
+def _gradients_of_rows(b: Builder, g: Val, x: Val, *rest: Any) -> list[Val]:
+    """Those of input, weight and bias of a layer norm, the last two if they are wanted."""
+    *given, eps, centred, of_weight, of_bias = rest
+    over, row = Over((1,), eps, centred), (x.shape[1],)
+    made = [RULES["_standardise_adjoint"](b, g, x, given[0] if given else None, over)]
+    made += [RULES["_weight_adjoint"](b, g, x, row, over)] if of_weight else []
+    return [*made, b.reduce("sum", g, (0,))] if of_bias else made
+
+
+@formula("sums_of_runs")
+def _sums_of_runs(b: Builder, x: Val, y: Val) -> list[Val]:
+    """Of each run the sum of the products, and of `x` alone."""
+    return [b.reduce("sum", b.ew("mul", x, y), (1,)), b.reduce("sum", x, (1,))]
+
+
+def _of_each(b: Builder, numbers: Val) -> Val:
+    """Numbers of runs, to broadcast against their elements."""
+    return b.reshape(numbers, (*numbers.shape, 1))
+
+
+@formula("scaled_runs")
+def _scaled_runs(b: Builder, x: Val, factor: Val, shift: Val) -> Val:
+    return b.ew("add", b.ew("mul", x, _of_each(b, factor)), _of_each(b, shift))
+
+
+@formula("combined_runs")
+def _combined_runs(b: Builder, g: Val, x: Val, factor: Val, slope: Val, offset: Val) -> Val:
+    """`factor * g - slope * x + offset`."""
+    first, second = b.ew("mul", g, _of_each(b, factor)), b.ew("mul", x, _of_each(b, slope))
+    return b.ew("add", b.ew("sub", first, second), _of_each(b, offset))
 
 
 def _of_runs(b: Builder, x: Val) -> Val:

@@ -6,7 +6,7 @@ import logging
 from typing import Any
 
 from pullback.compiled.counting import counters
-from pullback.compiled.eager.formulas import FORMULAS, IN_ORDER, OVER
+from pullback.compiled.eager.formulas import ADDING, FORMULAS, OVER
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.llvm.machine import has_blas, is_available
 from pullback.compiled.llvm.program import NativeProgram
@@ -20,6 +20,7 @@ from pullback.operators.arrays.threads import count
 
 __all__ = ["Kernel", "native_kernel"]
 
+_PARTS = 8
 log = logging.getLogger("pullback.compile")
 
 
@@ -83,10 +84,12 @@ def _program(formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) 
     made = FORMULAS[formula](b, *given, *options)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
     b.settle(outputs)
-    # Sums over rows would have other bits with another number of threads; results must not.
-    threads = 1 if formula in IN_ORDER or not can_share() else count()
+    # Sums over rows have a copy a part: as many parts whatever the number of threads, so that the
+    # bits are the same. What has no such sums is cut into as many as there are threads.
+    threads = count() if can_share() else 1
+    parts = _PARTS if formula in ADDING and can_share() else None
     wishes = OVER.get(formula, {})
-    program = NativeProgram(b, outputs, threads, wishes)
+    program = NativeProgram(b, outputs, threads, wishes, parts=parts)
     simple = all(one.is_fresh and one.geometry is None for one in program.outputs)
     if not program.is_native or not simple or program.in_place != wishes:
         raise NotLowered

@@ -40,12 +40,16 @@ class NativeProgram:
         threads: int = 1,
         wishes: dict[int, int] | None = None,
         shared: Any = None,
+        parts: int | None = None,
     ) -> None:
-        """`shared`: what it shares with others of its family, a `Sharing`."""
+        """`shared`: what it shares with others of its family, a `Sharing`.
+
+        `parts`: into how many a shared loop is cut, if not into as many as there are threads.
+        """
         self.builder = builder
         self.strides = [tuple(s * v.itemsize for s in v.strides) for v in builder.inputs]
         moving = frozenset() if shared is None else shared.moving
-        self.plan = Plan(builder, outputs, threads, wishes, moving)
+        self.plan = Plan(builder, outputs, parts or threads, wishes, moving)
         self.in_place = self.plan.in_place
         written = ModuleText(self.plan, machine())
         self.text = written.text
@@ -58,9 +62,7 @@ class NativeProgram:
         self.slots = written.slots
         self.parts = self._parts(written, self.code)
         self._apart: Any = None  # the same step by step, for a profiler; made when first needed
-        self.addresses = {
-            slot: _address(name, self.builder) for name, slot in written.addresses.items()
-        }
+        self.addresses = {slot: _address(name, threads) for name, slot in written.addresses.items()}
         # A result that is its base in another shape is allocated in that shape.
         shapes = {v.base.id: v.shape for v in outputs if _is_whole(v)}
         self.fresh = [(shapes.get(v.id, v.shape), _numpy_dtype(v.dtype), self.plan.slot[v.id])
@@ -287,9 +289,9 @@ def _numpy_dtype(name: str) -> Any:
     return numpy.dtype(f"{name[0]}{name[1:]}") if name[0] in "fciu" else None
 
 
-def _address(name: str, builder: Any) -> int:
+def _address(name: str, threads: int) -> int:
     if name.startswith("gemm "):
         return machine().blas(name[5:]).address
     from pullback.compiled.runtime.threads import parallel_address
 
-    return parallel_address(int(name.removeprefix("parallel ")))
+    return parallel_address(threads, int(name.removeprefix("parallel ")))

@@ -102,6 +102,36 @@ PROGRAMS = {
         [(64, 8, 8), (8, 8), (8, 8)],
         {"standardised_rows", "gradients_of_rows"},
     ),
+    "layer norm without weights": (
+        lambda x: F.layer_norm(x, (33,)),
+        [(77, 33)],
+        {"standardised_rows", "gradients_of_rows"},
+    ),
+    "layer norm without a bias": (
+        lambda x, w: F.layer_norm(x, (64,), w),
+        [(64, 64), (64,)],
+        {"standardised_rows", "gradients_of_rows"},
+    ),
+    "RMS norm": (
+        lambda x, w: F.rms_norm(x, (64,), w),
+        [(64, 64), (64,)],
+        {"standardised_rows", "gradients_of_rows"},
+    ),
+    "group norm": (
+        lambda x, w, b: F.group_norm(x, 4, w, b),
+        [(8, 8, 8, 8), (8,), (8,)],
+        {"sums_of_runs", "scaled_runs", "combined_runs"},
+    ),
+    "instance norm": (
+        lambda x: F.instance_norm(x),
+        [(5, 3, 12, 13)],
+        {"standardised_rows", "gradients_of_rows"},
+    ),
+    "batch norm without weights": (
+        lambda x: F.batch_norm(x, None, None, training=True),
+        [(8, 4, 9, 11)],
+        {"sums_of_runs", "scaled_runs", "combined_runs"},
+    ),
     "batch norm": (
         lambda x, w, b: F.batch_norm(x, w.detach() * 0, w.detach() * 0, w, b, training=True),
         [(8, 8, 8, 8), (8,), (8,)],  # equal sizes: nothing may be told apart by its length

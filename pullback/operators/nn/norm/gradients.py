@@ -87,7 +87,10 @@ def _gradients_of_rows(
     shape = (seen.rows, seen.size)
     row = None if weight is None else weight.reshape(seen.size)
     gradients, rows = g.reshape(shape), x.reshape(shape)
-    if x.size <= BLOCK:
+    found = _by_machine_code(gradients, rows, row, over, wanted) if x.size >= MANY else None
+    if found is not None:
+        made = found
+    elif x.size <= BLOCK:
         made = _of_rows(xp, gradients, rows, row, over, wanted)
     else:
         out = xp.empty(shape, x.dtype) if wanted.input else None
@@ -103,6 +106,21 @@ def _gradients_of_rows(
         None if made[1] is None else made[1].reshape(seen.row),
         None if made[2] is None else made[2].reshape(seen.row),
     )
+
+
+def _by_machine_code(
+    g: Array, x: Array, row: Array | None, over: Over, wanted: Wanted
+) -> Gradients | None:
+    if not wanted.input:
+        return None
+    given = (g, x) if row is None else (g, x, row)
+    asked = wanted.weight is not None, wanted.bias is not None
+    found = by_machine_code("gradients_of_rows", given, over.eps, over.centred, *asked)
+    if found is None:
+        return None
+    of_input, *others = found
+    of_weight, of_bias = (others.pop(0) if one else None for one in asked)
+    return of_input, of_weight, of_bias
 
 
 def _added(sums: list[Array | None]) -> Array | None:
@@ -125,12 +143,6 @@ def _of_rows(
 ) -> Gradients:
     """Of a block of rows; the input's in `out` if given, those of the weights are sums over it."""
     of_weight = of_bias = None
-    if x.size >= MANY and row is not None and wanted.all():
-        made = by_machine_code("gradients_of_rows", (g, x, row), over.eps, over.centred)
-        if made is not None:
-            if out is not None:
-                out[...] = made[0]
-            return made[0] if out is None else out, made[1], made[2]
     rest, rstd = row_rests(xp, x, over)
     products = None
     if wanted.weight is not None:
@@ -249,6 +261,11 @@ def _combined(
     xp: Namespace, factor: Array, g: Array, slope: Array, x: Array, offset: Any, seen: Layout
 ) -> Array:
     """`factor * g - slope * x + offset`, with numbers for each run."""
+    if offset is not None and x.size >= MANY and x.flags.c_contiguous and g.flags.c_contiguous:
+        runs = [one.reshape(*seen.lead, seen.run) for one in (g, x)]
+        made = by_machine_code("combined_runs", (*runs, factor, slope, offset))
+        if made is not None:
+            return made[0].reshape(x.shape)
     out = xp.empty(x.shape, x.dtype)
     if are_shared(seen, factor, slope, offset):
         _combine_examples(xp, out, (factor, g), (slope, x), offset, seen)

@@ -84,6 +84,10 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
     runs = (-1, seen.run)
     pairs = [(a.reshape(runs), b if b is None else b.reshape(runs)) for a, b in factors]
     first = pairs[0][0]
+    if len(pairs) == 2 and first.size >= MANY and _are_of_one(*factors):
+        made = by_machine_code("sums_of_runs", (first, pairs[0][1]))
+        if made is not None:
+            return [one.reshape(seen.lead) for one in made]
     if first.size <= 2 * BLOCK:
         return [totals(xp, a, b).reshape(seen.lead) for a, b in pairs]
     sums = xp.empty((len(pairs), len(first)), first.dtype)
@@ -94,6 +98,11 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
 
     each(work, pieces(len(first), seen.run))
     return [made.reshape(seen.lead) for made in sums]
+
+
+def _are_of_one(first: Any, second: Any) -> bool:
+    """Whether they are `(a, b), (a, None)`: both sums are taken in one go."""
+    return first[0] is second[0] and first[1] is not None and second[1] is None
 
 
 def shared(sums: Array, seen: Layout) -> Array:
@@ -241,8 +250,10 @@ def _standardise_rows(
     row = None if weight is None else weight.reshape(seen.size)
     added = None if bias is None else bias.reshape(seen.size)
     rows = x.reshape(shape)
-    if x.size >= MANY and row is not None and added is not None:
-        made = by_machine_code("standardised_rows", (rows, row, added), over.eps, over.centred)
+    if x.size >= MANY:
+        given = [one for one in (row, added) if one is not None]
+        options = over.eps, over.centred, row is not None
+        made = by_machine_code("standardised_rows", (rows, *given), *options)
         if made is not None:
             return made[0].reshape(x.shape)
     if x.size <= BLOCK:
@@ -322,6 +333,11 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
         if shift is not None:
             out += shift
         return out.reshape(x.shape)
+    if shift is not None and x.size >= MANY and x.flags.c_contiguous:
+        runs = x.reshape(*seen.lead, seen.run)
+        made = by_machine_code("scaled_runs", (runs, factor, shift))
+        if made is not None:
+            return made[0].reshape(x.shape)
     if are_shared(seen, factor, shift):
         return _scaled_examples(xp, x, factor, shift, seen)
     factors = of_each_run(xp, factor, seen)
