@@ -57,10 +57,10 @@ def elementwise(
         single = [array.astype(xp.float32) for array in (x, *others)]
         made = elementwise(xp, kernel, *single, formula=formula, options=options)
         return made.astype(x.dtype)
-    if formula and x.size >= MANY and x.flags.c_contiguous:
+    if formula and x.size >= MANY:
         found = by_machine_code(formula, (x, *others), *options)
         if found is not None:
-            return found[0]
+            return found[0] if x.flags.c_contiguous else in_format_of(x, found[0])
     out = xp.empty(x.shape, x.dtype)
     if x.size <= BLOCK and x.ndim:
         kernel(xp, out, x, *others)

@@ -159,12 +159,12 @@ def along_rows(
     """Run `kernel(xp, out, x, *others)` on arrays of one shape, seen as (outer, `dim`, inner).
 
     What is outside of `dim` goes through in blocks. Half precision is computed in single. The same
-    as machine code, for rows that lie as such, has the name `formula`, if there is such.
+    as machine code, along the last dimension, has the name `formula`, if there is such.
     """
     if x.dtype.itemsize == 2:
         single = [array.astype(xp.float32) for array in (x, *others)]
         return along_rows(xp, kernel, dim, *single, formula=formula).astype(x.dtype)
-    if formula and x.size >= MANY and dim in (-1, x.ndim - 1) and x.flags.c_contiguous:
+    if formula and x.size >= MANY and dim in (-1, x.ndim - 1):
         made = by_machine_code(formula, (x, *others), dim)
         if made is not None:
             return made[0]
