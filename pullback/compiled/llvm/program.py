@@ -25,7 +25,7 @@ __all__ = ["LlvmProgram", "NativeProgram"]
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": numpy.int64,
           "i4": numpy.int32}  # fmt: skip
-_LARGE = 200_000  # operations, from which on the interpreter's lock is released
+_LARGE = 1_000_000  # operations, some 15 us, from which on the interpreter's lock is released
 
 
 class NativeProgram:
