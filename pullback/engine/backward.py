@@ -221,15 +221,11 @@ def _straight_gradients(
     freed = straight.freed_by(edge, origin.getframe(2))
     request = Request([start], keep, False, False, wanted, freed)
     request.chosen = straight.chosen_by(edge, wanted)
-    leaves = straight.run(request, edge, g._array)
-    found = []
-    for leaf in wanted:
-        array = leaves.get(leaf)
-        if array.__class__ is not numpy.ndarray:
-            results = [leaves.get(one) for one in wanted]
-            return _finished(results, wanted, bool(allow), False, False)
-        found.append(wrap(array))
-    return tuple(found)
+    arrived = straight.run(request, edge, g._array)
+    found = straight.tensors_of(wanted, arrived)
+    if found is not None:
+        return found
+    return _finished([arrived.get(leaf) for leaf in wanted], wanted, bool(allow), False, False)
 
 
 def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:

@@ -17,15 +17,17 @@ from pullback.core.origin import internal, last_user, user_frame
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.passes import evaluating, running
 from pullback.core.saved import Freed
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, blanks
+from pullback.core.version import UNWRITTEN
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import root_gradient
 from pullback.engine.filter import Filter, walk_on
 from pullback.engine.inbox import Inbox
-from pullback.engine.loop import loop_over
+from pullback.engine.loop import loop_over, written
 from pullback.engine.ownership import is_sole_reference
 from pullback.engine.plain import finish
 from pullback.engine.task import run_callbacks
+from pullback.operators.arrays.threads import setting
 
 _set_mode, _set_running, _set_evaluating = current.set, running.set, evaluating.set
 _get_evaluating = evaluating.get
@@ -50,11 +52,9 @@ def start_of(output: Tensor, given: Any) -> tuple[Any, Tensor] | None:
     edge, array = output._node, output._array
     if edge is not None and edge._special:
         edge = edge()  # of a view, where nothing needs to be made
-    if (
-        edge is None
-        or not (edge._seq < 0 or edge._seq == OUTPUT_SEQ)
-        or array.__class__ is not ndarray
-    ):
+    if edge is None or array.__class__ is not ndarray:
+        return None
+    if edge._seq >= 0 and edge._seq != OUTPUT_SEQ:  # a leaf, or nowhere
         return None
     if given.__class__ is Tensor:
         g = given._array
@@ -79,6 +79,21 @@ def chosen_by(edge: Any, leaves: list[Any]) -> Filter | None:
     return Filter((edge,), leaves, accumulates=False, walk=walk) if walk[2] else None
 
 
+def tensors_of(leaves: list[Any], arrays: dict[Any, Any]) -> tuple[Tensor, ...] | None:
+    """What arrived at the leaves, as tensors; None if something else, or nothing, came to one."""
+    found = []
+    for leaf in leaves:
+        array = arrays.get(leaf)
+        if array.__class__ is not ndarray:
+            return None
+        tensor = next(blanks)  # `wrap` in line
+        tensor._array = array
+        tensor._node = None
+        tensor._cell = UNWRITTEN
+        found.append(tensor)
+    return tuple(found)
+
+
 def run(request: Any, edge: Any, g: Any) -> dict[Any, Any]:
     """Take a gradient from the one root to the leaves, or into their `.grad`."""
     chosen = request.chosen
@@ -89,11 +104,12 @@ def run(request: Any, edge: Any, g: Any) -> dict[Any, Any]:
     try:
         _set_mode(NO_GRAD)
         _set_running(request)
+        loop = written.get(("arrays", False, setting.splits)) or loop_over("arrays")
         if edge._seq > 0:
             inbox.put_root(edge, g, chosen)
-            loop_over("arrays")(inbox, request.keep_graph, request.freed, chosen, {})
+            loop(inbox, request.keep_graph, request.freed, chosen, {})
         elif chosen is None or edge in chosen.reached:
-            loop_over("arrays")(inbox, request.keep_graph, request.freed, chosen, {}, edge, g)
+            loop(inbox, request.keep_graph, request.freed, chosen, {}, edge, g)
         if request.accumulates:
             finish(inbox, None, {}, accumulate, is_sole_reference)
         if request.callbacks:
