@@ -175,7 +175,18 @@ class _GradContext(_ModeContext):
         return {"grad": self.mode}
 
     def __enter__(self) -> None:
-        self._switch(getframe(1))
+        before = get_mode()
+        if not self.mode or (before is not PLAIN and before is not NO_GRAD):
+            self._switch(getframe(1))
+            return
+        try:  # what `_switch` does to record again, which names no line
+            self._unrecorded = fast.unrecorded
+            self._before = before
+            set_mode(PLAIN)
+            fast.unrecorded = UNRECORDED
+        except BaseException:
+            self._leave()
+            raise
 
     def _switch(self, frame: Any) -> None:
         """Enter, from a line of `frame`."""
@@ -276,7 +287,9 @@ class set_grad_enabled(_GradContext):
         if mode.__class__ is not bool:
             raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
         self.mode = mode
-        before = settle()
+        before = get_mode()
+        if before is not PLAIN and before is not NO_GRAD:
+            before = settle()
         if before is PLAIN or before is NO_GRAD:
             self._switch(getframe(1))
             self._noted = fast.unrecorded

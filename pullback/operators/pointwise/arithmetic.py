@@ -178,7 +178,10 @@ def zeros_of(xp: Namespace, input: Array) -> Array:
 @elementwise(promote=None, method=False, has_out=False, aten="")
 def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
     """What elements lack to a lower bound, 0 for the others; a constant for all derivatives."""
-    return xp.maximum(bound - input, 0).astype(input.dtype, copy=False)
+    dtype = input.dtype
+    if (dtype is F32 or dtype is F64) and input.ndim:  # Python's own numbers take 0.6 us each
+        return xp.maximum(xp.subtract(number(bound, dtype), input), number(0, dtype))
+    return xp.maximum(bound - input, 0).astype(dtype, copy=False)
 
 
 # Half precision ---------------------------------------------------------------------------------
