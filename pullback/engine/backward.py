@@ -22,7 +22,7 @@ from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import plain, recorded, task, threads, watch
+from pullback.engine import plain, recorded, straight, task, threads, watch
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import (
     EmptyInputsError,
@@ -49,6 +49,10 @@ from pullback.operators.watching.dispatch import offered
 always_ordered = False
 
 
+get_mode, fast = mode.get_mode, mode.fast
+running_pass, taken_over = passes.running.get, passes.taken_over.get
+derivatives_running = running.get
+
 # What the weak dictionary is kept in: asking itself whether it is empty takes every pass a call.
 leaf_hooks: dict[int, Any] = vars(leaf_hooks_in_use)["data"]
 
@@ -69,6 +73,15 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
+    if (
+        tensors.__class__ is Tensor
+        and not create_graph
+        and grad_variables is None is inputs
+        and _all_is_plain()
+        and not (derivatives_running() or passes.at_end)
+        and _straight_backward(tensors, grad_tensors, bool(retain_graph))
+    ):
+        return None
     if foreign(tensors) or mode.get_mode().functions:
         options = {
             "grad_tensors": grad_tensors,
@@ -127,6 +140,16 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
+    if (
+        outputs.__class__ is Tensor
+        and inputs.__class__ in _PLAINLY_GIVEN
+        and not (create_graph or is_grads_batched or materialize_grads)
+        and only_inputs
+        and _all_is_plain()
+    ):
+        found = _straight_gradients(outputs, inputs, grad_outputs, bool(retain_graph), allow_unused)
+        if found is not None:
+            return found
     asks = outputs.__class__ is not Tensor and foreign(outputs)
     if asks or foreign(inputs) or mode.get_mode().functions:
         options = {
@@ -167,6 +190,53 @@ def grad(
     allow = materialize_grads if allow_unused is None else allow_unused
     finished = _finished(results, wanted, allow, materialize_grads, create_graph)
     return dict(zip(names, finished, strict=True)) if names is not None else finished
+
+
+# What `inputs` may be for the straight line: of these, asking who is inside costs nothing.
+_PLAINLY_GIVEN = frozenset({list, tuple, Tensor})
+
+
+def _all_is_plain() -> bool:
+    """Whether a pass over one root may take the straight line: nobody wants it otherwise."""
+    return (
+        get_mode() is fast.plain  # then no forward-mode level and no search for anomalies is on
+        and running_pass() is None
+        and taken_over() is None
+        and watch.watcher is None
+        and side_by_side.threads == 1
+        and not (living_nodes or answering or leaf_hooks or numbering.changed or always_ordered)
+        and not (fork.lost_threads or task.logs_nodes())
+    )
+
+
+def _straight_gradients(
+    output: Tensor, inputs: Any, given: Any, keep: bool, allow: bool | None
+) -> tuple[Any, ...] | None:
+    """What grad() gives where all is plain; None: it is not, and nothing was done."""
+    wanted = straight.leaves_of(inputs)
+    start = None if wanted is None else straight.start_of(output, given)
+    if wanted is None or start is None:
+        return None
+    edge, g = start
+    freed = straight.freed_by(edge, origin.getframe(2))
+    request = Request([start], keep, False, False, wanted, freed)
+    request.chosen = straight.chosen_by(edge, wanted)
+    arrived = straight.run(request, edge, g._array)
+    found = straight.tensors_of(wanted, arrived)
+    if found is not None:
+        return found
+    return _finished([arrived.get(leaf) for leaf in wanted], wanted, bool(allow), False, False)
+
+
+def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
+    """backward() where all is plain; False: it is not, and nothing was done."""
+    start = straight.start_of(output, given)
+    if start is None:
+        return False
+    edge, g = start
+    freed = straight.freed_by(edge, origin.getframe(2))
+    straight.run(Request([start], keep, False, True, None, freed), edge, g._array)
+    return True
 
 
 def _finished(

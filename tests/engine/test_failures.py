@@ -64,7 +64,7 @@ def assert_no_lock_held():
     held = []
 
     def look():
-        for lock in (*node._LOCKS, node._making_accumulator, threads._pool_lock):
+        for lock in (*node.LOCKS, node._making_accumulator, threads._pool_lock):
             if lock.acquire(blocking=False):
                 lock.release()
             else:

@@ -364,6 +364,7 @@ def times_conjugate(matrix: Any, vector: Any) -> Any:
     promote="same",
     numbers=False,
     node="MulBackward0",
+    usual="a0[:, None] * a1 if a0.ndim == 1 == a1.ndim else forward(numpy, a0, a1)",
 )
 def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     """All products of an element of one vector with an element of another, as a matrix.

@@ -328,9 +328,9 @@ def _gradients_of_anything(
         unit = x.reshape(seen.shape)
         unit = (unit if mean is None else unit - mean) * rstd
     if wanted.weight is not None:
-        of_weight = _added_up(xp, g * unit, wanted.weight, seen)
+        of_weight = _added_up(xp, g * unit, wanted.weight, seen, few)
     if wanted.bias is not None:
-        of_bias = _added_up(xp, g, wanted.bias, seen)
+        of_bias = _added_up(xp, g, wanted.bias, seen, few)
     if wanted.input:
         v = g if weight is None else g * seen.broadcast(weight)
         if few:
@@ -379,11 +379,19 @@ def _adjoint_of_anything(v: Array, unit: Array, rstd: Array, seen: Layout, centr
     return out
 
 
-def _added_up(xp: Namespace, array: Array, shape: tuple[int, ...], seen: Layout) -> Array:
+def _added_up(
+    xp: Namespace, array: Array, shape: tuple[int, ...], seen: Layout, few: bool
+) -> Array:
     """What weights of some shape get of a gradient."""
     if is_row(shape, seen):
         rows = array.reshape(seen.rows, seen.size)
         return ones(xp, seen.rows, array.dtype).dot(rows).reshape(shape)
+    if few and seen.run:  # by channels: two products take 1.2 us, NumPy's sum 4
+        sums = array.reshape(-1, seen.run).dot(ones(xp, seen.run, array.dtype))
+        channels = shape[0]
+        if sums.size > channels:
+            sums = ones(xp, sums.size // channels, sums.dtype).dot(sums.reshape(-1, channels))
+        return sums
     return sum_to(array, shape if seen.weights is None else seen.weights).reshape(shape)
 
 
