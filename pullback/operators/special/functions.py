@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import is_wrong, some
+from pullback.core.arrays import is_finite, is_wrong, some
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
-from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of

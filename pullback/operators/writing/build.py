@@ -42,7 +42,6 @@ from pullback.operators.writing.call import (
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
-from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import node_class, rewrite_nodes
@@ -165,6 +164,8 @@ def _hooked(function: Any, op: Op, called: str) -> Any:
     """The form that hands saved values to hooks, written when first called."""
 
     def write(scope: dict[str, Any]) -> Any:
+        from pullback.operators.writing.hooked import hooked_lines_of  # few programs have hooks
+
         scope["pack"] = pack_plainly
         return define(hooked_lines_of(op), scope, f"{called}, with hooks")
 
