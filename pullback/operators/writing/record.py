@@ -256,7 +256,7 @@ def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
     """Make a node with options and shapes, but without tensors."""
     first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
-        "node = new(NodeClass)",
+        "node = next(blank_nodes)",
         f"node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
         "node._cold = None",
         f"node._g_shape = {first}.shape",
