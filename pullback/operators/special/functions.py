@@ -86,9 +86,23 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
     own = scipy_special(xp) is None or n == 0
     if input.ndim == 0 and xp is numpy and not own and -100.0 < (x := float(input)) < math.inf:
         return xp.asarray(_zeta(xp, n, x), input.dtype)
-    return in_double(
-        xp, lambda xp, x: (gamma.polygamma if own or _any_far(x) else _by_zeta)(xp, n, x), input
-    )
+    return in_double(xp, lambda xp, x: _derived(xp, n, x, own=own), input)
+
+
+def _derived(xp: Namespace, n: int, x: Array, *, own: bool) -> Array:
+    """The function in float64: `own`, or by SciPy's zeta where that can."""
+    if own:
+        return gamma.polygamma(xp, n, x)
+    if xp is numpy and _all_near(x):
+        result: Array = _zeta(xp, n, x)
+        return result
+    return (gamma.polygamma if _any_far(x) else _by_zeta)(xp, n, x)
+
+
+def _all_near(x: Array) -> bool:
+    """Whether all elements are sure to be finite and not far: a tenth of looking at each."""
+    flat = x.ravel()
+    return bool(flat.dot(flat) < 100.0**2)
 
 
 def _any_far(x: Array) -> bool:

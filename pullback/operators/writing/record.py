@@ -291,7 +291,7 @@ def frame_lines(depth: int = 1) -> list[str]:
         "            frame = frame.f_back",
         "        code = None if frame is None else frame.f_code",
         "        if code is not last_user.code:",
-        "            frame = user_frame(frame)",
+        "            frame = passing() if code is last_user.loop else user_frame(frame)",
         "            last_user.code = code = None if frame is None else frame.f_code",
     ]
 
