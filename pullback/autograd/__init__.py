@@ -23,8 +23,6 @@ from pullback.core.overriding import FUNCTIONS
 from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
-from pullback.engine.backward import backward, grad
-from pullback.engine.task import is_checkpoint_valid
 from pullback.operators.watching.dispatch import offered
 
 if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
@@ -35,6 +33,7 @@ if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
         is_multithreading_enabled,
         set_multithreading_enabled,
     )
+    from pullback.engine.backward import backward, grad
 
 __all__ = [
     "Function",
@@ -65,7 +64,11 @@ __all__ = [
 
 # Programs use these, private as they are.
 _get_sequence_nr = next_sequence_number
-_is_checkpoint_valid = is_checkpoint_valid
+
+
+def _is_checkpoint_valid() -> bool:
+    valid: bool = import_module("pullback.engine.task").is_checkpoint_valid()
+    return valid
 
 
 def _calculate_shape(output: Any, grad: Tensor, is_grads_batched: bool) -> tuple[Any, Any]:
@@ -106,7 +109,17 @@ def _backward(
         alone = getattr(self._node, "_run_alone", None)  # of the node of a compiled call
         if alone is not None and alone():
             return
-    backward(self, gradient, retain_graph, create_graph, inputs=inputs)
+    (_run or _engine())(self, gradient, retain_graph, create_graph, inputs=inputs)
+
+
+_run: Any = None  # the engine's `backward`, once somebody has called it
+
+
+def _engine() -> Any:
+    """The engine loads with the first pass: a tenth of what importing pullback took."""
+    global _run
+    _run = import_module("pullback.engine.backward").backward
+    return _run
 
 
 def _over_batch(*arguments: Any) -> Any:
@@ -124,8 +137,10 @@ ports.fill(over_batch=_over_batch, drawn=_drawn)
 _backward.__name__ = _backward.__qualname__ = "backward"
 Tensor.backward = _backward  # type: ignore[method-assign, assignment]  # methods attach themselves
 
-# Name -> the module of this package that has it; a module's own name stands for the module.
+# Name -> the module of this package that has it, or with a dot, of pullback.
 _LATER = {
+    "backward": ".engine.backward",
+    "grad": ".engine.backward",
     "Function": "function",
     "_force_original_view_tracking": "grad_mode",
     "_profiler_enabled": "profiler",
@@ -149,7 +164,7 @@ def __getattr__(name: str) -> Any:
         return import_module(f"pullback.autograd.{name}")
     if name not in _LATER:
         raise absent(__name__, name)
-    found = getattr(import_module(f"pullback.autograd.{_LATER[name]}"), name)
+    found = getattr(import_module(f".{_LATER[name]}", __name__), name)
     globals()[name] = found
     return found
 

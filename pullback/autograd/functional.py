@@ -115,12 +115,15 @@ def _gradients(
     create_graph: bool,
 ) -> tuple[Any, ...]:
     """Gradients, None where there are none; outputs without history are left out."""
-    pairs = [(one, g) for one, g in zip(outputs, seeds, strict=True) if one.requires_grad]
-    if not pairs:
-        return (None,) * len(inputs)
-    roots, given = zip(*pairs, strict=True)
+    for one in outputs:
+        if not one.requires_grad:
+            pairs = [(one, g) for one, g in zip(outputs, seeds, strict=True) if one.requires_grad]
+            if not pairs:
+                return (None,) * len(inputs)
+            outputs, seeds = zip(*pairs, strict=True)
+            break
     gradients: tuple[Any, ...] = grad(
-        roots, inputs, given, retain_graph=True, create_graph=create_graph, allow_unused=True
+        outputs, inputs, seeds, retain_graph=True, create_graph=create_graph, allow_unused=True
     )
     return gradients
 

@@ -13,7 +13,6 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine.backward import grad
 
 if TYPE_CHECKING:
     from pullback.autograd.check.jacobians import Part
@@ -169,6 +168,7 @@ def _gradients_of(
     Forward mode passes inputs without history; those that are `checked` must require grad again.
     """
     from pullback.autograd.check.derivatives import differentiable, is_checked, tupled
+    from pullback.engine.backward import grad  # loads with the first pass
 
     def gradients(*args: Any) -> tuple[Tensor, ...]:
         args = tuple(

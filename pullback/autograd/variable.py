@@ -8,8 +8,6 @@ from typing import Any
 from pullback.core.graph import GradientEdge
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
-from pullback.engine import task
-from pullback.engine.backward import run_explicit
 from pullback.operators.create.data import tensor
 
 __all__ = ["Variable"]
@@ -44,6 +42,8 @@ class ImperativeEngine:
                 raise RuntimeError(
                     f"run_backward(): grad_tensors[{index}] is None; give a gradient for each root."
                 )
+        from pullback.engine.backward import run_explicit  # loads with the first pass
+
         return run_explicit(
             tensors,
             grad_tensors,
@@ -56,10 +56,14 @@ class ImperativeEngine:
 
     def queue_callback(self, callback: Callable[[], Any]) -> None:
         """Call `callback()` at the end of the running pass; an error outside of one."""
+        from pullback.engine import task
+
         task.queue_callback(callback)
 
     def is_checkpoint_valid(self) -> bool:
         """Whether checkpoints may recompute here: not inside a pass with `inputs`."""
+        from pullback.engine import task
+
         return task.is_checkpoint_valid()
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from contextlib import AbstractContextManager, nullcontext
-from math import copysign
+from math import copysign, inf
 from types import ModuleType
 from typing import Any, TypeAlias
 
@@ -110,6 +110,12 @@ _FEW = 256
 def is_wrong(mask: Array) -> bool:
     """Whether any element holds, for checks of values: nobody looks at those on a device."""
     return type(mask) not in LIBRARIES and _any_of(mask)
+
+
+def is_finite(array: Array) -> bool:
+    """Whether a product with zeros is 0: no infinity, no NaN, and nothing near to overflow."""
+    flat = array.ravel()  # half of the time of `reshape`
+    return bool(flat.dot(flat) < inf)
 
 
 def library_among(values: Iterable[Any]) -> Library | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.explain import anomaly, rejoin
+from pullback.core.explain import anomaly
 
 if TYPE_CHECKING:
     from pullback.core.node import Node
@@ -34,6 +34,8 @@ def _shape(value: Any) -> str:
 
 def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     """A second backward over values that the first one dropped."""
+    from pullback.core.explain import rejoin  # few programs come here
+
     return RuntimeError(
         f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
         f"{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass retain_graph=True to "

@@ -45,10 +45,11 @@ class _LastUser:
     Most calls come from where the one before came from, which takes a sixth of asking `internal`.
     """
 
-    __slots__ = ("code",)
+    __slots__ = ("code", "loop")
 
     def __init__(self) -> None:
         self.code: CodeType | None = None
+        self.loop: CodeType | None = None  # that of the recorded pass last met
 
 
 last_user = _LastUser()
@@ -120,6 +121,7 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
         if not whose:
             break
         if whose == 2:
+            last_user.loop = frame.f_code
             return passing.get()
         frame = frame.f_back
     return frame

@@ -21,6 +21,7 @@ __all__ = ["Ports", "ports"]
 
 # Ports that most programs never use, and the modules that fill them when they are loaded.
 _FILLED_LATER = {
+    "accumulate_by_call": "pullback.engine.accumulate",
     "allocated_there": "pullback.operators.cuda.moving",
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
@@ -35,6 +36,7 @@ _FILLED_LATER = {
     "memory_holders": "pullback.autograd.graph.memory",
     "native_kernel": "pullback.compiled.eager.kernel",
     "pinned": "pullback.operators.cuda.pinned",
+    "pushed": "pullback.operators.writing.dual",
     "is_pinned": "pullback.operators.cuda.pinned",
     "placed": "pullback.operators.cuda.moving",
     "overload_of": "pullback.library.builtin.overloads",
@@ -96,6 +98,8 @@ class Ports:
     build: Callable[..., Any]
     # operators/running/interpret -> autocasting: an operator's call inside a region.
     autocast: Callable[..., Any]
+    # operators/running/interpret -> writing: the function that also computes a call's tangent.
+    pushed: Callable[..., Any]
     # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
     transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
     # operators -> transforms: how a tensor prints inside function transforms.

@@ -217,14 +217,11 @@ def jacrev(
         start = 0
         for one in outputs:
             count = math.prod(one.shape)
-            blocks.append(
-                chosen.structured(
-                    [
-                        leaf.narrow(0, start, count).reshape((*one.shape, *leaf.shape[1:]))
-                        for leaf in rows
-                    ]
-                )
-            )
+            own = rows if len(outputs) == 1 else [leaf.narrow(0, start, count) for leaf in rows]
+            # Else rows are what they shall be; two inputs may have one gradient.
+            if one.ndim != 1 or len({id(leaf) for leaf in own}) < len(own):
+                own = [leaf.reshape((*one.shape, *leaf.shape[1:])) for leaf in own]
+            blocks.append(chosen.structured(own))
             start += count
         result = tree_unflatten(blocks, spec)
         return (result, aux) if has_aux else result

@@ -12,7 +12,7 @@ from typing import Any, NoReturn
 import numpy
 
 from pullback.core.arrays import LIBRARIES, Array
-from pullback.core.mode import changed, current, get_mode
+from pullback.core.mode import Mapped, changed, current, get_mode
 from pullback.core.nesting import running
 from pullback.core.overriding import disabled_function
 from pullback.core.ports import ports
@@ -37,12 +37,12 @@ class Batched(Tensor):
 
     @property
     def _array(self) -> Array:
-        if self.example is None:
-            check_open(self)
-            self.example = _one_example(self.value._array, self.bdim)
-        elif not self.level.open:
-            check_open(self)
-        return self.example
+        if not self.level.open:
+            raise _has_ended()
+        example = self.example
+        if example is None:
+            example = self.example = _one_example(self.value._array, self.bdim)
+        return example
 
     @property
     def _cell(self) -> Any:
@@ -212,16 +212,22 @@ Batched._plain = numpy.zeros(0, "V1").view(_Unread)  # see core/overriding.py
 
 
 def _one_example(array: Array, bdim: int) -> Array:
-    library = LIBRARIES.get(type(array))
+    kind = array.__class__
+    if not bdim and (kind is numpy.ndarray or kind is Hidden) and len(array):
+        # As most are: half of the time of what follows.
+        return array[_FIRST].view(Hidden) if kind is numpy.ndarray else _part(array, _FIRST)
+    library = LIBRARIES.get(kind)
     if library is None and array.shape[bdim]:
-        if bdim == 0 and array.__class__ is numpy.ndarray:
-            return array[0, ...].view(Hidden)
         return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]
     made: Any = numpy.zeros(shape, array.dtype).view(Hidden)
     if library is not None:  # whose arrays know no classes of ours
         made._device = library.device(array)
     return made
+
+
+_FIRST = (0, ...)
+_part = numpy.ndarray.__getitem__  # which `Hidden` puts something before
 
 
 def batched(value: Tensor, bdim: int, level: Any) -> Batched:
@@ -301,9 +307,13 @@ class with_levels:  # noqa: N801 (a context)
         self.levels = tuple(levels)
 
     def __enter__(self) -> None:
-        self.before = get_mode()
-        if self.before.levels != self.levels:
-            current.set(changed(self.before, levels=self.levels))
+        mode = self.before = get_mode()
+        while mode.__class__ is Mapped and len(mode.levels) > len(self.levels):
+            mode = mode.below  # which is there already
+        if mode.levels != self.levels:
+            mode = changed(mode, levels=self.levels)
+        if mode is not self.before:
+            current.set(mode)
 
     def __exit__(self, *_: object) -> None:
         current.set(self.before)

@@ -8,6 +8,8 @@ batches, so that one pass gives the gradients of all examples.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
+from operator import attrgetter
 from typing import Any
 
 import numpy
@@ -17,7 +19,7 @@ from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import changed, current, get_mode, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
-from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, OperatorNode, new_leaf_mark
+from pullback.core.node import LEAF_SEQ, OperatorNode, Output, new_leaf_mark
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.whole import Whole
@@ -40,6 +42,8 @@ from pullback.transforms.batched import (
     is_batched_at,
     with_levels,
 )
+
+_edges = attrgetter("_edges")
 
 
 class _Passing(OperatorNode):
@@ -245,23 +249,20 @@ class Recording(Whole):
         return answer
 
     def _finds_others(self, edges: list[Any]) -> bool:
-        seen: set[Any] = set()
-        stack = list(edges)
-        while stack:
-            edge = stack.pop()
-            if edge is None:
-                continue
-            seq = edge._seq
-            if seq == LEAF_SEQ:
-                if edge.variable.__dict__.get("_depth", 0) < self.depth:
-                    return True
-                continue
-            if seq > OUTPUT_SEQ:
-                continue
-            node = edge.node if seq == OUTPUT_SEQ else edge
-            if node not in seen:
+        seen: set[Any] = {None}
+        nodes: list[Any] = []
+        # Goes on to what is added to the list on the way.
+        for targets in chain((edges,), map(_edges, nodes)):
+            for edge in targets:
+                node = edge.node if edge.__class__ is Output else edge
+                if node in seen:
+                    continue
                 seen.add(node)
-                stack.extend(node._edges)
+                seq = node._seq
+                if seq < LEAF_SEQ:
+                    nodes.append(node)
+                elif seq == LEAF_SEQ and node.variable.__dict__.get("_depth", 0) < self.depth:
+                    return True
         return False
 
     def released(self, output: Any) -> Any:

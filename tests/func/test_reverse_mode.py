@@ -285,6 +285,14 @@ def test_jacrev_in_chunks_is_the_same(size):
     assert same(jacrev(lambda v: (matrix @ v).tanh(), chunk_size=size)(point), expected)
 
 
+def test_jacrev_gives_each_input_a_tensor_of_its_own():
+    x = torch.tensor([1.0, 2.0])
+    first, second = torch.func.jacrev(torch.add, argnums=(0, 1))(x, x)
+    assert first is not second
+    assert torch.equal(first, torch.eye(2))
+    assert torch.equal(second, torch.eye(2))
+
+
 def test_jacrev_of_empty_results_is_empty():
     """T-36, T-58"""
     assert jacrev(lambda x: x[:0])(x).shape == (0, 2)

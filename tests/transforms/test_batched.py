@@ -3,7 +3,15 @@
 import pytest
 
 import pullback as torch
-from pullback.transforms.batched import base_of, batched, exposed, hidden, hidden_like
+from pullback.core.mode import get_mode
+from pullback.transforms.batched import (
+    base_of,
+    batched,
+    exposed,
+    hidden,
+    hidden_like,
+    with_levels,
+)
 from pullback.transforms.mapping import mapped
 
 
@@ -23,6 +31,19 @@ def test_exposed_and_hidden_are_inverse(levels):
     assert tuple(again.shape) == (4,)
     assert again.level is inner
     assert again.value.level is outer
+
+
+@pytest.mark.parametrize("grad", [True, False])
+@pytest.mark.parametrize("kept", [(), (0,), (1,), (0, 1), (1, 0)])
+def test_with_levels_changes_levels_and_nothing_else(levels, kept, grad):
+    wanted = tuple(levels[i] for i in kept)
+    with torch.set_grad_enabled(grad):
+        before = get_mode()
+        with with_levels(wanted):
+            mode = get_mode()
+            assert mode.levels == wanted
+            assert mode.grad is grad
+        assert get_mode() is before
 
 
 def test_what_a_tensor_has_not_is_expanded(levels):

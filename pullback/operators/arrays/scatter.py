@@ -16,12 +16,11 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import Array, Namespace, is_finite
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.rows import EYES
 from pullback.operators.arrays.strides import contiguous_strides
-from pullback.operators.arrays.windows import is_finite
 
 __all__ = [
     "INT64",

@@ -226,9 +226,3 @@ def _few_starts(rows: int, length: int) -> Array:
 def starts_of(rows: int, length: int) -> Array:
     """Where each of several rows of `length` elements begins; kept where there are few."""
     return (_few_starts if rows <= 1024 else _few_starts.__wrapped__)(rows, length)
-
-
-def is_finite(array: Array) -> bool:
-    """Whether a product with zeros is 0: no infinity, no NaN, and nothing near to overflow."""
-    flat = array.ravel()  # half of the time of `reshape`
-    return bool(flat.dot(flat) < math.inf)

@@ -25,8 +25,7 @@ from pullback.operators.shape.transposes import (
     matrix_transpose,
     reverse_dims,
 )
-from pullback.operators.tensor import convert, metadata, printing, subclassing
-from pullback.operators.tensor import pickling as copying
+from pullback.operators.tensor import convert, metadata, subclassing
 from pullback.operators.watching import asking
 
 PROPERTIES: dict[str, Any] = {
@@ -42,13 +41,17 @@ PROPERTIES: dict[str, Any] = {
 
 _SPECIAL = (
     convert.DUNDERS,
-    copying.DUNDERS,
     exchange.DUNDERS,
     indexing.DUNDERS,
     legacy.DUNDERS,
-    printing.DUNDERS,
     signs.SIGNS,
 )
+# Special methods of families that load when one is used, as their `DUNDERS` have them: most
+# programs print few tensors and pickle none.
+_SPECIAL_LATER = {
+    "tensor.pickling": ("__copy__", "__deepcopy__", "__reduce_ex__"),
+    "tensor.printing": ("__format__", "__repr__"),
+}
 
 
 class _Later:
@@ -62,9 +65,10 @@ class _Later:
 
     def __get__(self, tensor: Tensor | None, owner: type[Tensor]) -> Any:
         load(self.family)
-        if vars(Tensor)[self.name] is self:
+        found = vars(Tensor)[self.name]  # not that of a subclass, which may have asked for this one
+        if found is self:
             raise AttributeError(f"{self.family} has no method {self.name}.")
-        return getattr(owner if tensor is None else tensor, self.name)
+        return found.__get__(tensor, owner)
 
 
 def load(family: str) -> ModuleType:
@@ -76,6 +80,8 @@ def load(family: str) -> ModuleType:
         module = import_module(name)
         if family not in _loaded:
             _attach(module.__name__)
+            if family in _SPECIAL_LATER:
+                _attach_special(module.DUNDERS)
             asking.family(module, family)
             _loaded.add(family)  # last: until then others wait, and a failure is tried again
     return module
@@ -97,16 +103,23 @@ def attach_methods() -> None:
             setattr(Tensor, name, _Later(family, name))
     _attach(None)
     for table in _SPECIAL:
-        for name, function in table.items():
-            setattr(Tensor, name, function)
-            if function.__name__ in (name[1:-2], "getitem", "setitem"):
-                function.__name__ = name  # as who is told of calls knows it
+        _attach_special(table)
+    for family, special in _SPECIAL_LATER.items():
+        for name in special:
+            setattr(Tensor, name, _Later(family, name))
     for name, function in subclassing.STATIC.items():
         setattr(Tensor, name, staticmethod(function))
     for name, getter in PROPERTIES.items():
         attribute = getter if isinstance(getter, property) else property(getter)
         setattr(Tensor, name, attribute)
     asking.methods_attached()
+
+
+def _attach_special(table: dict[str, Any]) -> None:
+    for name, function in table.items():
+        setattr(Tensor, name, function)
+        if function.__name__ in (name[1:-2], "getitem", "setitem"):
+            function.__name__ = name  # as who is told of calls knows it
 
 
 def _attach(module: str | None) -> None:

@@ -29,7 +29,7 @@ from pullback.operators.cuda.retarget import copied, on_device
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.running import interpret
-from pullback.operators.writing.nodes import rules_apart, written_class
+from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
 from pullback.operators.writing.specialise import array_call
 
 __all__ = ["CudaLibrary"]
@@ -188,7 +188,7 @@ class CudaLibrary(Library):
             "of_floats": partial(self.forward(op), self.xp),
             "number_array": _number,
             "whole_number": numpy.int64,
-            "NodeClass": self.node_class(op) if op.rules else None,
+            "blank_nodes": blank_nodes(self.node_class(op)) if op.rules else None,
         }
         return written_elsewhere(op, names)
 

@@ -7,13 +7,12 @@ from functools import cache
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64
+from pullback.core.arrays import F32, F64, is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
-from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.comparison import isfinite

@@ -55,9 +55,12 @@ FOUND_IN = {
 
 def unreduce(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
     """A reduced gradient put back: each element gets that of the result it went into."""
-    if not keepdim and dim is not None and g.shape != input_shape:
+    is_tensor = isinstance(g, Tensor)
+    # A number goes everywhere as it is; a tensor's history has the step all the same, as torch's.
+    apart = not keepdim and dim is not None and (is_tensor or g.ndim)
+    if apart and g.shape != input_shape:
         g = g.reshape(kept_shape(input_shape, dim))
-    if isinstance(g, Tensor):
+    if is_tensor:
         return expand(g, tuple(input_shape)) if input_shape else g
     xp = numpy if g.__class__ is ndarray else namespace(g)
     if math.prod(input_shape) > kernels.MANY:  # a view of stride 0, as torch has it

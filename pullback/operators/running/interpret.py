@@ -37,7 +37,6 @@ from pullback.operators.running import answered, kinds
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
 from pullback.operators.watching import dispatch
-from pullback.operators.writing import dual
 
 _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 # What NumPy raises where arrays do not fit; the user is told by `explained`.
@@ -75,8 +74,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     answers = bool(asked or mode.dispatch)
     watched = answers or mode.tracing is not None
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not watched:
-        pushed = dual.form_of(op)
-        if pushed is not None and dual.takes(mode, bound):
+        pushed = ports.pushed(op, mode, bound)
+        if pushed is not None:
             return pushed(mode, **bound)
     if mode.levels:
         if out is not None:

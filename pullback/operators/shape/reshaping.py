@@ -87,6 +87,8 @@ METHODS["as_strided"] = as_strided
 
 def _sizes(sizes: tuple[Any, ...]) -> tuple[int, ...]:
     """`x.view(2, 3)` and `x.view((2, 3))` mean the same."""
+    if len(sizes) == 1 and type(sizes[0]) is tuple:
+        return sizes[0]
     if len(sizes) == 1 and type(sizes[0]) is not int and is_sequence(sizes[0]):
         if isinstance(sizes[0], Set | Mapping):
             raise errors.unordered("view", "size", sizes[0])

@@ -11,13 +11,12 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import is_wrong, some
+from pullback.core.arrays import is_finite, is_wrong, some
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
-from pullback.operators.arrays.windows import is_finite
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
@@ -87,9 +86,23 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
     own = scipy_special(xp) is None or n == 0
     if input.ndim == 0 and xp is numpy and not own and -100.0 < (x := float(input)) < math.inf:
         return xp.asarray(_zeta(xp, n, x), input.dtype)
-    return in_double(
-        xp, lambda xp, x: (gamma.polygamma if own or _any_far(x) else _by_zeta)(xp, n, x), input
-    )
+    return in_double(xp, lambda xp, x: _derived(xp, n, x, own=own), input)
+
+
+def _derived(xp: Namespace, n: int, x: Array, *, own: bool) -> Array:
+    """The function in float64: `own`, or by SciPy's zeta where that can."""
+    if own:
+        return gamma.polygamma(xp, n, x)
+    if xp is numpy and _all_near(x):
+        result: Array = _zeta(xp, n, x)
+        return result
+    return (gamma.polygamma if _any_far(x) else _by_zeta)(xp, n, x)
+
+
+def _all_near(x: Array) -> bool:
+    """Whether all elements are sure to be finite and not far: a tenth of looking at each."""
+    flat = x.ravel()
+    return bool(flat.dot(flat) < 100.0**2)
 
 
 def _any_far(x: Array) -> bool:

@@ -15,7 +15,6 @@ from pullback.core.arrays import Array
 from pullback.core.device import HOLDERS, META, holder_of
 from pullback.core.dtype import dtype
 from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
-from pullback.core.memory import shared
 from pullback.core.ports import ports
 from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
@@ -283,6 +282,8 @@ def is_shared(self: Tensor) -> bool:
     >>> torch.zeros(2).is_shared(), torch.zeros(2).share_memory_().is_shared()
     (False, True)
     """
+    from pullback.core.memory import shared  # most programs are one process
+
     return shared.block_of(self._array) is not None
 
 
@@ -298,6 +299,8 @@ def share_memory_(self: Tensor) -> Tensor:
         >>> torch.zeros(2).share_memory_().is_shared()
         True
     """
+    from pullback.core.memory import shared
+
     if shared.block_of(self._array) is None:
         if not shared.is_alone(self):
             warnings.warn(

@@ -42,10 +42,9 @@ from pullback.operators.writing.call import (
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
-from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
-from pullback.operators.writing.nodes import node_class, rewrite_nodes
+from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
 from pullback.operators.writing.record import (
     as_array_lines,
     recorded_lines,
@@ -165,6 +164,8 @@ def _hooked(function: Any, op: Op, called: str) -> Any:
     """The form that hands saved values to hooks, written when first called."""
 
     def write(scope: dict[str, Any]) -> Any:
+        from pullback.operators.writing.hooked import hooked_lines_of  # few programs have hooks
+
         scope["pack"] = pack_plainly
         return define(hooked_lines_of(op), scope, f"{called}, with hooks")
 
@@ -286,7 +287,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "brought": interpret.brought,
         "number_array": arrays.number_array,
         "REFUSALS": interpret.REFUSALS,
-        "NodeClass": node_class(op) if op.rules else None,
+        "blank_nodes": blank_nodes(node_class(op)) if op.rules else None,
         **{typed.check.__name__: typed.check for typed in TYPED.values()},
         **{f"as_{kind}": check for kind, check in NORMALISE.items()},
         **{f"default_{p.name}": p.default for p in op.params if p.default is not REQUIRED},

@@ -38,6 +38,7 @@ COMMON: dict[str, Any] = {
     "getframe": origin.getframe,
     "internal": origin.internal,
     "last_user": origin.last_user,
+    "passing": origin.passing.get,
     "user_frame": origin.user_frame,
     "LARGE": LARGE,
     "large": large,

@@ -24,7 +24,7 @@ from pullback.operators.writing.call import arguments
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.writer import block, define, theirs
 
-__all__ = ["form_of", "takes"]
+__all__ = ["form_of", "taking"]
 
 _forms: dict[Op, Any] = {}
 
@@ -37,7 +37,16 @@ def form_of(op: Op) -> Any:
     return known
 
 
-def takes(mode: Mode, bound: dict[str, Any]) -> bool:
+def taking(op: Op, mode: Mode, bound: dict[str, Any]) -> Any:
+    """The function for a call of `op`; None where the call is not a usual one."""
+    form = form_of(op)
+    return form if form is not None and _takes(mode, bound) else None
+
+
+ports.fill(pushed=taking)
+
+
+def _takes(mode: Mode, bound: dict[str, Any]) -> bool:
     """Whether a call is the usual one: no vmap level but one for tangents, which sees no values."""
     levels = mode.levels
     if levels and not (len(levels) == 1 and levels[0].for_tangents):

@@ -6,7 +6,8 @@ both the built and the interpreted forward make the same nodes.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from itertools import repeat, starmap
 from typing import Any
 
 import numpy
@@ -17,7 +18,7 @@ from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
@@ -43,6 +44,11 @@ def node_class(op: Op, kind: type = numpy.ndarray) -> type[OperatorNode]:
     if known is None:
         known = _classes[op] = written_class(op, {}, on_arrays)
     return known
+
+
+def blank_nodes(made: type[OperatorNode]) -> Iterator[OperatorNode]:
+    """Nodes without end that hold nothing yet: as with tensors, a fifth less than `new(made)`."""
+    return starmap(new, repeat((made,)))
 
 
 def rewrite_nodes() -> None:

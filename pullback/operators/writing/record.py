@@ -256,7 +256,7 @@ def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
     """Make a node with options and shapes, but without tensors."""
     first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
-        "node = new(NodeClass)",
+        "node = next(blank_nodes)",
         f"node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
         "node._cold = None",
         f"node._g_shape = {first}.shape",
@@ -291,7 +291,7 @@ def frame_lines(depth: int = 1) -> list[str]:
         "            frame = frame.f_back",
         "        code = None if frame is None else frame.f_code",
         "        if code is not last_user.code:",
-        "            frame = user_frame(frame)",
+        "            frame = passing() if code is last_user.loop else user_frame(frame)",
         "            last_user.code = code = None if frame is None else frame.f_code",
     ]
 

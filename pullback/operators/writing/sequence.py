@@ -160,7 +160,7 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
 def sequence_node(op: Op, edges: str, like: str) -> list[str]:
     """Make the node, for gradients of the shape and dtype of an array."""
     return [
-        "node = new(NodeClass)",
+        "node = next(blank_nodes)",
         f"node._edges = {edges}",
         "node._cold = None",
         f"node._g_shape = {like}.shape",

@@ -126,7 +126,7 @@ def knows_dtype(op: Op) -> bool:
     if direct is None or len(op.inputs) != 2 or not takes_mixed(op):
         return False
     loops = [loop for loop in getattr(numpy, direct).types if loop[0] in "efdgFDG"]
-    return all(loop[0] == loop[1] == loop[-1] for loop in loops)
+    return all(loop[0] == loop[-1] for loop in loops if loop[0] == loop[1])
 
 
 def _other_dtypes(op: Op) -> list[str]:

@@ -91,3 +91,69 @@ assert 'cumsum' in dir(Mine)
 assert 'cumsum' in dir(torch) and 'cumsum' in torch.__all__
 """
     run(program)
+
+
+def test_special_methods_load_their_family_on_first_use():
+    program = """
+import copy, pickle, sys, pullback as torch
+from pullback.operators.attach.methods import _SPECIAL_LATER
+assert not [f for f in _SPECIAL_LATER if 'pullback.operators.' + f in sys.modules]
+x = torch.ones(2)
+assert repr(x) == 'tensor([1., 1.])' and f'{x.sum()}' == '2.0'
+for copied in (copy.copy(x), copy.deepcopy(x), pickle.loads(pickle.dumps(x))):
+    assert copied.tolist() == [1.0, 1.0]
+for family, listed in _SPECIAL_LATER.items():
+    made = sys.modules['pullback.operators.' + family].DUNDERS
+    assert sorted(made) == sorted(listed)
+    assert all(vars(torch.Tensor)[name] is function for name, function in made.items())
+assert torch.Tensor.__repr__.__name__ == '__repr__'
+"""
+    run(program)
+
+
+def test_a_subclass_that_calls_on_a_method_that_loads_later_is_called_once():
+    program = """
+import pullback as torch
+calls = []
+class Mine(torch.Tensor):
+    def cumsum(self, dim):
+        calls.append(dim)
+        return super().cumsum(dim)
+    def __repr__(self):
+        calls.append('repr')
+        return 'Mine'
+x = torch.ones(2).as_subclass(Mine)
+assert x.cumsum(0).tolist() == [1.0, 2.0] and torch.Tensor.__repr__(x) == 'Mine([1., 1.])'
+assert calls == [0], calls
+"""
+    run(program)
+
+
+def test_the_engine_loads_with_the_first_pass():
+    program = """
+import sys, pullback as torch
+x = torch.ones(2, requires_grad=True)
+y = (x * x).sum()
+assert not [name for name in sys.modules if name.startswith('pullback.engine')]
+y.backward()
+assert x.grad.tolist() == [2.0, 2.0]
+assert torch.autograd.grad(x.sum(), x)[0].tolist() == [1.0, 1.0]
+"""
+    run(program)
+
+
+@pytest.mark.parametrize(
+    "first",
+    [
+        "torch.autograd.backward(x.sum())",
+        "assert torch.autograd.grad(x.sum(), x)[0].tolist() == [1.0, 1.0]",
+        "torch.autograd.graph.get_gradient_edge(x).node(torch.ones(2))",
+        "assert torch.autograd._is_checkpoint_valid()",
+        "assert torch.autograd.Variable._execution_engine.is_checkpoint_valid()",
+        "assert torch.autograd.gradcheck(torch.sin, x.double())",
+        "assert torch.func.grad(torch.sum)(x).tolist() == [1.0, 1.0]",
+        "assert torch.func.jvp(torch.sin, (x,), (x,))[1].shape == (2,)",
+    ],
+)
+def test_whoever_comes_first_finds_the_engine(first):
+    run(f"import pullback as torch\nx = torch.ones(2, requires_grad=True)\n{first}")

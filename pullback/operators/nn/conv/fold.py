@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import is_finite
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.windows import (
     Pads,
@@ -15,7 +16,6 @@ from pullback.operators.arrays.windows import (
     check_tensor,
     counts,
     inner,
-    is_finite,
     padded,
     positive,
     remembering,

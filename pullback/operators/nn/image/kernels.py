@@ -13,8 +13,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.windows import Sizes, is_finite, starts_of, volume
+from pullback.core.arrays import Array, Namespace, is_finite
+from pullback.operators.arrays.windows import Sizes, starts_of, volume
 
 __all__ = ["How", "added_up", "looked_up", "slopes"]
 

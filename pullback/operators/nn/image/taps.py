@@ -13,9 +13,9 @@ from typing import Any, TypeAlias
 
 import numpy
 
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, is_finite
 from pullback.operators.arrays.formats import keeps_format
-from pullback.operators.arrays.windows import Sizes, is_finite, volume
+from pullback.operators.arrays.windows import Sizes, volume
 from pullback.operators.declare import Namespace, linear
 
 __all__ = ["Taps", "declare_resample", "resample"]

@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core.arrays import is_finite
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import image_by_image
@@ -14,7 +15,6 @@ from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.arrays.windows import (
     Sizes,
     inner,
-    is_finite,
     padded,
     sizes,
     volume,
