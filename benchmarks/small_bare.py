@@ -207,6 +207,13 @@ BARE_BACKWARD: dict[str, str] = {
     + _SLOPE.format("five"),
     "F.batch_norm(im, None, None, channels, channels, training=True)": _BY_CHANNEL,
     "F.group_norm(im, 2, channels, channels)": _BY_CHANNEL,
+    "F.conv2d(im, filters)": BARE["F.conv2d(im, filters)"]
+    + "; t = filters[:, :, ::-1, ::-1].swapaxes(0, 1).reshape(2, 18); "
+    "q = np.zeros((1, 2, 6, 6), single); q[..., 2:4, 2:4] = im[..., :2, :2]; "
+    "u = np.ndarray((2, 3, 3, 4, 4), single, q, 0, (144, 24, 4, 24, 4)).reshape(18, 16); "
+    "t.dot(u).reshape(1, 2, 4, 4); "
+    "u = np.ndarray((2, 3, 3, 2, 2), single, im, 0, (64, 16, 4, 16, 4)).reshape(18, 4); "
+    "im[..., :2, :2].reshape(2, 4).dot(u.T).reshape(2, 2, 3, 3)",
     "F.cross_entropy(m, label)": BARE["F.cross_entropy(m, label)"]
     + "; label.tolist(); t = m.ravel(); t.dot(t); t = np.exp(m); t /= t.dot(five); "
     "t -= five.take(label, 0); t *= half",

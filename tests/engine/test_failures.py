@@ -17,7 +17,7 @@ import pytest
 import pullback as torch
 from pullback import _C
 from pullback.core import node, passes
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine import threads
 from tests.engine.everything import WAYS, Everything
 
