@@ -7,6 +7,8 @@ from typing import Any, TypeVar
 
 from pullback.compiled.ir.builder import Builder, blas_takes
 from pullback.compiled.ir.values import Val
+from pullback.compiled.ir.windows import Slide, convolved, input_of_windows, weight_of_windows
+from pullback.compiled.llvm.convolution_weight import lines_at_once
 from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
 from pullback.compiled.lower import program
@@ -92,6 +94,40 @@ def _mixed_heads(b: Builder, weights: Val, value: Val) -> Val:
     x, y = (one if blas_takes(one) else b.copy(one) for one in (weights, value))
     lies = ((rows * heads * width, width), heads * width, (batch, heads), rows, width)
     return b.make("dot", (x, y), lies, (batch, rows, heads, width), x.dtype)
+
+
+# Convolutions -------------------------------------------------------------------------------------
+
+
+def _wide_vectors() -> None:
+    """Convolutions are quicker than BLAS's by vectors of 32 bytes; shorter ones were not tried."""
+    if machine().vector_bytes < 32:
+        raise NotLowered
+
+
+@formula("convolution")
+def _convolution(b: Builder, x: Val, weight: Val, *more: Any) -> Val:
+    """`more` is a bias, if there is one, and a slide."""
+    _wide_vectors()
+    bias = more[0] if len(more) == 2 else None
+    return convolved(b, x, weight, bias, Slide(*more[-1]))
+
+
+@formula("convolution_input")
+def _convolution_input(b: Builder, g: Val, weight: Val, *more: Any) -> Val:
+    """`more` as above; the slide is that over the gradient."""
+    _wide_vectors()
+    bias = more[0] if len(more) == 2 else None
+    return input_of_windows(b, g, weight, bias, Slide(*more[-1]))
+
+
+@formula("convolution_weight")
+def _convolution_weight(b: Builder, g: Val, x: Val, kernel: Any, slide: Any) -> Val:
+    _wide_vectors()
+    made = weight_of_windows(b, g, x, kernel, Slide(*slide))
+    if not lines_at_once(made.base.attr, made.itemsize):
+        raise NotLowered
+    return made
 
 
 # Norms --------------------------------------------------------------------------------------------

@@ -147,6 +147,11 @@ PROGRAMS = {
     "linear of few columns": (F.linear, [(128, 256), (10, 256), (10,)], {"linear", "dot"}),
     "attention": (attention(False), [(4, 32, 192)], {"_attention_weights", "mixed_heads"}),
     "causal attention": (attention(True), [(4, 32, 192)], {"_attention_weights", "mixed_heads"}),
+    "conv2d": (
+        lambda x, w, b: F.conv2d(x, w, b, padding=1),
+        [(4, 8, 14, 14), (16, 8, 3, 3), (16,)],
+        {"convolution", "convolution_input", "convolution_weight"},
+    ),
     "LSTM": (lstm, LSTM_LEAVES, {"lstm_step", "lstm_step_back", "recurrent_weights"}),
 }
 
