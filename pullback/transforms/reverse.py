@@ -254,7 +254,7 @@ class Recording(Whole):
         # Goes on to what is added to the list on the way.
         for targets in chain((edges,), map(_edges, nodes)):
             for edge in targets:
-                node = edge.node if edge.__class__ is Output else edge
+                node: Any = edge.node if edge.__class__ is Output else edge
                 if node in seen:
                     continue
                 seen.add(node)
