@@ -82,7 +82,7 @@ format: $(VENV)/.test
 	$(BIN)/ruff format
 
 # Both tables are wanted, also where the first misses a bar.
-bench: $(VENV)/.base $(oracle)
+bench: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks $(ARGS); programs=$$?; \
 		$(BIN)/python -m benchmarks.sizes && exit $$programs
 
@@ -101,14 +101,14 @@ test-cuda:
 bench-cuda:
 	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda $(ARGS)
 
-bench-sizes: $(VENV)/.base $(oracle)
+bench-sizes: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
 
 # By wall time, so on a machine that does nothing else.
-bench-threads: $(VENV)/.base $(oracle)
+bench-threads: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks.threads
 
-bench-small: $(VENV)/.base $(oracle)
+bench-small: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks.small $(ARGS)
 
 # Parts are those of stress/__init__.py; the same seed makes the same calls.

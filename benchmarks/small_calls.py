@@ -31,8 +31,8 @@ def forward_program(torch: ModuleType, call: str) -> Program:
     return Program(run=compiled(call, scope), together=True, answer=lambda _: [])
 
 
-def backward_program(torch: ModuleType, call: str) -> Program:
-    """The call, and the gradients of the leaves that it used."""
+def backward_scope(torch: ModuleType, call: str) -> tuple[str, dict[str, Any]]:
+    """A line that asks for the gradients of the leaves that a call uses, and what it names."""
     scope = tensors(torch, recorded=True)
     scope["grad"] = grad = torch.autograd.grad
     out = eval(call, scope)
@@ -43,9 +43,14 @@ def backward_program(torch: ModuleType, call: str) -> Program:
     leaves = [one for one in used.values() if getattr(one, "requires_grad", False)]
     found = grad(out, leaves, scope["seed"], allow_unused=True)
     pairs = [(leaf, one) for leaf, one in zip(leaves, found, strict=True) if one is not None]
-    scope["leaves"] = [leaf for leaf, _ in pairs]
-    run = compiled(f"grad({call}, leaves, seed)", scope)
-    return Program(run=run, together=True, answer=lambda _: [one for _, one in pairs])
+    scope["leaves"], scope["found"] = [leaf for leaf, _ in pairs], [one for _, one in pairs]
+    return f"grad({call}, leaves, seed)", scope
+
+
+def backward_program(torch: ModuleType, call: str) -> Program:
+    """The call, and the gradients of the leaves that it used."""
+    line, scope = backward_scope(torch, call)
+    return Program(run=compiled(line, scope), together=True, answer=lambda _: scope["found"])
 
 
 def small_work(name: str) -> Work:

@@ -175,21 +175,30 @@ class _GradContext(_ModeContext):
         return {"grad": self.mode}
 
     def __enter__(self) -> None:
-        self._switch(getframe(1))
-
-    def _switch(self, frame: Any) -> None:
-        """Enter, from a line of `frame`."""
         before = get_mode()
         if before is not PLAIN and before is not NO_GRAD:
             Whole.__enter__(self)
-            return
+        elif not self.mode:
+            self._stop(before, getframe(1))
+        else:
+            self._record(before)
+
+    def _record(self, before: Any) -> None:
+        """Enter a block that records, from one of the two usual modes."""
+        try:
+            self._unrecorded = fast.unrecorded
+            self._before = before
+            set_mode(PLAIN)
+            fast.unrecorded = UNRECORDED
+        except BaseException:
+            self._leave()
+            raise
+
+    def _stop(self, before: Any, frame: Any) -> None:
+        """Enter a block that does not, at a line of `frame`."""
         try:
             self._unrecorded = outer = fast.unrecorded
             self._before = before
-            if self.mode:
-                set_mode(PLAIN)
-                fast.unrecorded = UNRECORDED
-                return
             set_mode(NO_GRAD)
             if before is PLAIN and outer is not UNRECORDED:
                 fast.unrecorded = UNRECORDED  # of another thread, see `_note_block`
@@ -276,9 +285,14 @@ class set_grad_enabled(_GradContext):
         if mode.__class__ is not bool:
             raise TypeError(f"set_grad_enabled() needs a bool, got {type(mode).__name__}.")
         self.mode = mode
-        before = settle()
+        before = get_mode()
+        if before is not PLAIN and before is not NO_GRAD:
+            before = settle()
         if before is PLAIN or before is NO_GRAD:
-            self._switch(getframe(1))
+            if mode:
+                self._record(before)
+            else:
+                self._stop(before, getframe(1))
             self._noted = fast.unrecorded
             return
         self._before = before

@@ -1,7 +1,7 @@
 """Libraries that torch computes with, and their switches. Here NumPy computes, or CuPy.
 
-Programs read and set these switches; they are kept, and change nothing. `opt_einsum` and the
-precision of products say so themselves.
+Programs read and set these switches; they are kept, and change nothing. `opt_einsum`, `native` and
+the precision of products say so themselves.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps"),
-    *("nnpack", "openmp", "opt_einsum", "quantized"),
+    *("native", "nnpack", "openmp", "opt_einsum", "quantized"),
 ]
 
 fp32_precision = "none"

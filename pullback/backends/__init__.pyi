@@ -14,8 +14,9 @@ from pullback.backends import miopen as miopen
 from pullback.backends import mkl as mkl
 from pullback.backends import mkldnn as mkldnn
 from pullback.backends import mps as mps
+from pullback.backends import native as native
 from pullback.backends import nnpack as nnpack
 from pullback.backends import openmp as openmp
 from pullback.backends import opt_einsum as opt_einsum
 from pullback.backends import quantized as quantized
-__all__: _list[_str] = ['cpu', 'cuda', 'cudnn', 'cusparselt', 'kleidiai', 'mha', 'miopen', 'mkl', 'mkldnn', 'mps', 'nnpack', 'openmp', 'opt_einsum', 'quantized']
+__all__: _list[_str] = ['cpu', 'cuda', 'cudnn', 'cusparselt', 'kleidiai', 'mha', 'miopen', 'mkl', 'mkldnn', 'mps', 'native', 'nnpack', 'openmp', 'opt_einsum', 'quantized']

@@ -15,7 +15,7 @@ from functools import cache
 from importlib import import_module
 from typing import Any
 
-from pullback.operators.arrays import blas
+from pullback.operators.arrays import blas, native
 from pullback.operators.arrays.large import ready
 from pullback.operators.arrays.threads import default_count, setting
 
@@ -83,6 +83,7 @@ def set_num_threads(int: int) -> None:
     elif most := _threads_of_blas():
         blas.set_threads(min(number, most))
     setting.count = number
+    native.forget()  # kernels are made for a number of threads
     ready()
 
 

@@ -95,12 +95,21 @@ def some(mask: Array) -> bool:
 
     For a longer way that is right for all values, taken where some of them need it.
     """
-    return type(mask) in LIBRARIES or bool(mask.any())
+    return type(mask) in LIBRARIES or _any_of(mask)
+
+
+def _any_of(mask: Array) -> bool:
+    if mask.dtype.char == "?" and mask.size <= _FEW and type(mask) is numpy.ndarray:
+        return bool(mask.tobytes().strip(b"\0"))  # 0.2 us, where `any` takes 1.5
+    return bool(mask.any())
+
+
+_FEW = 256
 
 
 def is_wrong(mask: Array) -> bool:
     """Whether any element holds, for checks of values: nobody looks at those on a device."""
-    return type(mask) not in LIBRARIES and bool(mask.any())
+    return type(mask) not in LIBRARIES and _any_of(mask)
 
 
 def is_finite(array: Array) -> bool:

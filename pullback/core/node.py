@@ -339,7 +339,7 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
     @property
     def lock(self) -> Any:
         """Guards the leaf's `.grad`. One of a few: a lock each would cost more than the node."""
-        return _LOCKS[(id(self.variable) >> 5) % len(_LOCKS)]
+        return LOCKS[(id(self.variable) >> 5) % LOCK_COUNT]
 
     @staticmethod
     def of(leaf: Tensor) -> AccumulateGrad:
@@ -375,14 +375,15 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
 
 # Re-entrant: a finaliser or signal handler may come to a leaf while this thread holds its lock.
 _making_accumulator = threading.RLock()
-_LOCKS = [threading.RLock() for _ in range(61)]
+LOCK_COUNT = 61
+LOCKS = [threading.RLock() for _ in range(LOCK_COUNT)]
 
 
 def _renew_locks() -> None:
     """In a forked child, where nobody is left to release what other threads held."""
     global _making_accumulator
     _making_accumulator = threading.RLock()
-    _LOCKS[:] = [threading.RLock() for _ in _LOCKS]
+    LOCKS[:] = [threading.RLock() for _ in LOCKS]
 
 
 if hasattr(os, "register_at_fork"):

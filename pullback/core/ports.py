@@ -34,6 +34,7 @@ _FILLED_LATER = {
     "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
     "memory_holders": "pullback.autograd.graph.memory",
+    "native_kernel": "pullback.compiled.eager.kernel",
     "pinned": "pullback.operators.cuda.pinned",
     "pushed": "pullback.operators.writing.dual",
     "is_pinned": "pullback.operators.cuda.pinned",
@@ -108,6 +109,9 @@ class Ports:
     # operators/writing -> transforms: the form of an operator for calls inside vmap, from the
     # globals of its function and its straight line.
     mapped: Callable[[Any, dict[str, Any], Any], Any]
+    # operators/arrays -> compiled: a kernel in machine code for arrays like these, by the name of
+    # its formula; None where there is none to be had.
+    native_kernel: Callable[..., Any]
     # operators/arrays -> writing: written lines ask for large arrays from now on.
     split_large: Callable[[], None]
     # operators -> library: the overload that stands for an operator's call, with its arguments.

@@ -11,7 +11,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from types import FrameType
+from types import CodeType, FrameType
 from typing import TYPE_CHECKING, Any
 
 from pullback.core import errors
@@ -39,8 +39,12 @@ class Freed:
     _cell = (NEVER,)  # never equal to a saved version, so the fast path stops here
 
     def __init__(self, frame: FrameType | None, roots: Sequence[Any] = ()) -> None:
-        self._code = None if frame is None else frame.f_code
-        self._lasti = 0 if frame is None else frame.f_lasti
+        if frame is None:
+            self._code: CodeType | None = None
+            self._lasti = 0
+        else:
+            self._code = frame.f_code
+            self._lasti = frame.f_lasti
         self.roots = roots  # weak references to the nodes at which the pass began
 
     @property

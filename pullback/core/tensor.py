@@ -472,7 +472,15 @@ class Tensor(Methods):
         except overriding.Taken:
             if self._takes & overriding.DISPATCH & ~overriding.excluded.get():
                 return ports.detached_below(self)
-        alias = self._alias()
+        array = self._array
+        if self.__class__ is Tensor and type(array) is ndarray:  # `_alias` in line
+            alias = next(blanks)
+            alias._array = array
+            alias._node = None
+            cell = self._cell
+            alias._cell = cell if cell.__class__ is list else own_cell(self)
+        else:
+            alias = self._alias()
         if self._node is not None:
             alias._cut = cut_here("detach()")
         return alias

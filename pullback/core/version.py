@@ -14,7 +14,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.explain.birth import FROM_ARRAYS, Birth, FromArray, make_birth
-from pullback.core.origin import Origin, getframe, internal, user_frame
+from pullback.core.origin import Origin, getframe, internal, last_user, user_frame
 
 Cell = Any  # a list; or a tuple, before the first write
 UNWRITTEN = (0,)
@@ -69,12 +69,15 @@ def bump(tensor: Any, op: str) -> None:
         frame: Any = getframe(2)  # the caller of the function that wrote
     except ValueError:  # which nobody of Python called
         return
-    if internal[frame.f_code.co_filename]:
+    code = frame.f_code
+    if code is not last_user.code and internal[code.co_filename]:
         frame = user_frame(frame)
-    if frame is not None:
-        cell.append((op, frame.f_code, frame.f_lasti))
-        if len(cell) > MOST_WRITES:
-            shorten(cell)
+        if frame is None:
+            return
+        code = frame.f_code
+    cell.append((op, code, frame.f_lasti))
+    if len(cell) > MOST_WRITES:
+        shorten(cell)
 
 
 def bump_all(tensors: list[Any], op: str) -> None:

@@ -10,7 +10,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.arrays import LIBRARIES, Array, OtherArray, beside
 from pullback.core.mode import get_mode
-from pullback.core.node import AccumulateGrad, Leaf
+from pullback.core.node import LOCK_COUNT, LOCKS, AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
@@ -23,18 +23,18 @@ from pullback.operators.arrays.turning import row_major
 def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     """Add an array to a leaf's `.grad`; adopt it only if `owned`: nobody else can see it."""
     leaf = leaf_node.variable
-    if not _still_a_leaf(leaf):
+    if leaf._node.__class__ is not Leaf and not _still_a_leaf(leaf):
         return
     if type(g) is numpy.ndarray:
-        _add(leaf_node, leaf, g, owned=owned)
+        _add(leaf, g, owned)
         return
     g = _on_its_device(leaf, g)
     with beside(g):
-        _add(leaf_node, leaf, g, owned=owned)
+        _add(leaf, g, owned)
 
 
-def _add(leaf_node: AccumulateGrad, leaf: Tensor, g: Array, *, owned: bool) -> None:
-    with leaf_node.lock:
+def _add(leaf: Tensor, g: Array, owned: bool) -> None:
+    with LOCKS[(id(leaf) >> 5) % LOCK_COUNT]:  # `leaf_node.lock`, a property, takes 0.12 us
         stored = leaf._stored_grad
         if stored is not None:
             if stored._kind is not None:
@@ -42,7 +42,11 @@ def _add(leaf_node: AccumulateGrad, leaf: Tensor, g: Array, *, owned: bool) -> N
                 return
             _add_into(stored, g, leaf)
         else:
-            leaf._stored_grad = wrap(_laid_out_as(leaf, g, owned=owned))
+            like = leaf._array
+            usual = type(g) is numpy.ndarray is type(like) and leaf._grad_dtype == "same"
+            if not (owned and usual and g.strides == like.strides and g.flags.writeable):
+                g = _laid_out_as(leaf, g, owned=owned)
+            leaf._stored_grad = wrap(g)
 
 
 def _call(node: AccumulateGrad, *gradients: Any, **unsupported: Any) -> tuple[()]:
@@ -73,8 +77,6 @@ def _on_its_device(leaf: Tensor, g: Any) -> Any:
 
 
 def _still_a_leaf(leaf: Tensor) -> bool:
-    if leaf._node.__class__ is Leaf:
-        return True
     if not leaf.requires_grad:
         return False
     if not leaf.is_leaf:

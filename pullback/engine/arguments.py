@@ -145,6 +145,11 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
         with beside(root._array):
             return wrap(numpy.ones_like(root._array))
+    return root_gradient(shape, dtype)
+
+
+def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
+    """What a root of one element starts from."""
     one = numpy.empty(shape, dtype)
     one.fill(1)  # numpy.ones is three times as slow
     return wrap(one)

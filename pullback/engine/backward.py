@@ -1,4 +1,4 @@
-"""backward() and grad(): arguments, checks, and the choice between the two passes."""
+"""backward() and grad(): arguments, checks, and what is around a pass."""
 
 from __future__ import annotations
 
@@ -9,21 +9,14 @@ from weakref import ref
 
 import numpy
 
-from pullback.core import errors, mode, origin, overriding, passes
-from pullback.core.arrays import LIBRARIES
-from pullback.core.explain import anomaly
-from pullback.core.forward import LEVELS, visible_levels
-from pullback.core.hooks import leaf_hooks_in_use
-from pullback.core.nesting import refuse_inside, running
+from pullback.core import errors, mode, origin, passes
+from pullback.core.nesting import refuse_inside
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, node_and_number
-from pullback.core.overriding import answering, living_nodes
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
-from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import plain, recorded, task, threads, watch
-from pullback.engine.accumulate import accumulate
+from pullback.engine import straight, task, watch
 from pullback.engine.arguments import (
     EmptyInputsError,
     checked_roots,
@@ -38,19 +31,11 @@ from pullback.engine.arguments import (
     why_untracked,
     zeros_for,
 )
-from pullback.engine.early import EarlyLeaves
-from pullback.engine.filter import Filter
 from pullback.engine.fitting import as_tensor, fitted_tensor
-from pullback.engine.inbox import Inbox
-from pullback.engine.threads import fork, nested, side_by_side
+from pullback.engine.request import Request as Request
+from pullback.engine.request import all_is_plain, computes_with_tensors, derivatives, wants_order
+from pullback.engine.threads import fork, nested
 from pullback.operators.watching.dispatch import offered
-
-# Tests set it to run every program through the whole pass.
-always_ordered = False
-
-
-# What the weak dictionary is kept in: asking itself whether it is empty takes every pass a call.
-leaf_hooks: dict[int, Any] = vars(leaf_hooks_in_use)["data"]
 
 
 def backward(
@@ -69,6 +54,15 @@ def backward(
     >>> x.grad
     tensor(6.)
     """
+    if (
+        tensors.__class__ is Tensor
+        and not create_graph
+        and grad_variables is None is inputs
+        and all_is_plain()
+        and not (derivatives() or passes.at_end)
+        and _straight_backward(tensors, grad_tensors, bool(retain_graph))
+    ):
+        return None
     if foreign(tensors) or mode.get_mode().functions:
         options = {
             "grad_tensors": grad_tensors,
@@ -127,6 +121,16 @@ def grad(
     >>> torch.autograd.grad(x ** 3, x)
     (tensor(27.),)
     """
+    if (
+        outputs.__class__ is Tensor
+        and inputs.__class__ in _PLAINLY_GIVEN
+        and not (create_graph or is_grads_batched or materialize_grads)
+        and only_inputs
+        and all_is_plain()
+    ):
+        found = _straight_gradients(outputs, inputs, grad_outputs, bool(retain_graph), allow_unused)
+        if found is not None:
+            return found
     asks = outputs.__class__ is not Tensor and foreign(outputs)
     if asks or foreign(inputs) or mode.get_mode().functions:
         options = {
@@ -167,6 +171,40 @@ def grad(
     allow = materialize_grads if allow_unused is None else allow_unused
     finished = _finished(results, wanted, allow, materialize_grads, create_graph)
     return dict(zip(names, finished, strict=True)) if names is not None else finished
+
+
+# What `inputs` may be for the straight line: of these, asking who is inside costs nothing.
+_PLAINLY_GIVEN = frozenset({list, tuple, Tensor})
+
+
+def _straight_gradients(
+    output: Tensor, inputs: Any, given: Any, keep: bool, allow: bool | None
+) -> tuple[Any, ...] | None:
+    """What grad() gives where all is plain; None: it is not, and nothing was done."""
+    wanted = straight.leaves_of(inputs)
+    start = None if wanted is None else straight.start_of(output, given)
+    if wanted is None or start is None:
+        return None
+    edge, g = start
+    freed = straight.freed_by(edge, origin.getframe(2))
+    request = Request([start], keep, False, False, wanted, freed)
+    request.chosen = straight.chosen_by(edge, wanted)
+    arrived = straight.run(request, edge, g._array)
+    found = straight.tensors_of(wanted, arrived)
+    if found is not None:
+        return found
+    return _finished([arrived.get(leaf) for leaf in wanted], wanted, bool(allow), False, False)
+
+
+def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
+    """backward() where all is plain; False: it is not, and nothing was done."""
+    start = straight.start_of(output, given)
+    if start is None:
+        return False
+    edge, g = start
+    freed = straight.freed_by(edge, origin.getframe(2))
+    straight.run(Request([start], keep, False, True, None, freed), edge, g._array)
+    return True
 
 
 def _finished(
@@ -329,14 +367,8 @@ def _run(
             request.in_mode = mode.changed(request.in_mode, functions=())
         mode.current.set(request.in_mode)
         passes.running.set(request)
-        request.tensors = bool(
-            create_graph
-            or before.levels
-            or before.dispatch
-            or before.tracing is not None
-            or (LEVELS and visible_levels())
-            or _without_data(roots)
-            or ((living_nodes or answering) and _any_answered(roots, request.follows_classes))
+        request.tensors = computes_with_tensors(
+            roots, before, create_graph=create_graph, follows_classes=request.follows_classes
         )
         # Few passes have another one around them, on whose depth they are.
         alone = outer is None and not fork.lost_threads
@@ -364,17 +396,6 @@ def _run(
                 passes.evaluating.set(node)
 
 
-def _wants_order() -> bool:
-    """Whether somebody could see in which order nodes run and leaves are served."""
-    return bool(
-        always_ordered
-        or leaf_hooks
-        or anomaly.state.enabled
-        or numbering.changed
-        or task.logs_nodes()
-    )
-
-
 def nobody_looks() -> bool:
     """Whether a pass that began now would be plain, the only one, and seen by nobody.
 
@@ -385,167 +406,10 @@ def nobody_looks() -> bool:
         and mode.fast.plain is not None
         and passes.running.get() is None
         and passes.taken_over.get() is None
-        and not running.get()
+        and not derivatives()
         and watch.watcher is None
-        and not _wants_order()
+        and not wants_order()
     )
-
-
-def _without_data(roots: list[tuple[Any, Any]]) -> bool:
-    for _, g in roots:  # a generator costs every pass half a microsecond
-        kind = type(g._array)
-        if kind is not numpy.ndarray and kind not in LIBRARIES and g._kind is None:
-            return True
-    return False
-
-
-def _any_answered(roots: list[tuple[Any, Any]], follows_classes: bool) -> bool:
-    """Whether a node was recorded around a class's `__torch_dispatch__`, which then runs again.
-
-    Or may bring such a class in, where nobody follows those: a user's backward returns what it
-    likes.
-    """
-    if any(g._takes & overriding.DISPATCH for _, g in roots):
-        return True
-    if follows_classes and not living_nodes:
-        return False
-    waiting = [node_and_number(edge)[0] for edge, _ in roots]
-    seen = set(waiting)
-    while waiting:
-        node = waiting.pop()
-        if ref(node) in living_nodes:
-            return True
-        if getattr(node, "_by_user", False) and not follows_classes:
-            return True
-        for edge in getattr(node, "_edges", None) or ():
-            target = node_and_number(edge)[0]
-            if target is not None and target not in seen:
-                seen.add(target)
-                waiting.append(target)
-    return False
-
-
-class Request:
-    """One call of backward() or grad(), its arguments checked.
-
-    What others keep for the time of a pass is keyed by this object, weakly: however the pass ends,
-    it goes with it. Its defaults are the class's own: most passes change none.
-    """
-
-    tensors = False  # gradients are tensors: recorded, dual or batched ones; otherwise arrays
-    in_mode: mode.Mode = mode.PLAIN  # in which its nodes run
-    # Whether it runs on arrays and keeps a tensor that a user's backward gives if its class takes
-    # operators; otherwise all is computed with tensors where such classes are.
-    follows_classes = False
-    outer: Request | None = None  # the pass in which this one was called
-    depth = 0  # how many passes are around it
-    inbox: Inbox | None = None  # while it runs; the ordered pass has none
-    chosen: Filter | None = None
-    early: EarlyLeaves | None = None  # made when somebody looks at a leaf
-
-    def __init__(
-        self,
-        roots: list[tuple[Any, Any]],  # edge, gradient
-        keep_graph: bool,
-        create_graph: bool,
-        accumulates: bool,  # into .grad; otherwise only captures
-        wanted: list[Any] | None,  # edges asked for; None: every leaf
-        freed: Freed,
-    ) -> None:
-        self.roots = roots
-        self.keep_graph = keep_graph
-        self.create_graph = create_graph
-        self.accumulates = accumulates
-        self.wanted = wanted
-        self.filtered = wanted is not None  # whether this pass, or one around it, has inputs=
-        self.freed = freed
-        self.callbacks: list[Any] = []
-        self.id = task.next_id()
-
-    def surround(self, outer: Request, node: Any) -> None:
-        """Tell this pass that it runs inside `outer`, called from its `node`."""
-        self.outer, self.depth = outer, outer.depth + 1
-        if self.depth > threads.MOST_LEVELS:
-            raise RecursionError(
-                f"{threads.MOST_LEVELS} backward passes run inside one another: a hook or a custom "
-                "backward starts a pass that comes to it again. Let it stop at some point."
-            )
-        self.filtered = self.filtered or outer.filtered
-        # What this pass adds comes after what has arrived by now. The passes around `outer` did
-        # the same when it began, and wait since.
-        outer.serve_leaves(node)
-
-    def serve_leaves(self, node: Any) -> None:
-        """Store what leaves have got by now; `node` runs now."""
-        if self.inbox is None or node is None:
-            return
-        if self.early is None:
-            self.early = EarlyLeaves(self.inbox, self.chosen, self._store, node)
-        self.early.serve(node)
-
-    def _store(self, leaf: Any, total: Any) -> None:
-        assert self.inbox is not None
-        if not self.tensors:
-            accumulate(leaf, total, owned=leaf in self.inbox.owned_leaves)
-            self.inbox.owned_leaves.discard(leaf)
-            return
-        users = mode.get_mode()
-        try:
-            mode.current.set(self.in_mode)
-            recorded.store(leaf, total, create_graph=self.create_graph, owned=False)
-        finally:
-            mode.current.set(users)
-
-    def run(self) -> dict[Any, Any]:
-        """Choose the pass and run it; returns what it captured."""
-        if _wants_order():
-            return self._run_in_order()
-        if self.wanted is not None:
-            edges = []
-            for edge, _ in self.roots:  # a comprehension is a call
-                edges.append(edge)
-            self.chosen = Filter(edges, self.wanted, accumulates=self.accumulates)
-        inbox = self.inbox = Inbox()
-        if self.tensors:
-            return recorded.run(
-                self.roots,
-                inbox,
-                keep_graph=self.keep_graph,
-                create_graph=self.create_graph,
-                freed=self.freed,
-                chosen=self.chosen,
-            )
-        parallel = side_by_side.threads > 1 and self.outer is None and self.in_mode.multithreading
-        return plain.run(
-            self.roots,
-            inbox,
-            keep_graph=self.keep_graph,
-            freed=self.freed,
-            chosen=self.chosen,
-            loop=_parallel_loop() if parallel else None,
-        )
-
-    def _run_in_order(self) -> dict[Any, Any]:
-        from pullback.engine import ordered  # few passes need it
-
-        whole = ordered.Task(
-            self.roots if self.tensors else [(edge, g._array) for edge, g in self.roots],
-            keep_graph=self.keep_graph,
-            create_graph=self.create_graph,
-            tensors=self.tensors,
-            accumulates=self.accumulates,
-            wanted=self.wanted,
-            freed=self.freed,
-            logged=task.logs_nodes(),
-        )
-        ordered.run(whole)
-        return whole.captured
-
-
-def _parallel_loop() -> Any:
-    from pullback.engine.parallel import loop  # few need it
-
-    return loop
 
 
 def _warn_of_cycle() -> None:

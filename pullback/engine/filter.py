@@ -3,15 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Set
-from itertools import chain
 from operator import attrgetter
-from typing import Any
+from typing import Any, TypeAlias
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Node
 
 _age = attrgetter("_seq")
-_edges = attrgetter("_edges")
 _ONLY = frozenset({0})  # the slots of a node that has one
+
+# Inner nodes that roots lead to, nearest first; these with all else that they lead to, and None;
+# whether a way ends but at a leaf that was asked for; whether one goes by an output of several.
+Walk: TypeAlias = tuple[list[Any], set[Any], bool, bool]
 
 
 class Filter:
@@ -27,7 +29,9 @@ class Filter:
     captures_inside: bool  # whether any of them is not a leaf
     reached: set[Node]
 
-    def __init__(self, roots: list[Any], wanted: list[Any], *, accumulates: bool) -> None:
+    def __init__(
+        self, roots: Any, wanted: list[Any], *, accumulates: bool, walk: Walk | None = None
+    ) -> None:
         asked: dict[Node, Any] = {}
         inside = False
         for edge in wanted:
@@ -42,8 +46,9 @@ class Filter:
                 inside = True
         self.captures = {} if accumulates else asked
         self.captures_inside = inside
-        nodes, seen, ends, outputs = _reachable(roots, asked)
+        nodes, seen, ends, outputs = reachable(roots, asked) if walk is None else walk
         if not inside and not ends:  # all that can run must run
+            seen.discard(None)
             self.reached = seen
             self.pruned = None
         else:
@@ -102,16 +107,27 @@ def _targets(edges: tuple[Any, ...]) -> list[Any]:
     return [edge.node if edge is not None and edge._seq == OUTPUT_SEQ else edge for edge in edges]
 
 
-def _reachable(roots: list[Any], asked: dict[Node, Any]) -> tuple[list[Any], set[Any], bool, bool]:
-    """Inner nodes that the roots lead to, nearest first, and these with all else that they lead to.
-
-    Then whether a way ends but at a leaf `asked` for, and whether one goes by an output of several.
-    """
+def reachable(roots: Any, asked: dict[Node, Any]) -> Walk:
+    """Where the roots lead."""
     nodes: list[Any] = []
     seen: set[Any] = {None}
-    ends = outputs = False
-    # Goes on to what is added to the list on the way.
-    for edges in chain((roots,), map(_edges, nodes)):
+    ends = False
+    for edge in roots:
+        node = edge.node if edge is not None and edge._seq == OUTPUT_SEQ else edge
+        if node not in seen:
+            seen.add(node)
+            if node._seq < 0:
+                nodes.append(node)
+            elif node not in asked:
+                ends = True
+    return walk_on(nodes, seen, asked, ends)
+
+
+def walk_on(nodes: list[Any], seen: set[Any], asked: dict[Node, Any], ends: bool = False) -> Walk:
+    """Where inner nodes lead: these, and None, were `seen`; they stand in a list that grows."""
+    outputs = False
+    for node in nodes:
+        edges = node._edges
         if not edges:
             ends = True
         for edge in edges:
@@ -129,5 +145,4 @@ def _reachable(roots: list[Any], asked: dict[Node, Any]) -> tuple[list[Any], set
                 nodes.append(edge)
             elif edge not in asked:  # another leaf, or nowhere
                 ends = True
-    seen.discard(None)
     return nodes, seen, ends, outputs

@@ -7,6 +7,7 @@ once for both.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -34,7 +35,10 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     """An array summed to the target's shape and cast to its dtype; refused if it cannot be."""
     shape = target._g_shape
     if g.shape != shape:
-        g = summed(g, _dims_away(g.shape, shape, node, index), shape)
+        known = _known_dims(g.shape, shape) if type(g) is numpy.ndarray else None
+        g = summed(g, known or _dims_away(g.shape, shape, node, index), shape)
+    if g.dtype is target._g_dtype:
+        return g
     dtype = _other_dtype(g.dtype, target, node, index)
     if dtype is None:
         return g
@@ -43,13 +47,13 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
 
 def summed(g: Any, dims: tuple[int, ...], shape: tuple[int, ...]) -> Any:
     """An array summed over `dims`, of which `shape` remains."""
+    if type(g) is numpy.ndarray and g.dtype.char in "fd" and g.size < MANY and g.ndim:
+        kept = len(dims) != g.ndim - len(shape)
+        return few_sums(numpy, g, dims, kept).reshape(shape)
     if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
         return LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
     if dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
         return g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
-    if type(g) is numpy.ndarray and g.dtype.char in "fd" and g.size < MANY and g.ndim:
-        kept = len(dims) != len(g.shape) - len(shape)
-        return few_sums(numpy, g, dims, kept).reshape(shape)
     return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)
 
 
@@ -105,6 +109,10 @@ def broadcast_dims(shape: tuple[int, ...], target: tuple[int, ...]) -> tuple[int
                 return None
             dims.append(dim)
     return tuple(dims)
+
+
+# Of arrays, whose sizes are numbers: those that are traced want to be asked each time.
+_known_dims = lru_cache(maxsize=1024)(broadcast_dims)
 
 
 def _other_dtype(made: Any, target: Any, node: Node, index: int) -> numpy.dtype[Any] | None:

@@ -28,7 +28,7 @@ from pullback.operators.arrays.large import add_large
 from pullback.operators.arrays.threads import setting
 from pullback.operators.writing.writer import define
 
-__all__ = ["loop_over", "source_of"]
+__all__ = ["loop_over", "source_of", "written"]
 
 _SOURCE = """\
 def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
@@ -164,7 +164,8 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
         raise
 """
 
-_written: dict[tuple[str, bool, bool], Any] = {}
+# By kind, whether somebody looks on, and whether large arrays are split among threads.
+written: dict[tuple[str, bool, bool], Any] = {}
 
 
 def loop_over(kind: str) -> Any:
@@ -174,10 +175,10 @@ def loop_over(kind: str) -> Any:
     """
     watched = watch.watcher is not None
     key = kind, watched, setting.splits
-    known = _written.get(key)
+    known = written.get(key)
     if known is None:
         lines = source_of(kind, watched=watched).splitlines()
-        known = _written[key] = define(lines, _scope(kind), f"loop over {kind}")
+        known = written[key] = define(lines, _scope(kind), f"loop over {kind}")
     return known
 
 

@@ -59,6 +59,8 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
 
 def as_required_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...]:
     """As `as_dims`, but None is refused."""
+    if type(dims) is tuple and len(dims) == 1 and type(dims[0]) is int and 0 <= dims[0] < ndim:
+        return dims  # as most are
     checked = as_dims(dims, ndim, op)
     if checked is None:
         raise errors.not_an_int(op, "dim", dims)

@@ -9,6 +9,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
+from pullback.operators.arrays.native import MANY, by_machine_code, rows_of
 from pullback.operators.arrays.scaled import average, subtract_scaled
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.pointwise.extrema import maximum
@@ -55,9 +56,17 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Any], options: dict[str, Any
     step = state["step"] = state["step"] + 1
     root = (1 - beta2**step) ** 0.5
     rate = options["lr"] * root / (1 - beta1**step)
-    smallest = numpy.array(options["eps"] * root, x.dtype)
     decoupled = options.get("decoupled_weight_decay")
-    pull = numpy.array(1 - options["lr"] * decay if decoupled else decay, x.dtype)
+    strength = 1 - options["lr"] * decay if decoupled else decay
+    if x.size >= MANY and not options["amsgrad"]:
+        numbers = (beta1, 1 - beta1, beta2, 1 - beta2, options["eps"] * root, rate, strength)
+        flat = (x, g, state["exp_avg"], state["exp_avg_sq"])
+        rows = [one.reshape(rows_of(x.size)) for one in flat]
+        arrays = (*rows, numpy.array(numbers, x.dtype))
+        how = ("apart" if decoupled else "added") if decay != 0 else ""
+        if by_machine_code("adam", arrays, how, bool(options["maximize"])) is not None:
+            return
+    smallest, pull = numpy.array(options["eps"] * root, x.dtype), numpy.array(strength, x.dtype)
     rooms = numpy.empty((2, min(x.size, BLOCK)), x.dtype)
     for block in slices(x.size, 1, BLOCK):
         value, given, mean, square = (

@@ -12,7 +12,7 @@ import pullback as torch
 from pullback.autograd import profiler
 from pullback.autograd.profiler import profile, record_function
 from pullback.autograd.profiler_util import FunctionEvent, Interval
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 
 
 class Double(torch.autograd.Function):

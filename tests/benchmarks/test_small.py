@@ -4,7 +4,7 @@ import pytest
 
 import pullback
 from benchmarks import small, small_bare
-from benchmarks.small_calls import FAMILIES, TIMES, compiled, small_works
+from benchmarks.small_calls import FAMILIES, TIMES, backward_scope, compiled, small_works
 
 
 @pytest.mark.parametrize(
@@ -40,9 +40,17 @@ def test_every_reason_was_measured_on_a_call_of_the_page():
     pytest.importorskip("scipy")
     calls = {work.title for work in small_works(FAMILIES, ("forward",))}
     assert small_bare.MEASURED.keys() == small_bare.BARE.keys() <= calls
+    assert small_bare.MEASURED_BACKWARD.keys() == small_bare.BARE_BACKWARD.keys() <= calls
     given = small_bare.arrays()
-    for body in small_bare.BARE.values():
+    for body in (*small_bare.BARE.values(), *small_bare.BARE_BACKWARD.values()):
         exec(body, dict(given))
+
+
+def test_a_line_with_backward_gives_the_gradients_of_what_the_call_used():
+    line, scope = backward_scope(pullback, "x * y")
+    found = eval(line, scope)
+    assert len(found) == len(scope["leaves"]) == 2
+    assert all(pullback.equal(a, b) for a, b in zip(found, scope["found"], strict=True))
 
 
 def test_functions_of_python_are_counted():

@@ -6,7 +6,7 @@ import pytest
 
 from pullback.core.explain import anomaly
 from pullback.core.sequence import numbering
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 
 
 @pytest.fixture(autouse=True)

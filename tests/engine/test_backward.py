@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from tests.leaves import double_leaf as leaf
 
 

@@ -13,7 +13,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd import Function
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine import threads
 
 WAYS = ["plain", "ordered", "recorded", "nested", "deep", "threads", "anomaly"]

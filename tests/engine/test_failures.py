@@ -17,7 +17,7 @@ import pytest
 import pullback as torch
 from pullback import _C
 from pullback.core import node, passes
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine import threads
 from tests.engine.everything import WAYS, Everything
 
@@ -64,7 +64,7 @@ def assert_no_lock_held():
     held = []
 
     def look():
-        for lock in (*node._LOCKS, node._making_accumulator, threads._pool_lock):
+        for lock in (*node.LOCKS, node._making_accumulator, threads._pool_lock):
             if lock.acquire(blocking=False):
                 lock.release()
             else:

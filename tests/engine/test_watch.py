@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import pullback as torch
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine import watch
 
 

@@ -15,6 +15,7 @@ from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.promotion import can_cast
 from pullback.core.tensor import Tensor
 from pullback.engine import backward as engine
+from pullback.engine import request
 from pullback.operators.running import interpret
 from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
 from pullback.testing.coverage import supports
@@ -299,7 +300,7 @@ def test_plain_pass_equals_ordered_pass(name, monkeypatch):
     function = resolve(pullback, name)
     for one, other in pairs(name):
         for sample, ordered in ((one, False), (other, True)):
-            monkeypatch.setattr(engine, "always_ordered", ordered)
+            monkeypatch.setattr(request, "always_ordered", ordered)
             for number, out in enumerate(outputs(sample.call(function))):
                 if out.requires_grad:
                     engine.backward(out, weights_like(out, number), retain_graph=True)

@@ -312,7 +312,8 @@ def test_adam_on_arrays_is_the_rule_to_the_last_bit(monkeypatch, options, dtype)
             optimizer.step()
         return [*params, *(value for held in optimizer.state.values() for value in held.values())]
 
-    by_kernel = stepped()
+    with torch.backends.native.flags(enabled=False):  # whose last digits are others
+        by_kernel = stepped()
     monkeypatch.setattr(torch.optim.Adam, "_kernel", None)
     for one, other in zip(by_kernel, stepped(), strict=True):
         assert torch.equal(one, other)

@@ -109,7 +109,7 @@ def test_gather_has_a_sparse_gradient_if_asked():
 @pytest.mark.parametrize("ordered", [False, True])
 def test_sparse_and_dense_add_up_within_a_pass(ordered, monkeypatch):
     """B-62, E-78: sparse and sparse stay sparse, dense wins in any order"""
-    monkeypatch.setattr("pullback.engine.backward.always_ordered", ordered)
+    monkeypatch.setattr("pullback.engine.request.always_ordered", ordered)
     both = [
         lambda w: rows(w, sparse=True).sum() + (rows(w, sparse=True) * 2).sum(),
         lambda w: rows(w, sparse=True).sum() + (w * w).sum(),

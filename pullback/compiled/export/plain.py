@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.kernels import laid_out
-from pullback.operators.arrays import threads
+from pullback.operators.arrays import native, threads
 
 __all__ = ["INSTEAD", "Operator", "apart", "given", "turns"]
 
@@ -72,9 +72,16 @@ def one_thread() -> int:
     return 1
 
 
+def no_machine_code(formula: str, arrays: Any, *options: Any) -> None:
+    """What finds kernels in machine code: an exported module has none."""
+    return
+
+
 # Pieces are the same whatever the number of threads, so one gives the same bits.
 INSTEAD: dict[Any, Any] = {
     threads.each: each,
     threads.in_order: in_order,
     threads.count: one_thread,
+    native.by_machine_code: no_machine_code,
+    native.kernel_of: no_machine_code,
 }

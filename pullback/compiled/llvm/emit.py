@@ -161,6 +161,14 @@ class Emitter:
         odd = self.poly(x2, coefficients[1::2], e, w)
         return self.fma(odd, x, even, e, w)
 
+    def at(self, e: str, p: str, offset: Any) -> str:
+        """A place some elements further on."""
+        return p if offset in (0, "0") else self.t(f"getelementptr {e}, ptr {p}, i64 {offset}")
+
+    def first(self, x: str, e: str, w: int, count: int) -> str:
+        """The first elements of a vector."""
+        return self._part(x, e, w, 0, count)
+
     # Elements of a vector taken together ----------------------------------------------------------
 
     def reduce(self, kind: str, v: str, e: str, w: int) -> str:
@@ -179,6 +187,33 @@ class Emitter:
             one = self.t(f"extractelement {kind_of} {v}, i32 {i}")
             r = self.combine(kind, r, one, e, 1)
         return r
+
+    def sums(self, vectors: list[str], e: str, w: int) -> str:
+        """The sum of each vector's elements, side by side: pairs become one, neighbours added.
+
+        As many as a power of two, at most `w`; the order is fixed.
+        """
+        near = 1
+        while len(vectors) > 1:
+            pairs = zip(vectors[::2], vectors[1::2], strict=True)
+            vectors = [self._neighbours_added(a, b, near, e, w) for a, b in pairs]
+            near *= 2
+        made = vectors[0]
+        while w > near:
+            w //= 2
+            low, high = (self._part(made, e, 2 * w, start, w) for start in (0, w))
+            made = self.binary("fadd", low, high, e, w)
+        return made
+
+    def _neighbours_added(self, a: str, b: str, near: int, e: str, w: int) -> str:
+        """Every other `near` elements of two vectors in turn, each plus those behind them."""
+        kind, parts = vector_type(e, w), []
+        for shift in (0, near):
+            places = [k // (2 * near) * 2 * near + k % near + shift for k in range(w)]
+            places = [place + k // near % 2 * w for k, place in enumerate(places)]
+            listed = ", ".join(f"i32 {place}" for place in places)
+            parts.append(self.t(f"shufflevector {kind} {a}, {kind} {b}, <{w} x i32> <{listed}>"))
+        return self.binary("fadd", parts[0], parts[1], e, w)
 
     def _part(self, v: str, e: str, n: int, start: int, count: int) -> str:
         """Some elements of a vector of `n`."""
@@ -233,6 +268,26 @@ class Blocks(Emitter):
         )
         self.raw(f"{label}.end:")
         self.block = f"{label}.end"
+
+    @contextmanager
+    def carrying(
+        self, end: Any, starts: list[tuple[str, str]], step: int = 1
+    ) -> Iterator[tuple[str, list[str], list[str]]]:
+        """A loop whose turns hand values on, which start as (type, value).
+
+        Gives the number, the names of the values, and a list for what the next turn gets; behind
+        the loop, that is what the last turn gave.
+        """
+        before = self.block
+        with self.loop(end, step) as number:
+            label, place = self.block, len(self.lines)
+            self.lines += [""] * len(starts)
+            names = [f"%{label}.{k}" for k in range(len(starts))]
+            made: list[str] = []
+            yield number, names, made
+            for k, (kind, start) in enumerate(starts):
+                others = f"[ {start}, %{before} ], [ {made[k]}, %{self.block} ]"
+                self.lines[place + k] = f"  {names[k]} = phi {kind} {others}"
 
     @contextmanager
     def only_if(self, condition: str) -> Iterator[None]:

@@ -5,15 +5,19 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.convolution import ConvolutionText
+from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.products import DotText
+from pullback.compiled.llvm.windows import RowText
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
 
+_CONVOLUTIONS: dict[str, Any] = {"conv": ConvolutionText, "convsum": WeightText, "padrow": RowText}
 _SHARED_PRODUCT = 40_000  # products of numbers, below which threads cost more than they give
 
 
@@ -87,6 +91,8 @@ class ModuleText:
             self.parts.append(("call", v))
         elif v.op == "dot":
             self._dot(name, v)
+        elif v.op in _CONVOLUTIONS:
+            self._convolution(name, v)
         else:
             texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
                 self.plan, name, v
@@ -106,6 +112,12 @@ class ModuleText:
         self.work += work
         parallel = writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
         self._run(name, writer.units, "null", parallel=parallel)
+
+    def _convolution(self, name: str, v: Val) -> None:
+        writer = _CONVOLUTIONS[v.op](self.plan, name, v, self.machine, self.declared)
+        self.texts += writer.texts()
+        self.work += writer.work
+        self._run(name, writer.units, "null", parallel=writer.work > _SHARED_PRODUCT)
 
     def _group(self, name: str, group: Group) -> None:
         key, slots = likeness(self.plan, group)

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
+from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.llvm.machine import Code, machine
 from pullback.compiled.llvm.module import ModuleText
@@ -19,37 +20,36 @@ from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.watching.observe import look
 
-__all__ = ["LlvmProgram"]
+__all__ = ["LlvmProgram", "NativeProgram"]
 
 _FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": numpy.int64,
           "i4": numpy.int32}  # fmt: skip
-_LARGE = 200_000  # operations, from which on the interpreter's lock is released
+_LARGE = 1_000_000  # operations, some 15 us, from which on the interpreter's lock is released
 
 
-class LlvmProgram:
-    """Arrays in, arrays out."""
+class NativeProgram:
+    """Values of the array language in machine code: arrays in, arrays out."""
 
     backend = "llvm"
 
     def __init__(
         self,
-        calls: list[Call],
-        inputs: Sequence[Value],
-        outputs: Sequence[Value],
-        constants: dict[int, Any],
+        builder: Builder,
+        outputs: list[Val],
         threads: int = 1,
         wishes: dict[int, int] | None = None,
         shared: Any = None,
+        parts: int | None = None,
     ) -> None:
-        """`shared`: what it shares with others of its family, a `Sharing`."""
-        self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants)
-        self.how = lowered.how
-        self.strides = [one.strides for one in inputs]
-        self.builder = lowered.b
+        """`shared`: what it shares with others of its family, a `Sharing`.
+
+        `parts`: into how many a shared loop is cut, if not into as many as there are threads.
+        """
+        self.builder = builder
+        self.strides = [tuple(s * v.itemsize for s in v.strides) for v in builder.inputs]
         moving = frozenset() if shared is None else shared.moving
-        self.plan = Plan(lowered.b, lowered.outputs, threads, wishes, moving)
+        self.plan = Plan(builder, outputs, parts or threads, wishes, moving)
         self.in_place = self.plan.in_place
         written = ModuleText(self.plan, machine())
         self.text = written.text
@@ -62,14 +62,12 @@ class LlvmProgram:
         self.slots = written.slots
         self.parts = self._parts(written, self.code)
         self._apart: Any = None  # the same step by step, for a profiler; made when first needed
-        self.addresses = {
-            slot: _address(name, self.builder) for name, slot in written.addresses.items()
-        }
+        self.addresses = {slot: _address(name, threads) for name, slot in written.addresses.items()}
         # A result that is its base in another shape is allocated in that shape.
-        shapes = {v.base.id: v.shape for v in lowered.outputs if _is_whole(v)}
+        shapes = {v.base.id: v.shape for v in outputs if _is_whole(v)}
         self.fresh = [(shapes.get(v.id, v.shape), _numpy_dtype(v.dtype), self.plan.slot[v.id])
                       for v in self.plan.fresh]  # fmt: skip
-        self.outputs = [_Result(self.plan, v) for v in lowered.outputs]
+        self.outputs = [_Result(self.plan, v) for v in outputs]
         self._spare: list[_Memory] = []
         self._lock = threading.Lock()
         self._put = put_pointers()
@@ -145,10 +143,30 @@ class LlvmProgram:
                     between(memory, held)
 
 
+class LlvmProgram(NativeProgram):
+    """Captured calls in machine code."""
+
+    def __init__(
+        self,
+        calls: list[Call],
+        inputs: Sequence[Value],
+        outputs: Sequence[Value],
+        constants: dict[int, Any],
+        threads: int = 1,
+        wishes: dict[int, int] | None = None,
+        shared: Any = None,
+    ) -> None:
+        """`shared` as for any native program."""
+        self.calls = live(calls, outputs)
+        lowered = Lowered(self.calls, inputs, outputs, constants)
+        self.how = lowered.how
+        super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)
+
+
 class _Memory:
     """The table of a call: a pointer for each buffer; temporaries lie in the arena."""
 
-    def __init__(self, program: LlvmProgram) -> None:
+    def __init__(self, program: NativeProgram) -> None:
         plan = program.plan
         words = numpy.array(program.words, numpy.uint64)
         self.table = numpy.concatenate([numpy.zeros(max(program.slots, 1), numpy.uint64), words])
@@ -271,9 +289,9 @@ def _numpy_dtype(name: str) -> Any:
     return numpy.dtype(f"{name[0]}{name[1:]}") if name[0] in "fciu" else None
 
 
-def _address(name: str, builder: Any) -> int:
+def _address(name: str, threads: int) -> int:
     if name.startswith("gemm "):
         return machine().blas(name[5:]).address
     from pullback.compiled.runtime.threads import parallel_address
 
-    return parallel_address(int(name.removeprefix("parallel ")))
+    return parallel_address(threads, int(name.removeprefix("parallel ")))

@@ -3,7 +3,7 @@
 A program is a table that the function is bound to. It reads a tensor's array by offset, compares
 dtype, rank, sizes and strides with what the program was made for, takes the data pointers, makes
 the results through NumPy's C table, and calls the program. On any difference it answers None, and
-Python looks for the reason.
+Python looks for the reason. A second form of it takes arrays themselves, and gives arrays.
 
 Offsets are found in the running interpreter and tried on a known tensor first; any surprise
 (another NumPy, another interpreter) leaves the way through ctypes, which asks nothing of memory
@@ -90,8 +90,7 @@ have:
   %ok0 = icmp eq ptr %tt, %want_type
   br i1 %ok0, label %c1, label %give_up
 c1:
-  %aa = getelementptr i8, ptr %t, i64 {off_array}
-  %a = load ptr, ptr %aa
+{array_of_argument}
   %ta = getelementptr i8, ptr %a, i64 8
   %ty = load ptr, ptr %ta
   %ok1 = icmp eq ptr %ty, inttoptr (i64 {ndarray} to ptr)
@@ -182,22 +181,11 @@ have_arr:
   %ax = load ptr, ptr %axa
   %bo = getelementptr ptr, ptr %B, i64 %oslot
   store ptr %ax, ptr %bo
-  %ten = call ptr inttoptr (i64 {alloc} to ptr)(ptr inttoptr (i64 {tensor} to ptr), i64 0)
-  %no_ten = icmp eq ptr %ten, null
-  br i1 %no_ten, label %drop_arr, label %out_done
-out_done:
-  %s1 = getelementptr i8, ptr %ten, i64 {off_array}
-  store ptr %arr, ptr %s1
-  %s2 = getelementptr i8, ptr %ten, i64 {off_node}
-  store ptr inttoptr (i64 {none} to ptr), ptr %s2
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
-  %s3 = getelementptr i8, ptr %ten, i64 {off_cell}
-  store ptr inttoptr (i64 {cell} to ptr), ptr %s3
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {cell} to ptr))
+{wrapped_result}
   %ti0 = mul i64 %o, 8
   %ti1 = add i64 %ti0, 24
   %ti = getelementptr i8, ptr %tup, i64 %ti1
-  store ptr %ten, ptr %ti
+  store ptr %{result}, ptr %ti
   %o1 = add i64 %o, 1
   %om = icmp slt i64 %o1, %n_out
   br i1 %om, label %outs, label %go
@@ -214,10 +202,7 @@ held:
   call void %fn(ptr %B)
   store atomic i64 0, ptr %flag release, align 8
   ret ptr %tup
-drop_arr:
-  call void inttoptr (i64 {decref} to ptr)(ptr %arr)
-  br label %drop
-drop:
+{dropped_array}drop:
   call void inttoptr (i64 {decref} to ptr)(ptr %tup)
   br label %fail
 fail:
@@ -231,6 +216,40 @@ miss:
   ret ptr inttoptr (i64 {none} to ptr)
 }
 """
+
+# What differs between tensors and arrays: where an argument's array is, and what a result is.
+_OF_TENSORS = {
+    "array_of_argument": """
+  %aa = getelementptr i8, ptr %t, i64 {off_array}
+  %a = load ptr, ptr %aa
+""",
+    "wrapped_result": """
+  %ten = call ptr inttoptr (i64 {alloc} to ptr)(ptr inttoptr (i64 {tensor} to ptr), i64 0)
+  %no_ten = icmp eq ptr %ten, null
+  br i1 %no_ten, label %drop_arr, label %out_done
+out_done:
+  %s1 = getelementptr i8, ptr %ten, i64 {off_array}
+  store ptr %arr, ptr %s1
+  %s2 = getelementptr i8, ptr %ten, i64 {off_node}
+  store ptr inttoptr (i64 {none} to ptr), ptr %s2
+  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
+  %s3 = getelementptr i8, ptr %ten, i64 {off_cell}
+  store ptr inttoptr (i64 {cell} to ptr), ptr %s3
+  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {cell} to ptr))
+""",
+    "dropped_array": """
+drop_arr:
+  call void inttoptr (i64 {decref} to ptr)(ptr %arr)
+  br label %drop
+""",
+    "result": "ten",
+}
+_OF_ARRAYS = {
+    "array_of_argument": "  %a = getelementptr i8, ptr %t, i64 0",
+    "wrapped_result": "  br label %out_done\nout_done:",
+    "dropped_array": "",
+    "result": "arr",
+}
 
 
 class _Method(ctypes.Structure):
@@ -290,11 +309,12 @@ def _check_array_layout() -> None:
 
 
 @cache
-def _entry() -> tuple[Any, int]:
+def _entry(*, of_arrays: bool) -> tuple[Any, int]:
     """The compiled function and its address."""
     offsets = _slot_offsets()
     _check_array_layout()
     given = {
+        **(_OF_ARRAYS if of_arrays else _OF_TENSORS),
         "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
         "ndarray": id(numpy.ndarray), "tensor": id(Tensor), "none": id(None),
         "cell": id(UNWRITTEN), "tuple_new": address_of("PyTuple_New"),
@@ -366,12 +386,13 @@ def bound(
     arguments: int,
     is_large: bool,
     keep: list[Any],
+    of_arrays: bool = False,
 ) -> Any:
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
     `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
     in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
-    that its table points to.
+    that its table points to. `of_arrays`: arrays in their place, all of them arguments.
     """
     kept: list[Any] = [*keep, table]
 
@@ -382,7 +403,7 @@ def bound(
 
     rows: list[int] = []
     for source, tensor, example in tensors:
-        array = example._array
+        array = example if of_arrays else example._array
         kept.append((tensor, array.dtype, type(example)))
         rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
                  array.ndim, words(array.shape), words(array.strides)]  # fmt: skip
@@ -396,7 +417,7 @@ def bound(
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
             words(places)]  # fmt: skip
     self_ = numpy.array(data, numpy.int64).tobytes()
-    code, entry = _entry()
+    code, entry = _entry(of_arrays=of_arrays)
     method, function = _made(entry, self_)
     return _Owned(function, [*kept, method, self_, code])
 

@@ -1,9 +1,10 @@
 """Worker threads for large loops: Python threads that stay in native code, without the lock.
 
-They wait on semaphores for (function, table, slots, rows); each does an equal part of the rows, the
-caller the first. Sums over rows have one copy a thread, added in order by the caller, so results do
-not depend on timing. One loop at a time is shared; a second caller meanwhile does all parts of its
-own, one after the other, which gives the same sums.
+They wait on semaphores for (function, table, slots, rows). A loop has parts of equally many rows,
+and each thread does every so many-th of them, the caller from the first on. Sums over rows have one
+copy a part, added in order by the caller, so results depend neither on timing nor, where parts are
+equally many, on the number of threads. One loop at a time is shared; a second caller meanwhile does
+all parts of its own, one after the other, which gives the same sums.
 """
 
 from __future__ import annotations
@@ -24,6 +25,24 @@ __all__ = ["can_share", "count", "parallel_address"]
 
 _SEMAPHORE = 64  # bytes for each, more than any sem_t
 _TEXT = """
+define internal void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 %first, i64 %step) {
+entry:
+  %some = icmp slt i64 %first, {parts}
+  br i1 %some, label %loop, label %over
+loop:
+  %k = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %l = mul i64 %R, %k
+  %lo = udiv i64 %l, {parts}
+  %k1 = add i64 %k, 1
+  %h = mul i64 %R, %k1
+  %hi = udiv i64 %h, {parts}
+  call void %f(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %k)
+  %next = add i64 %k, %step
+  %more = icmp slt i64 %next, {parts}
+  br i1 %more, label %loop, label %over
+over:
+  ret void
+}
 define void @work(i64 %tid) {
 entry:
   %off = mul i64 %tid, 64
@@ -44,12 +63,7 @@ got:
   %S = load volatile ptr, ptr %sl
   %ra = getelementptr i64, ptr %job, i64 3
   %R = load volatile i64, ptr %ra
-  %l = mul i64 %R, %tid
-  %lo = udiv i64 %l, {threads}
-  %t1 = add i64 %tid, 1
-  %h = mul i64 %R, %t1
-  %hi = udiv i64 %h, {threads}
-  call void %f(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid)
+  call void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 %tid, i64 {threads})
   %p = call i32 inttoptr (i64 {sem_post} to ptr)(ptr %done)
   br label %loop
 }
@@ -61,16 +75,7 @@ entry:
   %alone = icmp ne i64 %was, 0
   br i1 %alone, label %serial, label %shared
 serial:
-  %k = phi i64 [ 0, %entry ], [ %k1, %serial ]
-  %k1 = add i64 %k, 1
-  %kl = mul i64 %R, %k
-  %klo = udiv i64 %kl, {threads}
-  %kh = mul i64 %R, %k1
-  %khi = udiv i64 %kh, {threads}
-  call void %f(ptr %B, ptr %S, i64 %klo, i64 %khi, i64 %k)
-  %kmore = icmp slt i64 %k1, {threads}
-  br i1 %kmore, label %serial, label %over
-over:
+  call void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 0, i64 1)
   ret void
 shared:
   store volatile ptr %f, ptr %job
@@ -81,8 +86,7 @@ shared:
   %ra = getelementptr i64, ptr %job, i64 3
   store volatile i64 %R, ptr %ra
 {posts}
-  %hi = udiv i64 %R, {threads}
-  call void %f(ptr %B, ptr %S, i64 0, i64 %hi, i64 0)
+  call void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 0, i64 {threads})
 {waits}
   store atomic i64 0, ptr %fa release, align 8
   ret void
@@ -111,7 +115,7 @@ def can_share() -> bool:
 class _Pool:
     """The workers, and the memory through which they are told what to do."""
 
-    def __init__(self, threads: int) -> None:
+    def __init__(self, threads: int, parts: int) -> None:
         libc = ctypes.CDLL(None)
         self.memory = numpy.zeros(64 + _SEMAPHORE * (threads + 2), numpy.uint8)
         start = self.memory.__array_interface__["data"][0]
@@ -133,6 +137,7 @@ class _Pool:
         starts = [semaphores + _SEMAPHORE * k for k in range(1, threads)]
         given = {
             "semaphores": semaphores, "done": done, "job": self.job, "threads": threads,
+            "parts": parts,
             "sem_wait": at("sem_wait"), "sem_post": at("sem_post"),
             "posts": calls("sem_post", "p", starts),
             "waits": calls("sem_wait", "w", [done] * (threads - 1)),
@@ -156,8 +161,8 @@ _pools: list[_Pool] = []
 
 
 @cache
-def _pool(threads: int) -> Any:
-    pool = _Pool(threads)
+def _pool(threads: int, parts: int) -> Any:
+    pool = _Pool(threads, parts)
     _pools.append(pool)
     return pool
 
@@ -171,6 +176,6 @@ if hasattr(os, "register_at_fork"):
     os.register_at_fork(after_in_child=_in_child)
 
 
-def parallel_address(threads: int) -> int:
-    """Where the function begins that shares a loop among so many workers."""
-    return int(_pool(threads).code.address("par"))
+def parallel_address(threads: int, parts: int | None = None) -> int:
+    """Where the function begins that shares the parts of a loop among so many threads."""
+    return int(_pool(threads, parts or threads).code.address("par"))

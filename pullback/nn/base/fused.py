@@ -141,10 +141,8 @@ def _gradients(
     h = _started(g_hidden, hidden)
     c = _started(g_cell[0], cell) if g_cell else None
     made = KINDS[call.kind].adjoint(kept, g_out, h, c, weights, times)
-    rows, others = recurrent_kernels.of_weights(made, times.padded(input), kept, times, wanted[3:])
-    of_input = None
-    if wanted[0]:
-        of_input = times.packed(rows.dot(weights.of_input).reshape(times.count, times.batch, -1))
+    x = times.padded(input)
+    of_input, others = recurrent_kernels.of_weights(made, x, kept, weights, times, wanted)
     of_hidden = made.hidden.T if wanted[1] else None
     of_cell = made.cell.T if wanted[2] and made.cell is not None else None
     return of_input, of_hidden, of_cell, *others, made.project

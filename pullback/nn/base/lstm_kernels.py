@@ -14,7 +14,7 @@ from itertools import repeat
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.nn.base import recurrent_kernels
+from pullback.nn.base import lstm_native, recurrent_kernels
 from pullback.nn.base.recurrent_kernels import Gradients, Kept, Kind, Times, Weights
 
 __all__ = ["LSTM"]
@@ -45,6 +45,10 @@ def _values(
         share = recurrent_kernels.inputs_share(LSTM, x, weights.of_input, bias, times)
     states[0, :size] = hidden.T
     gates = numpy.empty((count, 4 * width, batch), x.dtype)
+    if share is None and weights.project is None and times.taking_part is None:
+        cells = times.states(cell)
+        if lstm_native.go(again, states, cells, gates):
+            return Kept(states[:, :size], gates, cells), cells[-1]
     more = numpy.empty((3 + (weights.project is not None), count, width, batch), x.dtype)
     cells = times.states(cell)
     _go(again, weights.project, share, states, size, cells, gates, more, times)
@@ -116,6 +120,11 @@ def _adjoint(
     kept: Kept, g_out: Array | None, h: Array, c: Array, weights: Weights, times: Times
 ) -> Gradients:
     """`h` and `c` are gradients of the last states; they become those of the first ones."""
+    if kept.more is not None and kept.more.ndim == 3:  # by machine code, which keeps less
+        made = lstm_native.adjoint(kept, g_out, h, c, weights)
+        if made is not None:
+            return made
+        kept = lstm_native.as_by_numpy(kept)
     factors = _factors(kept, projects=weights.project is not None)
     count, width, batch = factors[0].shape
     pre = numpy.empty((count, 4 * width, batch), h.dtype)

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import F32, Array, number_array, numbers32, numbers64
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import ones
 
 __all__ = [
@@ -305,18 +306,36 @@ RNN_RELU = Kind(1, 0, 0, _plain_values(_relu), _plain_adjoint(lambda h: (h > 0).
 
 
 def of_weights(
-    made: Gradients, x: Array, kept: Kept, times: Times, wanted: Any
-) -> tuple[Array, tuple[Array | None, ...]]:
-    """Gradients of the inputs' share as rows; then those of weights and biases that are wanted."""
-    rows = times.matrix(made.from_input)
+    made: Gradients, x: Array, kept: Kept, weights: Weights, times: Times, wanted: Any
+) -> tuple[Array | None, tuple[Array | None, ...]]:
+    """Gradients of the input, then those of weights and biases, as far as they are wanted."""
     same = made.from_state is made.from_input
+    if same and wanted[0] and wanted[3] and wanted[4] and times.taking_part is None:
+        found = _by_machine_code(made.from_input, x, kept, weights, times)
+        if found is not None:
+            of_input, *both, of_bias = found
+            return of_input, (*both, *(of_bias if one else None for one in wanted[5:7]))
+    rows = times.matrix(made.from_input)
     again = rows if same else times.matrix(made.from_state)
     row = ones(numpy, len(rows), rows.dtype)
-    before = times.rows(kept.hidden[:-1]).reshape(len(rows), -1) if wanted[1] else None
-    of_bias = row.dot(rows) if wanted[2] or wanted[3] else None
-    return rows, (
-        rows.T.dot(x.reshape(len(rows), -1)) if wanted[0] else None,
+    before = times.rows(kept.hidden[:-1]).reshape(len(rows), -1) if wanted[4] else None
+    of_bias = row.dot(rows) if wanted[5] or wanted[6] else None
+    of_input = None
+    if wanted[0]:
+        of_input = times.packed(rows.dot(weights.of_input).reshape(times.count, times.batch, -1))
+    return of_input, (
+        rows.T.dot(x.reshape(len(rows), -1)) if wanted[3] else None,
         None if before is None else again.T.dot(before),
-        of_bias if wanted[2] else None,
-        None if not wanted[3] else of_bias if same else row.dot(again),
+        of_bias if wanted[5] else None,
+        None if not wanted[6] else of_bias if same else row.dot(again),
     )
+
+
+def _by_machine_code(gates: Array, x: Array, kept: Kept, weights: Weights, times: Times) -> Any:
+    """Gradients of the input, of both weights and of the bias; None where that does not pay."""
+    given = (gates, times.ordered(x), kept.hidden[:-1], weights.of_input)
+    made = by_machine_code("recurrent_weights", given) if gates.size >= MANY else None
+    if made is None:
+        return None
+    rows = made[0].reshape(times.count, times.batch, -1)
+    return times.ordered(rows), *made[1:]

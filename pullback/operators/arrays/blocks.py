@@ -8,11 +8,13 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
+from typing import Any
 
 import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.operators.arrays.formats import in_format_of
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
 
 # Elements in a block: few enough to stay in cache with the block's buffers, enough to make the
@@ -33,11 +35,19 @@ for _number in (*ONES.values(), *ZEROS.values()):
     _number.flags.writeable = False
 
 
-def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: Array) -> Array:
+def elementwise(
+    xp: Namespace,
+    kernel: Callable[..., None],
+    x: Array,
+    *others: Array,
+    formula: str = "",
+    options: tuple[Any, ...] = (),
+) -> Array:
     """Run `kernel(xp, result, x, *others)` on blocks of arrays, which broadcast; a new array.
 
     The kernel sees flat blocks, or a small array as it is, but none without dimensions: NumPy makes
-    scalars of those. Half precision is computed in single.
+    scalars of those. Half precision is computed in single. The same as machine code has the name
+    `formula` and these options, if there is such.
     """
     for array in others:
         if array.shape != x.shape:
@@ -45,7 +55,12 @@ def elementwise(xp: Namespace, kernel: Callable[..., None], x: Array, *others: A
             break
     if x.dtype.itemsize == 2:
         single = [array.astype(xp.float32) for array in (x, *others)]
-        return elementwise(xp, kernel, *single).astype(x.dtype)
+        made = elementwise(xp, kernel, *single, formula=formula, options=options)
+        return made.astype(x.dtype)
+    if formula and x.size >= MANY:
+        found = by_machine_code(formula, (x, *others), *options)
+        if found is not None:
+            return found[0] if x.flags.c_contiguous else in_format_of(x, found[0])
     out = xp.empty(x.shape, x.dtype)
     if x.size <= BLOCK and x.ndim:
         kernel(xp, out, x, *others)

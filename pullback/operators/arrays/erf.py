@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.operators.arrays.blocks import elementwise
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.scipy_special import in_single, scipy_special
 
 __all__ = ["FEW", "erf", "erf_double", "erfc", "polynomial"]
@@ -52,8 +53,11 @@ _FAR_BELOW = (
 
 def erf(xp: Namespace, x: Array) -> Array:
     """The error function of each element of a real array."""
-    single = x.dtype is F32
-    double = not single and x.dtype == F64
+    if x.size >= MANY and x.flags.c_contiguous and (made := by_machine_code("erf", (x,))):
+        return made[0]
+    dtype = x.dtype
+    single = dtype is F32
+    double = not single and dtype == F64
     if (double or x.size < FEW) and (scipy := scipy_special(xp)):
         return scipy.erf(x) if single else in_single(xp, scipy.erf, x)
     return elementwise(xp, erf_double if double else _erf_single, x)

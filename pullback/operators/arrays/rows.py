@@ -15,6 +15,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
 
 # Up to so many elements in rows of up to so many, a product with a square matrix costs what a
@@ -148,15 +149,25 @@ def row_sums(xp: Namespace, x: Array) -> Array:
 
 
 def along_rows(
-    xp: Namespace, kernel: Callable[..., None], dim: int, x: Array, *others: Array
+    xp: Namespace,
+    kernel: Callable[..., None],
+    dim: int,
+    x: Array,
+    *others: Array,
+    formula: str = "",
 ) -> Array:
     """Run `kernel(xp, out, x, *others)` on arrays of one shape, seen as (outer, `dim`, inner).
 
-    What is outside of `dim` goes through in blocks. Half precision is computed in single.
+    What is outside of `dim` goes through in blocks. Half precision is computed in single. The same
+    as machine code, along the last dimension, has the name `formula`, if there is such.
     """
     if x.dtype.itemsize == 2:
         single = [array.astype(xp.float32) for array in (x, *others)]
-        return along_rows(xp, kernel, dim, *single).astype(x.dtype)
+        return along_rows(xp, kernel, dim, *single, formula=formula).astype(x.dtype)
+    if formula and x.size >= MANY and dim in (-1, x.ndim - 1):
+        made = by_machine_code(formula, (x, *others), dim)
+        if made is not None:
+            return made[0]
     out = xp.empty(x.shape, x.dtype)
     if not x.size:
         return out

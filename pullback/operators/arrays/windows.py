@@ -159,14 +159,12 @@ def _padding(shape: Sizes, pads: Pads) -> tuple[Sizes | None, Any, Any] | None:
     dims = len(pads)
     old, lead = shape[-dims:], shape[:-dims]
     new = tuple(n + before + after for n, (before, after) in zip(old, pads, strict=True))
-    target = tuple(
-        slice(max(before, 0), size - max(after, 0))
-        for size, (before, after) in zip(new, pads, strict=True)
-    )
-    source = tuple(
-        slice(max(-before, 0), n - max(-after, 0))
-        for n, (before, after) in zip(old, pads, strict=True)
-    )
+    target, source = [], []
+    for n, size, (before, _) in zip(old, new, pads, strict=True):
+        start = max(before, 0)
+        stop = max(min(before + n, size), start)  # nothing is left where more is cut off than is
+        target.append(slice(start, stop))
+        source.append(slice(start - before, stop - before))
     grows = any(max(pair) > 0 for pair in pads)
     cuts = any(min(pair) < 0 for pair in pads)
     return (*lead, *new) if grows else None, (..., *target), (..., *source) if cuts else ...

@@ -84,9 +84,13 @@ def at_once(
     mode = get_mode()
     if (mode is not fast.plain and mode is not fast.no_grad) or running.get() or chosen_devices():
         return None
-    shape = sizes[0] if len(sizes) == 1 and type(sizes[0]) in _SHAPES else sizes
+    shape = sizes
+    if len(sizes) == 1 and type(sizes[0]) is not int:
+        if type(sizes[0]) not in _SHAPES:
+            return None
+        shape = sizes[0]
     for length in shape:
-        if type(length) is not int or length < 0:
+        if type(length) is not int:  # NumPy refuses negative ones itself
             return None
     if not sizes or (dtype is not F32 and dtype is not F64):
         return None

@@ -362,7 +362,9 @@ def _made_like(
 ) -> Any:
     if input.__class__ is Tensor and not options and memory_format is preserve_format:
         dtype = input._array.dtype
-        return _like(input, _fitting(op, number, dtype), dtype, preserve_format)
+        if number is not None and number.__class__ is not bool:
+            number = _fitting(op, number, dtype)
+        return _like(input, number, dtype, preserve_format)
     dtype = _dtype_like(op, input, options)
     if options and "device" in options and options["device"] is not None:
         input = _on_device(input, options["device"])

@@ -47,8 +47,9 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
     if condition.size < FEW or condition.dtype is not _BOOL:
-        choice = where_of if are_plain((condition, input, other)) else xp.where
-        return choice(condition, input, other)
+        if numpy.ndarray is type(condition) is type(input) is type(other):
+            return where_of(condition, input, other)
+        return xp.where(condition, input, other)
     if type(other) is int and other == 0:  # as the rules have it
         return kept(xp, condition, input)
     if type(input) is int and input == 0:

@@ -5,7 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arrays.native import by_machine_code
+from pullback.operators.arrays.products import LEAST
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.contraction import einsum
@@ -75,6 +79,8 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     if (  # the usual case first
         input.ndim == 2 == weight.ndim and input.dtype is weight.dtype and input.dtype.char in BLAS
     ):
+        if bias is not None and (made := _by_machine_code(input, weight, bias)) is not None:
+            return made
         few = weight.size < LARGE  # `times_transposed` in line
         try:
             result = input.dot(weight.T) if few else times_transposed(input, weight)
@@ -94,6 +100,17 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     check_inner("linear", input, matrix)
     result = product(xp, "linear", input, matrix)
     return result if bias is None else _shifted(result, bias)
+
+
+def _by_machine_code(input: Array, weight: Array, bias: Array) -> Array | None:
+    """Product and bias at once; None where that does not pay, or something is wrong."""
+    outputs, inputs = weight.shape
+    if input.size * outputs < LEAST or input.shape[1] != inputs or bias.shape != (outputs,):
+        return None
+    if bias.dtype is not weight.dtype or input.__class__ is not ndarray:
+        return None
+    made = by_machine_code("linear", (input, weight, bias))
+    return None if made is None else made[0]
 
 
 def _shifted(result: Array, bias: Array) -> Array:

@@ -7,6 +7,7 @@ from typing import Any
 from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
+from pullback.operators.arrays.products import times
 from pullback.operators.declare import Array, Namespace, Number, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
@@ -127,7 +128,7 @@ def addmm(
         and mat1.dtype.char in BLAS
         and mat1.shape[1] == len(mat2)
     ):
-        result = mat1.dot(mat2)
+        result = times(mat1, mat2)
     elif are_halves(xp, input, mat1, mat2):
         return in_single(xp, addmm, input, mat1, mat2, beta=beta, alpha=alpha)
     else:

@@ -20,6 +20,7 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.products import times, times_batches
 from pullback.operators.arrays.turning import row_major
 from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.declare import (
@@ -78,15 +79,17 @@ def _folded(xp: Namespace, a: Array, b: Array) -> Array:
     if b.ndim > 2:
         return _by_matmul(xp, a, b)
     if a.ndim <= 2:
-        return a.dot(b)
+        return times(a, b) if a.ndim == 2 == b.ndim else a.dot(b)
     rows = a.reshape(math.prod(a.shape[:-1]), a.shape[-1])
-    return rows.dot(b).reshape(a.shape[:-1] + b.shape[1:])
+    made = times(rows, b) if b.ndim == 2 else rows.dot(b)
+    return made.reshape(a.shape[:-1] + b.shape[1:])
 
 
 def _by_matmul(xp: Namespace, a: Array, b: Array) -> Array:
     if a.size < _SMALL > b.size:
         return xp.matmul(a, b)
-    return xp.matmul(for_blas(xp, a), for_blas(xp, b))
+    made = times_batches(a, b)
+    return xp.matmul(for_blas(xp, a), for_blas(xp, b)) if made is None else made
 
 
 _SMALL = 1024  # elements: as fast without BLAS
@@ -101,6 +104,9 @@ def times_transposed(a: Array, weight: Array) -> Array:
     not 1.23, 96 rows 2.4 and not 3.2.
     """
     rows = len(a)
+    made = times_batches(a, weight.T)
+    if made is not None:
+        return made
     if weight.size < LARGE or rows > _SOME_ROWS or rows < 2:
         return a.dot(weight.T)
     outputs = len(weight)
@@ -212,7 +218,7 @@ def total(*terms: Any) -> Any:
     mat2=lambda g, input: mm(t(conj(input)), g),
     meta="lengths kept",
     usual="a0.dot(a1) if a0.ndim == 2 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
-    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
+    "and (dtype is F32 or dtype is F64) and a1.size < 256 else forward(numpy, a0, a1)",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
@@ -225,7 +231,7 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
         input.ndim == 2 == mat2.ndim and input.dtype is mat2.dtype and input.dtype.char in BLAS
     ):
         try:
-            return input.dot(mat2)
+            return times(input, mat2)
         except ValueError:  # said in other words below
             pass
     return checked_product(xp, "mm", input, mat2, input=2, mat2=2)
@@ -358,6 +364,7 @@ def times_conjugate(matrix: Any, vector: Any) -> Any:
     promote="same",
     numbers=False,
     node="MulBackward0",
+    usual="a0[:, None] * a1 if a0.ndim == 1 == a1.ndim else forward(numpy, a0, a1)",
 )
 def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     """All products of an element of one vector with an element of another, as a matrix.

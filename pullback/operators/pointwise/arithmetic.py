@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from pullback.core.arrays import F32, F64
+from pullback.core.arrays import F32, F64, numbers32, numbers64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import not_a_tensor, unsupported
 from pullback.core.promotion import is_half
@@ -178,7 +178,10 @@ def zeros_of(xp: Namespace, input: Array) -> Array:
 @elementwise(promote=None, method=False, has_out=False, aten="")
 def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
     """What elements lack to a lower bound, 0 for the others; a constant for all derivatives."""
-    return xp.maximum(bound - input, 0).astype(input.dtype, copy=False)
+    dtype = input.dtype
+    if (dtype is F32 or dtype is F64) and input.ndim:  # Python's own numbers take 0.6 us each
+        return xp.maximum(xp.subtract(number(bound, dtype), input), number(0, dtype))
+    return xp.maximum(bound - input, 0).astype(dtype, copy=False)
 
 
 # Half precision ---------------------------------------------------------------------------------
@@ -235,14 +238,16 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """
     if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
         return xp.add(input, other)
-    if _is_quick(other.dtype, alpha):
+    dtype = other.dtype
+    if _is_quick(dtype, alpha):
         if (
             other.size >= scaled.LARGE
             and xp is numpy
             and (made := scaled.large_sum(input, other, alpha)) is not None
         ):
             return made
-        return input + other * number(alpha, other.dtype)
+        known = (numbers64 if dtype is F64 else numbers32).get(alpha)  # `number` in line
+        return xp.add(input, xp.multiply(other, number(alpha, dtype) if known is None else known))
     return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
 
 

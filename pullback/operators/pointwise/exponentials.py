@@ -79,7 +79,7 @@ def expm1(xp: Namespace, input: Array) -> Array:
 def _real_sigmoid_adjoint(xp: Namespace, slope: Array, value: Array) -> Array:
     if value.size < _FEW:
         return slope * ((1 - value) * value)
-    return in_blocks(xp, _sigmoid_slope, slope, value)
+    return in_blocks(xp, _sigmoid_slope, slope, value, formula="_real_sigmoid_adjoint")
 
 
 def _sigmoid_slope(xp: Namespace, out: Array, g: Array, value: Array) -> None:
@@ -103,7 +103,7 @@ def sigmoid(xp: Namespace, input: Array) -> Array:
     dtype = input.dtype
     one = _ONE32 if dtype is F32 else _ONE64 if dtype is F64 else None
     if one is None or input.size >= _FEW or input.ndim == 0:
-        return in_blocks(xp, sigmoid_kernel, input)
+        return in_blocks(xp, sigmoid_kernel, input, formula="sigmoid")
     out = -input  # the kernel's lines: a call and a buffer are a tenth of the time
     xp.exp(out, out)
     xp.add(out, one, out)

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import F32, F64
+from pullback.core.arrays import F32, F64, numbers32, numbers64
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
@@ -191,7 +191,10 @@ def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None
     dtype = input.dtype
     known = dtype is F32 or dtype is F64
     if known and min is not None is not max and input.size <= _MANY:  # `_limited` in line, for most
-        return xp.minimum(xp.maximum(input, number(min, dtype)), number(max, dtype))
+        numbers = numbers64 if dtype is F64 else numbers32
+        low, high = numbers.get(min), numbers.get(max)
+        raised = xp.maximum(input, number(min, dtype) if low is None else low)
+        return xp.minimum(raised, number(max, dtype) if high is None else high)
     return _limited(xp, "clamp", input, min, max)
 
 

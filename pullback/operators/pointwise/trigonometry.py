@@ -168,7 +168,7 @@ def cosh(xp: Namespace, input: Array) -> Array:
 def _real_tanh_adjoint(xp: Namespace, slope: Array, value: Array) -> Array:
     if value.size < _FEW:
         return slope - slope * (value * value)  # a number among the operands takes longer
-    return in_blocks(xp, _tanh_slope, slope, value)
+    return in_blocks(xp, _tanh_slope, slope, value, formula="_real_tanh_adjoint")
 
 
 def _tanh_slope(xp: Namespace, out: Array, g: Array, value: Array) -> None:

@@ -195,13 +195,21 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     else:
         squares = total_of_squares(xp, x, axis, keepdim)
     result = xp.sqrt(squares)
-    # The places of extremes take half of the time of the extremes themselves, where there are few.
-    if not x.size or (result.item(result.argmin()) > low and result.item(result.argmax()) < high):
+    if not x.size or _are_within(xp, result, low, high):
         return result
     largest = xp.absolute(x).max(axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))
     result = xp.sqrt(total_of_squares(xp, x / largest, axis, keepdim))
     return result * largest.reshape(result.shape)
+
+
+def _are_within(xp: Namespace, norms: Array, low: float, high: float) -> bool:
+    """Whether all norms are between the bounds; a NaN may count as either."""
+    if norms.size <= 8 and xp is numpy:  # 0.4 us, the lines below 0.8
+        listed = norms.ravel().tolist()
+        return bool(min(listed) > low and max(listed) < high)
+    # The places of extremes take half of the time of the extremes themselves, where there are few.
+    return bool(norms.item(norms.argmin()) > low and norms.item(norms.argmax()) < high)
 
 
 # Under torch's older names ------------------------------------------------------------------------

@@ -106,7 +106,8 @@ def spread(name: str, function: Callable[..., Any], usual: Any = None) -> None:
     def called(self: Any, *sizes: Any, **named: Any) -> Any:
         if named or not sizes:
             return function(self, *sizes, **named)
-        return direct(self, sizes if len(sizes) > 1 else _sizes(sizes))
+        several = len(sizes) > 1 or sizes[0].__class__ is int
+        return direct(self, sizes if several else _sizes(sizes))
 
     called.__name__ = called.__qualname__ = name
     called.__doc__ = function.__doc__

@@ -195,7 +195,11 @@ def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
     return input.swapaxes(dim0, dim1) if input.ndim else input[...]
 
 
-@view(batch=batch_shapes.transposed, input=lambda g: t(g))
+@view(
+    batch=batch_shapes.transposed,
+    input=lambda g: t(g),
+    usual="a0.T if a0.ndim <= 2 else forward(numpy, a0)",
+)
 def t(xp: Namespace, input: Array) -> Array:
     """The transpose of a tensor of at most two dimensions.
 
@@ -224,6 +228,7 @@ def _inverse(dims: tuple[int, ...]) -> list[int]:
     node="PermuteBackward0",
     method=False,
     aten="permute.default",
+    usual="a0.transpose($dims) if len($dims) == a0.ndim else forward(numpy, a0, $dims)",
 )
 def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
     if len(dims) == input.ndim:

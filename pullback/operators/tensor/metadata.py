@@ -53,6 +53,8 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
         plain = self.__class__ is Tensor and type(array) is ndarray
         return SIZES[array.shape] if plain else self.shape
     shape: tuple[int, ...] = self._array.shape
+    if dim.__class__ is int and 0 <= dim < len(shape):  # as most are
+        return shape[dim]
     return shape[_dim("size", dim, len(shape))]
 
 

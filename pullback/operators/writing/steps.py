@@ -320,7 +320,7 @@ def computed_lines(op: Op, usual: str = "") -> list[str]:
     usual = usual or op.usual
     if not usual:
         return tried_lines(op, [f"r = {forward_call(op)[1]}"])
-    asked = block("except (IndexError, ValueError)", [f"r = {forward_call(op)[0]}"])
+    asked = block("except (IndexError, TypeError, ValueError)", [f"r = {forward_call(op)[0]}"])
     return tried_lines(op, [*block("try", [f"r = {usual}"]), *asked])
 
 

@@ -10,7 +10,7 @@ import pytest
 import pullback as torch
 from pullback.autograd import Function, detect_nan
 from pullback.autograd.check.nan_search import NanError
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from tests.leaves import double_leaf as leaf
 
 

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.function import Function, once_differentiable
-from pullback.engine import backward as engine
+from pullback.engine import request as engine
 
 
 def leaf(*values, dtype=torch.float64):

@@ -9,7 +9,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.hooks import RemovableHandle
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from tests.leaves import leaf
 
 register = torch.autograd.graph.register_multi_grad_hook

@@ -11,7 +11,7 @@ import pullback as torch
 from pullback import _C
 from pullback.autograd import Function
 from pullback.autograd.graph import hooks, plan
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine import watch
 from pullback.engine.threads import side_by_side
 from tests.leaves import double_leaf as leaf

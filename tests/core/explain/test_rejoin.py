@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pullback as torch
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 
 
 @pytest.fixture(params=["plain", "ordered", "recorded", "threads"])

@@ -2,7 +2,7 @@
 
 import pytest
 
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 
 
 @pytest.fixture(autouse=True)

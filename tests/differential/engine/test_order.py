@@ -7,7 +7,7 @@ import random
 import pytest
 
 import pullback
-from pullback.engine import backward as entry
+from pullback.engine import request as entry
 from pullback.engine.threads import side_by_side
 
 torch = pytest.importorskip("torch")

@@ -47,11 +47,10 @@ def gelu(xp: Namespace, input: Array, *, approximate: str = "none") -> Array:
     """
     if input.dtype.kind not in "fV":
         raise unsupported("gelu", input)
-    if approximate == "none":
-        return in_blocks(xp, _exact, input)
-    if approximate == "tanh":
-        return in_blocks(xp, _by_tanh, input)
-    raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
+    if approximate not in ("none", "tanh"):
+        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
+    kernel = _exact if approximate == "none" else _by_tanh
+    return in_blocks(xp, kernel, input, formula="nn.functional.gelu", options=(approximate,))
 
 
 def _curvature(input: Any, approximate: str) -> Any:
@@ -74,7 +73,8 @@ def _curvature(input: Any, approximate: str) -> Any:
 )
 def _gelu_adjoint(xp: Namespace, gradient: Array, input: Array, approximate: str) -> Array:
     slope = _exact_slope if approximate == "none" else _tanh_slope
-    return in_blocks(xp, slope, gradient, input)
+    arrays = gradient, input
+    return in_blocks(xp, slope, *arrays, formula="_gelu_adjoint", options=(approximate,))
 
 
 # Exact --------------------------------------------------------------------------------------------

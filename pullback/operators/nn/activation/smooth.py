@@ -67,7 +67,7 @@ def silu_kernel(xp: Namespace, input: Array) -> Array:
     if one is None or input.size >= _FEW or input.ndim == 0:
         if input.dtype.kind not in "fVc":
             raise unsupported("silu", input)
-        return in_blocks(xp, _silu, input)
+        return in_blocks(xp, _silu, input, formula="silu_kernel")
     out = xp.negative(input)  # the kernel's lines: a call and a buffer are a tenth of the time
     xp.exp(out, out)
     xp.add(out, one, out)
@@ -91,7 +91,7 @@ def _silu(xp: Namespace, out: Array, x: Array) -> None:
 def _silu_adjoint(xp: Namespace, gradient: Array, input: Array) -> Array:
     if input.dtype.kind == "c":
         raise RuntimeError("silu: has no gradient for complex tensors.")
-    return in_blocks(xp, _silu_slope, gradient, input)
+    return in_blocks(xp, _silu_slope, gradient, input, formula="_silu_adjoint")
 
 
 def _silu_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:

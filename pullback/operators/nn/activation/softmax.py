@@ -95,7 +95,7 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
 def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
     """The same on arrays of a floating-point dtype."""
     if not are_few(xp, x, dim):
-        return along_rows(xp, _softmax_rows, dim, x)
+        return along_rows(xp, _softmax_rows, dim, x, formula="softmax")
     flat = x.ravel()
     if flat.dot(flat) < _SAFE * _SAFE:  # then each of them is within it
         out = xp.exp(x)
@@ -145,7 +145,8 @@ def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) ->
         xp.subtract(gradient, spread(xp, SUMS, out, dim), out)
         out *= output
         return out
-    return along_rows(xp, _softmax_adjoint_rows, dim, gradient, output)
+    arrays = gradient, output
+    return along_rows(xp, _softmax_adjoint_rows, dim, *arrays, formula="_softmax_adjoint")
 
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
@@ -185,7 +186,8 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
         sums = spread(xp, SUMS, xp.exp(out), dim)
         out -= xp.log(sums, sums)
         return out
-    return along_rows(xp, _log_softmax_rows, dim, prepared("log_softmax", input, dtype))
+    input = prepared("log_softmax", input, dtype)
+    return along_rows(xp, _log_softmax_rows, dim, input, formula="log_softmax")
 
 
 def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
@@ -220,7 +222,8 @@ def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int
         out = xp.exp(output)
         out *= spread(xp, SUMS, gradient, dim)
         return xp.subtract(gradient, out, out)
-    return along_rows(xp, _log_softmax_adjoint_rows, dim, gradient, output)
+    arrays = gradient, output
+    return along_rows(xp, _log_softmax_adjoint_rows, dim, *arrays, formula="_log_softmax_adjoint")
 
 
 def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:

@@ -10,6 +10,8 @@ import numpy
 
 from pullback.core.arrays import F32, LIBRARIES, namespace, some
 from pullback.core.mode import fast, get_mode, settle
+from pullback.operators.arrays.native import by_machine_code
+from pullback.operators.arrays.products import LEAST
 from pullback.operators.arrays.rows import FEW, column, totals
 from pullback.operators.batching import filled
 from pullback.operators.create.constants import beside
@@ -260,6 +262,10 @@ def _attention_weights(
     xp: Namespace, query: Array, key: Array, factor: float, causal: bool
 ) -> Array:
     """The softmax over the keys of `query @ key.T * factor`; causal queries see no later keys."""
+    if query.size * key.shape[-2] >= LEAST:
+        made = by_machine_code("_attention_weights", (query, key), factor, causal)
+        if made is not None:
+            return made[0]
     products = product(xp, "scaled_dot_product_attention", query, key.swapaxes(-2, -1))
     products *= factor
     if not causal:
@@ -316,6 +322,10 @@ def _mix(xp: Namespace, weights: Array, value: Array) -> Array:
         _, head, row, _ = value.strides
         if head < row and weights.ndim == 4:
             batch, heads, rows, _ = weights.shape
+            if weights.size * value.shape[3] >= LEAST:
+                made = by_machine_code("mixed_heads", (weights, value))
+                if made is not None:
+                    return made[0].swapaxes(1, 2)
             out = xp.empty((batch, rows, heads, value.shape[3]), value.dtype).swapaxes(1, 2)
             return xp.matmul(for_blas(xp, weights), for_blas(xp, value), out)
     return product(xp, "scaled_dot_product_attention", weights, value)

@@ -23,6 +23,7 @@ from pullback.operators.arrays.windows import (
     whole_size,
 )
 from pullback.operators.nn.conv import kernels as conv_kernels
+from pullback.operators.nn.conv import native
 from pullback.operators.nn.conv.kernels import correlated
 from pullback.operators.nn.conv.lines import lines_of, spread_lines
 
@@ -86,6 +87,10 @@ def spread(
 ) -> Array:
     """The adjoint of `correlated` with respect to its input, which had `size`."""
     flip = _flip(input.shape, weight.shape, size, stride, padding, dilation, groups)
+    if flip.shape is None:
+        made = native.input_gradient(input, weight, bias, flip.padding, dilation, groups)
+        if made is not None:
+            return made
     channels = weight.shape[1]
     narrows = channels >= _WIDE or len(weight) <= _WIDENS * channels * groups
     if flip.size <= _FEW or (flip.shape is None and narrows):

@@ -24,6 +24,7 @@ from pullback.operators.arrays.windows import (
     volume,
     whole_size,
 )
+from pullback.operators.nn.conv import native
 from pullback.operators.nn.conv.lines import correlated_lines, lines_of, weight_of_lines
 from pullback.operators.nn.conv.shifted import correlated_rows, rows_of, weight_of_rows
 
@@ -106,6 +107,9 @@ def correlated(
     groups: int,
 ) -> Array:
     """Each filter times each window, plus the bias of its output channel."""
+    made = native.convolved(input, weight, bias, stride, padding, dilation, groups)
+    if made is not None:
+        return made
     layout = _layout(input.shape, weight.shape, stride, padding, dilation, groups)
     number = layout.geometry[1]
     rows = rows_of(input, weight, weight.shape, stride, padding, dilation, groups, number)
@@ -178,6 +182,9 @@ def weight_gradient(
     groups: int,
 ) -> Array:
     """The adjoint of `correlated` with respect to its weight, which had `kernel`."""
+    made = native.weight_gradient(gradient, input, kernel, stride, padding, dilation, groups)
+    if made is not None:
+        return made
     number = gradient.shape[2:]  # fewer than fit, if some do thanks to output padding alone
     filters = (gradient.shape[1], input.shape[1] // groups, *kernel)
     layout = _layout(input.shape, filters, stride, padding, dilation, groups, number)

@@ -18,6 +18,7 @@ import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column, ones, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
@@ -83,6 +84,10 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
     runs = (-1, seen.run)
     pairs = [(a.reshape(runs), b if b is None else b.reshape(runs)) for a, b in factors]
     first = pairs[0][0]
+    if len(pairs) == 2 and first.size >= MANY and _are_of_one(*factors):
+        made = by_machine_code("sums_of_runs", (first, pairs[0][1]))
+        if made is not None:
+            return [one.reshape(seen.lead) for one in made]
     if first.size <= 2 * BLOCK:
         return [totals(xp, a, b).reshape(seen.lead) for a, b in pairs]
     sums = xp.empty((len(pairs), len(first)), first.dtype)
@@ -93,6 +98,11 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
 
     each(work, pieces(len(first), seen.run))
     return [made.reshape(seen.lead) for made in sums]
+
+
+def _are_of_one(first: Any, second: Any) -> bool:
+    """Whether they are `(a, b), (a, None)`: both sums are taken in one go."""
+    return first[0] is second[0] and first[1] is not None and second[1] is None
 
 
 def shared(sums: Array, seen: Layout) -> Array:
@@ -137,6 +147,10 @@ def channel_statistics(
     xp: Namespace, x: Array, seen: Layout, over: Over
 ) -> tuple[Array, Array, Array]:
     """Mean, inverse deviation and variance of each channel over the batch, as (1, channels)."""
+    if seen.run > 1 and x.size >= MANY:
+        made = by_machine_code("channel_statistics", (x,), over.eps)
+        if made is not None:
+            return tuple(made)
     if seen.run > 1:
         moments = run_moments(xp, x, seen, over)
         assert moments[0] is not None  # as statistics of channels are centred
@@ -191,6 +205,10 @@ def standardise(
 ) -> Array:
     """`(x - mean) / deviation * weight + bias`; by statistics of channels if they are known."""
     if known is not None:
+        if x.size >= MANY and seen.run > 1 and weight is not None and bias is not None:
+            made = by_machine_code("standardised_channels", (x, *known[:2], weight, bias))
+            if made is not None:
+                return made[0]
         return _scaled_channels(xp, x, weight, bias, seen, known[:2])
     if is_few(xp, x, seen):
         rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
@@ -232,6 +250,12 @@ def _standardise_rows(
     row = None if weight is None else weight.reshape(seen.size)
     added = None if bias is None else bias.reshape(seen.size)
     rows = x.reshape(shape)
+    if x.size >= MANY:
+        given = [one for one in (row, added) if one is not None]
+        options = over.eps, over.centred, row is not None
+        made = by_machine_code("standardised_rows", (rows, *given), *options)
+        if made is not None:
+            return made[0].reshape(x.shape)
     if x.size <= BLOCK:
         return _standardised(xp, rows, row, added, over).reshape(x.shape)
     out = xp.empty(shape, x.dtype)
@@ -309,6 +333,11 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
         if shift is not None:
             out += shift
         return out.reshape(x.shape)
+    if shift is not None and x.size >= MANY and x.flags.c_contiguous:
+        runs = x.reshape(*seen.lead, seen.run)
+        made = by_machine_code("scaled_runs", (runs, factor, shift))
+        if made is not None:
+            return made[0].reshape(x.shape)
     if are_shared(seen, factor, shift):
         return _scaled_examples(xp, x, factor, shift, seen)
     factors = of_each_run(xp, factor, seen)

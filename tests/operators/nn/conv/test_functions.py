@@ -150,6 +150,15 @@ def test_input_gradient_has_zeros_where_no_window_reaches():
     assert x.grad.tolist() == [[[[1, 1, 0, 1, 1, 0]]]]
 
 
+@pytest.mark.parametrize("stride", [3, 6, 7])
+def test_windows_that_see_padding_alone_have_a_gradient(stride):
+    x = torch.ones(1, 1, 1, 1, requires_grad=True)
+    weight = torch.ones(1, 1, 2, 1)
+    made = torch.nn.functional.conv2d(x, weight, padding=(3, 0), stride=(stride, 1))
+    made.sum().backward()
+    assert x.grad.item() == made.sum() == (stride == 3)
+
+
 def test_inputs_are_left_as_they_are():
     x, w, bias = normal(1, 2, 4, 4), normal(2, 2, 1, 1, seed=1), normal(2, seed=2)
     before = [t.clone() for t in (x, w, bias)]

@@ -74,7 +74,8 @@ def test_layers_come_this_way_with_gradients_of_gradients(monkeypatch, shape):
     way = shifted.correlated_rows
     monkeypatch.setattr(kernels, "correlated_rows", lambda *args: seen.append(1) or way(*args))
     conv = partial(torch.nn.functional.conv2d, padding=1)
-    assert torch.autograd.gradcheck(conv, (x, weight), fast_mode=True)
-    assert torch.autograd.gradgradcheck(conv, (x, weight), fast_mode=True)
+    with torch.backends.native.flags(enabled=False):
+        assert torch.autograd.gradcheck(conv, (x, weight), fast_mode=True)
+        assert torch.autograd.gradgradcheck(conv, (x, weight), fast_mode=True)
     assert seen
     shifted._known.cache_clear()

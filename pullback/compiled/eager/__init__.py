@@ -1,0 +1,1 @@
+"""Eager kernels as machine code: what `operators/arrays/native.py` asks for."""

@@ -1,0 +1,41 @@
+"""Norms whose squares leave the range of their dtype, and bounds below which nothing falls."""
+
+import math
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.operators.pointwise.arithmetic import shortfall
+
+
+@pytest.mark.parametrize("rows", [1, 2, 8, 9, 40])
+@pytest.mark.parametrize("scale", [1e-30, 1e-3, 1e30])
+@pytest.mark.parametrize("keepdim", [False, True])
+def test_squares_may_leave_the_range_in_one_row_of_few_or_many(rows, scale, keepdim):
+    values = torch.ones(rows, 4)
+    values[rows // 2] = scale
+    norms = torch.linalg.vector_norm(values, dim=1, keepdim=keepdim)
+    expected = torch.full((rows,), 2.0)
+    expected[rows // 2] = 2 * scale
+    torch.testing.assert_close(norms.reshape(-1), expected, rtol=1e-6, atol=0)
+
+
+@pytest.mark.parametrize("values", [[math.nan, 1.0], [1.0, math.nan], [math.inf, 1.0]])
+@pytest.mark.parametrize("copies", [1, 10])
+def test_a_norm_that_is_no_number_leaves_the_others_right(values, copies):
+    rows = torch.tensor(values * copies)[:, None] * torch.ones(2)
+    norms = torch.linalg.vector_norm(rows, dim=1)
+    expected = torch.tensor(values * copies) * math.sqrt(2)
+    torch.testing.assert_close(norms, expected, equal_nan=True)
+
+
+@pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
+@pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
+def test_what_is_lacking_to_a_bound_has_the_dtype_and_shape(dtype, shape):
+    values = numpy.linspace(-1, 1, math.prod(shape)).astype(dtype).reshape(shape)
+    made = shortfall(torch.from_numpy(values), 0.25)
+    expected = numpy.maximum(numpy.asarray(0.25, dtype) - values, 0)
+    assert made.shape == shape
+    assert made.numpy().dtype == dtype
+    assert (made.numpy() == expected).all()
