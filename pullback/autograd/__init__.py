@@ -109,17 +109,11 @@ def _backward(
         alone = getattr(self._node, "_run_alone", None)  # of the node of a compiled call
         if alone is not None and alone():
             return
-    (_run or _engine())(self, gradient, retain_graph, create_graph, inputs=inputs)
-
-
-_run: Any = None  # the engine's `backward`, once somebody has called it
-
-
-def _engine() -> Any:
-    """The engine loads with the first pass: a tenth of what importing pullback took."""
-    global _run
-    _run = import_module("pullback.engine.backward").backward
-    return _run
+    try:
+        run = backward  # as it is now: somebody may look on by standing in for it
+    except NameError:  # the engine loads with the first pass: a tenth of what importing took
+        run = __getattr__("backward")
+    run(self, gradient, retain_graph, create_graph, inputs=inputs)
 
 
 def _over_batch(*arguments: Any) -> Any:
