@@ -8,7 +8,6 @@ from typing import Any, TypeVar
 from pullback.compiled.ir.builder import Builder, blas_takes
 from pullback.compiled.ir.values import Val
 from pullback.compiled.ir.windows import Slide, convolved, input_of_windows, weight_of_windows
-from pullback.compiled.llvm.convolution_weight import lines_at_once
 from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
 from pullback.compiled.lower import program
@@ -125,7 +124,7 @@ def _convolution_input(b: Builder, g: Val, weight: Val, *more: Any) -> Val:
 def _convolution_weight(b: Builder, g: Val, x: Val, kernel: Any, slide: Any) -> Val:
     _wide_vectors()
     made = weight_of_windows(b, g, x, kernel, Slide(*slide))
-    if not lines_at_once(made.base.attr, made.itemsize):
+    if made is None:
         raise NotLowered
     return made
 

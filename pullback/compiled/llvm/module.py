@@ -11,13 +11,12 @@ from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.products import DotText
-from pullback.compiled.llvm.windows import RowText
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
 
-_CONVOLUTIONS: dict[str, Any] = {"conv": ConvolutionText, "convsum": WeightText, "padrow": RowText}
+_CONVOLUTIONS: dict[str, Any] = {"conv": ConvolutionText, "convsum": WeightText}
 _SHARED_PRODUCT = 40_000  # products of numbers, below which threads cost more than they give
 
 
@@ -93,7 +92,7 @@ class ModuleText:
             self._dot(name, v)
         elif v.op in _CONVOLUTIONS:
             self._convolution(name, v)
-        else:
+        elif v.op != "room":
             texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
                 self.plan, name, v
             )

@@ -407,7 +407,8 @@ class Plan:
                     continue
                 if value.id in self.slot and not is_total:
                     continue
-                size = self.bytes_of(value) * (self.threads if is_total else 1)
+                each_has_its_own = is_total or value.op == "room"
+                size = self.bytes_of(value) * (self.threads if each_has_its_own else 1)
                 where = memory.take(size)
                 until = step.place
                 if value.id not in self.slot:
