@@ -6,6 +6,8 @@
     view expand             other strides on the same memory (base, offset, strides in elements)
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
+    maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
+    beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py
     call result             an eager kernel between native parts, and what it gives
 

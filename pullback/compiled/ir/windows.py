@@ -21,6 +21,7 @@ __all__ = [
     "Windows",
     "blocks_at_once",
     "convolved",
+    "dense",
     "input_of_windows",
     "lines_at_once",
     "weight_of_windows",
@@ -106,7 +107,7 @@ def input_of_windows(b: Builder, g: Val, weight: Val, bias: Val | None, slide: S
 
 
 def _products(b: Builder, x: Val, filters: Val, bias: Val | None, windows: Windows) -> Val:
-    given = [_dense(b, one) for one in (x, filters, bias) if one is not None]
+    given = [dense(b, one) for one in (x, filters, bias) if one is not None]
     shape = (x.shape[0], filters.shape[0], windows.lines, windows.columns)
     return b.make("conv", (_room(b, windows, 1, x.dtype), *given), windows, shape, x.dtype)
 
@@ -153,12 +154,12 @@ def weight_of_windows(
         return None
     whole = lines == windows.lines
     room = _room(b, windows, blocks_at_once(windows, x.shape[0], size) if whole else 1, x.dtype)
-    given = (room, _dense(b, x), _dense(b, g))
+    given = (room, dense(b, x), dense(b, g))
     made = b.make("convsum", given, windows, (g.shape[1], len(windows.points)), g.dtype)
     return b.reshape(made, (g.shape[1], x.shape[1], *kernel))
 
 
-def _dense(b: Builder, x: Val) -> Val:
+def dense(b: Builder, x: Val) -> Val:
     """Row by row in memory."""
     pairs = zip(x.shape, x.strides, contiguous(x.shape), strict=True)
     return x if all(n == 1 or s == wanted for n, s, wanted in pairs) else b.copy(x)

@@ -123,6 +123,7 @@ class ConvolutionText(WindowsText):
             yield from self._panel_texts(f"{self.name}_last", self._last)
         yield self.pad_text()
         em = Blocks()
+        self.clear(em)
         first = em.t(f"udiv i64 %lo, {self.panels}")
         last = em.t(f"udiv i64 {em.t(f'add i64 %hi, {self.panels - 1}')}, {self.panels}")
         with em.loop(em.t(f"sub i64 {last}, {first}"), at_least_once=False) as number:
@@ -135,7 +136,7 @@ class ConvolutionText(WindowsText):
             with em.loop(em.t(f"sub i64 {hi}, {lo}")) as panel:
                 unit = em.t(f"add i64 {lo}, {panel}")
                 self._call_panel(em, em.t(f"sub i64 {unit}, {start}"), c)
-        yield self.function("wb" if self.has_bias else "w", em)
+        yield self.whole("wb" if self.has_bias else "w", em)
 
     def _call_panel(self, em: Blocks, panel: str, c: str) -> None:
         e, w = self.element, self.windows

@@ -49,6 +49,7 @@ class WeightText(WindowsText):
             yield from self._rows_texts(points)
         em = Blocks()
         em.raw(f"  %panel = alloca [{self.points * self.span} x {self.element}], align 64")
+        self.clear(em)
         if self.parts == 1:
             with em.loop(self.images, self.at_once) as image:
                 count = self._at_most(em, self.images, image)
@@ -61,7 +62,7 @@ class WeightText(WindowsText):
                 with em.loop(self.parts, self.at_once) as part:
                     block = em.t(f"add i64 {first}, {part}")
                     self._units(em, block, part, self._at_most(em, self.parts, part))
-        yield self.function("g", em)
+        yield self.whole("g", em)
 
     def _at_most(self, em: Blocks, all_of_them: int, done: str) -> str:
         left = em.t(f"sub i64 {all_of_them}, {done}")

@@ -9,11 +9,11 @@ from pullback.compiled.ir.windows import Windows
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, vector_type
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["WindowsText"]
+__all__ = ["UnitsText", "WindowsText"]
 
 
-class WindowsText:
-    """Writes a function that reads windows, and does any range of its units at a time."""
+class UnitsText:
+    """Writes the function of a value, which does any range of its units at a time."""
 
     units: int  # in how many parts it can be done
     work: int  # about how many operations it takes
@@ -22,36 +22,17 @@ class WindowsText:
         self.plan, self.name, self.v, self.declared = plan, name, v, declared
         self.size, self.element = BYTES[v.dtype], ELEMENTS[v.dtype]
         self.width: int = machine.vector_bytes // self.size
-        self.registers = 24 if machine.vector_bytes == 64 else 12  # for sums
-        self.room, self.x = v.ins[:2]
-        self.images = self.x.shape[0]
-        self.windows: Windows = v.attr
-        self.places = self.windows.lines * self.windows.columns
-        self.terms = len(self.windows.points)
-        self.table = f"@{name}_points"
 
-    def table_text(self) -> str:
-        """Where points lie, as a constant of the module."""
-        listed = ", ".join(f"i64 {point}" for point in self.windows.points)
-        return f"{self.table} = private constant [{self.terms} x i64] [{listed}]"
-
-    def function(self, letters: str, body: Blocks) -> str:
-        """The function; operands begin at %x and these letters, the thread's own room at %room."""
+    def function(self, values: dict[str, Val], body: Blocks) -> str:
+        """The function; names are where values begin."""
         head = f"define void @{self.name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{"
         lines = [head, "entry:"]
-        values = zip(["rooms", "x", *letters, "c"], [*self.v.ins, self.v], strict=True)
-        for letter, v in values:
+        for name, v in values.items():
             lines += [
-                f"  %{letter}.s = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.base.id]}",
-                f"  %{letter}.b = load ptr, ptr %{letter}.s",
-                f"  %{letter} = getelementptr {ELEMENTS[v.dtype]}, ptr %{letter}.b, i64 {v.off}",
+                f"  %{name}.s = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.base.id]}",
+                f"  %{name}.b = load ptr, ptr %{name}.s",
+                f"  %{name} = getelementptr {ELEMENTS[v.dtype]}, ptr %{name}.b, i64 {v.off}",
             ]
-        clear = self.room.size * self.size
-        lines += [
-            f"  %own = mul i64 %tid, {self.plan.bytes_of(self.room)}",
-            "  %room = getelementptr i8, ptr %rooms, i64 %own",
-            f"  call void @llvm.memset.p0.i64(ptr %room, i8 0, i64 {clear}, i1 0)",
-        ]
         self.declared |= body.declared
         return "\n".join([*lines, *body.lines, "  ret void", "}"])
 
@@ -71,6 +52,37 @@ class WindowsText:
         e = self.element
         at = em.at(e, p, start)
         em.raw(f"  store {vector_type(e, w)} {x}, ptr {at}, align {self.size}")
+
+
+class WindowsText(UnitsText):
+    """Writes a function that reads windows of padded images."""
+
+    def __init__(self, plan: Plan, name: str, v: Val, machine: Any, declared: set[str]) -> None:
+        super().__init__(plan, name, v, machine, declared)
+        self.registers = 24 if machine.vector_bytes == 64 else 12  # for sums
+        self.room, self.x = v.ins[:2]
+        self.images = self.x.shape[0]
+        self.windows: Windows = v.attr
+        self.places = self.windows.lines * self.windows.columns
+        self.terms = len(self.windows.points)
+        self.table = f"@{name}_points"
+
+    def table_text(self) -> str:
+        """Where points lie, as a constant of the module."""
+        listed = ", ".join(f"i64 {point}" for point in self.windows.points)
+        return f"{self.table} = private constant [{self.terms} x i64] [{listed}]"
+
+    def clear(self, em: Blocks) -> None:
+        """Find the thread's own room, and fill it with zeros."""
+        em.raw(f"  %own = mul i64 %tid, {self.plan.bytes_of(self.room)}")
+        em.raw("  %room = getelementptr i8, ptr %rooms, i64 %own")
+        size = self.room.size * self.size
+        em.raw(f"  call void @llvm.memset.p0.i64(ptr %room, i8 0, i64 {size}, i1 0)")
+
+    def whole(self, letters: str, body: Blocks) -> str:
+        """The function; operands begin at %x and these letters, the result at %c."""
+        names = ["rooms", "x", *letters, "c"]
+        return self.function(dict(zip(names, [*self.v.ins, self.v], strict=True)), body)
 
     # Copies -----------------------------------------------------------------------------------
 
