@@ -6,9 +6,9 @@ from collections.abc import Callable
 from typing import Any, TypeVar
 
 from pullback.compiled.ir.builder import Builder, blas_takes
+from pullback.compiled.ir.pooling import Pool, averages, maxima, put, spread_averages
 from pullback.compiled.ir.values import Val
 from pullback.compiled.ir.windows import Slide, convolved, input_of_windows, weight_of_windows
-from pullback.compiled.llvm.convolution_weight import lines_at_once
 from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
 from pullback.compiled.lower import program
@@ -125,9 +125,32 @@ def _convolution_input(b: Builder, g: Val, weight: Val, *more: Any) -> Val:
 def _convolution_weight(b: Builder, g: Val, x: Val, kernel: Any, slide: Any) -> Val:
     _wide_vectors()
     made = weight_of_windows(b, g, x, kernel, Slide(*slide))
-    if not lines_at_once(made.base.attr, made.itemsize):
+    if made is None:
         raise NotLowered
     return made
+
+
+# Pooling ------------------------------------------------------------------------------------------
+
+
+@formula("max_pool")
+def _max_pool(b: Builder, x: Val, kernel: Any, stride: Any, with_places: bool) -> list[Val]:
+    return maxima(b, x, Pool(kernel, stride), with_places=with_places)
+
+
+@formula("average_pool")
+def _average_pool(b: Builder, x: Val, kernel: Any, stride: Any, divisor: int) -> Val:
+    return averages(b, x, Pool(kernel, stride, divisor))
+
+
+@formula("spread_average")
+def _spread_average(b: Builder, g: Val, size: Any, kernel: Any, divisor: int) -> Val:
+    return spread_averages(b, g, size, Pool(kernel, kernel, divisor))
+
+
+@formula("put_places")
+def _put_places(b: Builder, g: Val, places: Val, size: Any) -> Val:
+    return put(b, g, places, size)
 
 
 # Norms --------------------------------------------------------------------------------------------

@@ -6,7 +6,9 @@
     view expand             other strides on the same memory (base, offset, strides in elements)
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
-    padrow conv convsum     convolutions and their gradients, see windows.py
+    maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
+    beside                  what a step makes besides its value
+    conv convsum room       convolutions and their gradients, and memory for them: see windows.py
     call result             an eager kernel between native parts, and what it gives
 
 Shapes and dtypes are static. Every value that is neither a view nor an input is row-major.

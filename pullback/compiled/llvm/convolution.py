@@ -61,8 +61,8 @@ class ConvolutionText(WindowsText):
 
     def __init__(self, plan: Plan, name: str, v: Val, machine: Any, declared: set[str]) -> None:
         super().__init__(plan, name, v, machine, declared)
-        self.filters = v.ins[1].shape[0]
-        self.has_bias = len(v.ins) == 3
+        self.filters = v.ins[2].shape[0]
+        self.has_bias = len(v.ins) == 4
         self.widest = 4 if machine.vector_bytes == 64 else 2  # vectors of a tile, side by side
         read, copied = self._panel(copied=False), self._panel(copied=True)
         cheaper = self._cost(copied, copied=True) < self._cost(read, copied=False)
@@ -70,7 +70,8 @@ class ConvolutionText(WindowsText):
         self.panel = copied if self.copies else read
         self.down = -(-self.windows.lines // self.panel.lines)
         self.across = -(-self.windows.columns // self.panel.columns)
-        self.units = self.windows.images * self.down * self.across
+        self.panels = self.down * self.across
+        self.units = self.images * self.panels
         self.work = v.size * self.terms
 
     # Panels -----------------------------------------------------------------------------------
@@ -120,22 +121,29 @@ class ConvolutionText(WindowsText):
         yield from self._panel_texts(f"{self.name}_panel", self.panel)
         if self._last is not None:
             yield from self._panel_texts(f"{self.name}_last", self._last)
+        yield self.pad_text()
         em = Blocks()
-        with em.loop(em.t("sub i64 %hi, %lo"), at_least_once=False) as number:
-            self._call_panel(em, em.t(f"add i64 %lo, {number}"))
-        values = dict(zip("xwb", self.v.ins, strict=False))
-        yield self.function({**values, "c": self.v}, em)
+        self.clear(em)
+        first = em.t(f"udiv i64 %lo, {self.panels}")
+        last = em.t(f"udiv i64 {em.t(f'add i64 %hi, {self.panels - 1}')}, {self.panels}")
+        with em.loop(em.t(f"sub i64 {last}, {first}"), at_least_once=False) as number:
+            image = em.t(f"add i64 {first}, {number}")
+            self.pad(em, image, "1")
+            start = em.t(f"mul i64 {image}, {self.panels}")
+            lo = em.intrinsic("smax", ("%lo", start), "i64", 1)
+            hi = em.intrinsic("smin", ("%hi", em.t(f"add i64 {start}, {self.panels}")), "i64", 1)
+            c = em.at(self.element, "%c", em.t(f"mul i64 {image}, {self.filters * self.places}"))
+            with em.loop(em.t(f"sub i64 {hi}, {lo}")) as panel:
+                unit = em.t(f"add i64 {lo}, {panel}")
+                self._call_panel(em, em.t(f"sub i64 {unit}, {start}"), c)
+        yield self.whole("wb" if self.has_bias else "w", em)
 
-    def _call_panel(self, em: Blocks, unit: str) -> None:
+    def _call_panel(self, em: Blocks, panel: str, c: str) -> None:
         e, w = self.element, self.windows
-        image = em.t(f"udiv i64 {unit}, {self.down * self.across}")
-        panel = em.t(f"urem i64 {unit}, {self.down * self.across}")
         line = em.t(f"udiv i64 {panel}, {self.across}")
         part = em.t(f"urem i64 {panel}, {self.across}")
-        x = em.at(e, "%x", em.t(f"mul i64 {image}, {w.image}"))
-        x = em.at(e, x, em.t(f"mul i64 {line}, {self.panel.lines * w.line}"))
+        x = em.at(e, "%room", em.t(f"mul i64 {line}, {self.panel.lines * w.line}"))
         x = em.at(e, x, em.t(f"mul i64 {part}, {self.panel.columns * w.column}"))
-        c = em.at(e, "%c", em.t(f"mul i64 {image}, {self.filters * self.places}"))
         c = em.at(e, c, em.t(f"mul i64 {line}, {self.panel.lines * w.columns}"))
         c = em.at(e, c, em.t(f"mul i64 {part}, {self.panel.columns}"))
         function = f"@{self.name}_panel"

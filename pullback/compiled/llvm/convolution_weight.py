@@ -12,31 +12,14 @@ from collections.abc import Iterator
 from typing import Any
 
 from pullback.compiled.ir.values import Val
-from pullback.compiled.ir.windows import Windows
+from pullback.compiled.ir.windows import POINTS, blocks_at_once, lines_at_once
 from pullback.compiled.llvm.emit import Blocks, vector_type
 from pullback.compiled.llvm.windows import WindowsText
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["WeightText", "lines_at_once"]
+__all__ = ["WeightText"]
 
-# Bytes of a copy: 8 images of 16 x 16 x 16 with 32 filters take 140 us with this, 185 with more
-# than the first cache has, which leaves the second to do both copy and gradients.
-_NEAR = 24 * 1024
-_ROOM = 192 * 1024  # bytes of the stack, at most
-_FEW = 256  # places, for which it does not pay to add up vectors in the end
-_POINTS = 6  # of a tile, at most
 _UNROLLED = 4  # vectors
-
-
-def lines_at_once(windows: Windows, size: int) -> int:
-    """As many lines of an image as stay near: all, or a part without a rest; 0 if none has room."""
-    lines = [n for n in range(1, windows.lines + 1) if windows.lines % n == 0]
-    room = {n: (n * windows.columns + 16) * _POINTS * size for n in lines}
-    near = [n for n in lines if room[n] <= _NEAR]
-    if near and (near[-1] == lines[-1] or near[-1] * windows.columns >= _FEW):
-        return near[-1]
-    farther = [n for n in lines if _NEAR < room[n] <= _ROOM]
-    return farther[0] if farther else near[-1] if near else 0
 
 
 class WeightText(WindowsText):
@@ -45,39 +28,52 @@ class WeightText(WindowsText):
     def __init__(self, plan: Plan, name: str, v: Val, machine: Any, declared: set[str]) -> None:
         super().__init__(plan, name, v, machine, declared)
         self.filters = v.shape[0]
-        self.units = -(-self.terms // _POINTS)
-        self.points = -(-self.terms // self.units)
+        self.points = -(-self.terms // -(-self.terms // POINTS))
         self.units = -(-self.terms // self.points)
         self.rows = min(self.registers // self.points, self.filters)
-        self.work = v.ins[1].size * self.terms
+        self.work = v.ins[2].size * self.terms
         # A block is an image or some lines of it; so many are copied at once.
         self.lines = lines_at_once(self.windows, self.size)
+        self.at_once = blocks_at_once(self.windows, self.images, self.size)
         self.parts = self.windows.lines // self.lines
         self.block = self.lines * self.windows.columns
-        self.room = -(-self.block // self.width) * self.width
-        self.blocks = self.windows.images * self.parts
-        self.at_once = min(max(_NEAR // (self.points * self.room * self.size), 1), self.blocks)
-        self.span = self.at_once * self.room + self.width
+        self.wide = -(-self.block // self.width) * self.width
+        self.span = self.at_once * self.wide + self.width
 
     def texts(self) -> Iterator[str]:
         """The function, and all that it calls."""
         yield self.table_text()
+        yield self.pad_text()
         yield self._copy_text()
         for points in {self.points, self.terms % self.points} - {0}:
             yield from self._rows_texts(points)
         em = Blocks()
         em.raw(f"  %panel = alloca [{self.points * self.span} x {self.element}], align 64")
-        with em.loop(self.blocks, self.at_once) as block:
-            left = em.t(f"sub i64 {self.blocks}, {block}")
-            fewer = em.t(f"icmp slt i64 {left}, {self.at_once}")
-            count = em.t(f"select i1 {fewer}, i64 {left}, i64 {self.at_once}")
-            with em.loop(em.t("sub i64 %hi, %lo"), at_least_once=False) as number:
-                unit = em.t(f"add i64 %lo, {number}")
-                self._call(em, unit, f"i64 {block}, i64 {count}")
-        x, g = self.v.ins
-        yield self.function({"x": x, "g": g, "c": self.v}, em)
+        self.clear(em)
+        if self.parts == 1:
+            with em.loop(self.images, self.at_once) as image:
+                count = self._at_most(em, self.images, image)
+                self.pad(em, image, count)
+                self._units(em, image, "0", count)
+        else:
+            with em.loop(self.images) as image:
+                self.pad(em, image, "1")
+                first = em.t(f"mul i64 {image}, {self.parts}")
+                with em.loop(self.parts, self.at_once) as part:
+                    block = em.t(f"add i64 {first}, {part}")
+                    self._units(em, block, part, self._at_most(em, self.parts, part))
+        yield self.whole("g", em)
 
-    def _call(self, em: Blocks, unit: str, blocks: str) -> None:
+    def _at_most(self, em: Blocks, all_of_them: int, done: str) -> str:
+        left = em.t(f"sub i64 {all_of_them}, {done}")
+        return em.intrinsic("smin", (left, str(self.at_once)), "i64", 1)
+
+    def _units(self, em: Blocks, block: str, inside: str, count: str) -> None:
+        """All units, for blocks from one on, which is the room's `inside`."""
+        with em.loop(em.t("sub i64 %hi, %lo"), at_least_once=False) as number:
+            self._call(em, em.t(f"add i64 %lo, {number}"), block, inside, count)
+
+    def _call(self, em: Blocks, unit: str, block: str, inside: str, count: str) -> None:
         """Copy the windows of a unit's points, then go through the filters."""
         first = em.t(f"mul i64 {unit}, {self.points}")
         function, points = f"@{self.name}_rows{self.points}", str(self.points)
@@ -88,22 +84,15 @@ class WeightText(WindowsText):
             function = em.t(f"select i1 {is_last}, ptr {other}, ptr {function}")
             points = em.t(f"select i1 {is_last}, i64 {rest}, i64 {points}")
         table = em.at("i64", self.table, first)
-        em.raw(f"  call void @{self.name}_copy"
-               f"(ptr %x, ptr %panel, ptr {table}, i64 {points}, {blocks})")  # fmt: skip
+        given = f"ptr %room, ptr %panel, ptr {table}, i64 {points}, i64 {inside}, i64 {count}"
+        em.raw(f"  call void @{self.name}_copy({given})")
         c = em.at(self.element, "%c", first)
-        em.raw(f"  call void {function}(ptr %g, ptr %panel, ptr {c}, {blocks})")
-
-    def _place(self, em: Blocks, block: str, image: int, line: int) -> str:
-        """Where a block begins, whose images and lines are so far apart."""
-        if self.parts == 1:
-            return em.t(f"mul i64 {block}, {image}")
-        first = em.t(f"mul i64 {em.t(f'udiv i64 {block}, {self.parts}')}, {image}")
-        part = em.t(f"urem i64 {block}, {self.parts}")
-        return em.t(f"add i64 {first}, {em.t(f'mul i64 {part}, {self.lines * line}')}")
+        em.raw(f"  call void {function}(ptr %g, ptr %panel, ptr {c}, i64 {block}, i64 {count})")
 
     def _copy_text(self) -> str:
         """The windows of some points without gaps, with zeros behind each block."""
         em, e, w = Blocks(), self.element, self.windows
+        step = w.image if self.parts == 1 else self.lines * w.line
         together = min(max(_UNROLLED * self.width // w.columns, 1), self.lines)
         whole = self.lines - self.lines % together
 
@@ -115,14 +104,14 @@ class WeightText(WindowsText):
         with em.loop("%points") as point, em.loop("%count") as number:
             shift = em.t(f"load i64, ptr {em.at('i64', '%table', point)}")
             block = em.t(f"add i64 %block, {number}")
-            source = em.at(e, em.at(e, "%x", shift), self._place(em, block, w.image, w.line))
+            source = em.at(e, em.at(e, "%x", shift), em.t(f"mul i64 {block}, {step}"))
             target = em.at(e, "%panel", em.t(f"mul i64 {point}, {self.span}"))
-            target = em.at(e, target, em.t(f"mul i64 {number}, {self.room}"))
+            target = em.at(e, target, em.t(f"mul i64 {number}, {self.wide}"))
             with em.loop(whole, together) as first:
                 move(source, target, first, together)
             if whole < self.lines:
                 move(source, target, str(whole), self.lines - whole)
-            if self.block < self.room:
+            if self.block < self.wide:
                 self.store(em, "zeroinitializer", target, self.block, self.width)
         given = "ptr %x, ptr %panel, ptr %table, i64 %points, i64 %block, i64 %count"
         return self.inner(f"{self.name}_copy", given, em)
@@ -153,9 +142,8 @@ class WeightText(WindowsText):
         zeros = [(kind, "zeroinitializer")] * (rows * points)
         with em.carrying("%count", zeros) as (number, sums, totals):
             block = em.t(f"add i64 %block, {number}")
-            image = self.filters * self.places
-            g = em.at(e, "%g", self._place(em, block, image, self.windows.columns))
-            x = em.at(e, "%panel", em.t(f"mul i64 {number}, {self.room}"))
+            g = em.at(e, "%g", self._gradients(em, block))
+            x = em.at(e, "%panel", em.t(f"mul i64 {number}, {self.wide}"))
             if whole:
                 with em.carrying(whole, [(kind, one) for one in sums], w) as (at, before, made):
                     made += self._step(em, g, x, at, before, rows, w)
@@ -170,6 +158,14 @@ class WeightText(WindowsText):
                 self._add(em, row * self.terms + first, of_row[first : first + w])
         given = "ptr %g, ptr %panel, ptr %c, i64 %block, i64 %count"
         return self.inner(name, given, em, "fastcc ")
+
+    def _gradients(self, em: Blocks, block: str) -> str:
+        """Where those of a block begin."""
+        image, part = block, "0"
+        if self.parts > 1:
+            image = em.t(f"udiv i64 {block}, {self.parts}")
+            part = em.t(f"mul i64 {em.t(f'urem i64 {block}, {self.parts}')}, {self.block}")
+        return em.t(f"add i64 {em.t(f'mul i64 {image}, {self.filters * self.places}')}, {part}")
 
     def _step(
         self, em: Blocks, g: str, x: str, at: str, sums: list[str], rows: int, there: int

@@ -10,14 +10,17 @@ from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, literal
 from pullback.compiled.llvm.group import GroupText
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
+from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
-from pullback.compiled.llvm.windows import RowText
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
 __all__ = ["ModuleText"]
 
-_CONVOLUTIONS: dict[str, Any] = {"conv": ConvolutionText, "convsum": WeightText, "padrow": RowText}
+_UNITS: dict[str, Any] = {
+    "avgpool": AverageText, "avgspread": SpreadText, "conv": ConvolutionText,
+    "convsum": WeightText, "maxpool": MaximumText, "putplaces": PutText,
+}  # fmt: skip
 _SHARED_PRODUCT = 40_000  # products of numbers, below which threads cost more than they give
 
 
@@ -91,9 +94,9 @@ class ModuleText:
             self.parts.append(("call", v))
         elif v.op == "dot":
             self._dot(name, v)
-        elif v.op in _CONVOLUTIONS:
-            self._convolution(name, v)
-        else:
+        elif v.op in _UNITS:
+            self._units(name, v)
+        elif v.op != "room":
             texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
                 self.plan, name, v
             )
@@ -113,8 +116,8 @@ class ModuleText:
         parallel = writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
         self._run(name, writer.units, "null", parallel=parallel)
 
-    def _convolution(self, name: str, v: Val) -> None:
-        writer = _CONVOLUTIONS[v.op](self.plan, name, v, self.machine, self.declared)
+    def _units(self, name: str, v: Val) -> None:
+        writer = _UNITS[v.op](self.plan, name, v, self.machine, self.declared)
         self.texts += writer.texts()
         self.work += writer.work
         self._run(name, writer.units, "null", parallel=writer.work > _SHARED_PRODUCT)

@@ -1,8 +1,7 @@
-"""What convolutions and gradients of filters share: rows of images, and copies of windows."""
+"""What convolutions and gradients of filters share: padded images, and copies of windows."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator
 from typing import Any
 
 from pullback.compiled.ir.values import BYTES, Val
@@ -10,10 +9,10 @@ from pullback.compiled.ir.windows import Windows
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, vector_type
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["RowText", "WindowsText"]
+__all__ = ["UnitsText", "WindowsText"]
 
 
-class _Text:
+class UnitsText:
     """Writes the function of a value, which does any range of its units at a time."""
 
     units: int  # in how many parts it can be done
@@ -25,14 +24,14 @@ class _Text:
         self.width: int = machine.vector_bytes // self.size
 
     def function(self, values: dict[str, Val], body: Blocks) -> str:
-        """The function; letters are where values begin."""
+        """The function; names are where values begin."""
         head = f"define void @{self.name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{"
         lines = [head, "entry:"]
-        for letter, v in values.items():
+        for name, v in values.items():
             lines += [
-                f"  %{letter}.s = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.base.id]}",
-                f"  %{letter}.b = load ptr, ptr %{letter}.s",
-                f"  %{letter} = getelementptr {ELEMENTS[v.dtype]}, ptr %{letter}.b, i64 {v.off}",
+                f"  %{name}.s = getelementptr ptr, ptr %B, i64 {self.plan.slot[v.base.id]}",
+                f"  %{name}.b = load ptr, ptr %{name}.s",
+                f"  %{name} = getelementptr {ELEMENTS[v.dtype]}, ptr %{name}.b, i64 {v.off}",
             ]
         self.declared |= body.declared
         return "\n".join([*lines, *body.lines, "  ret void", "}"])
@@ -55,62 +54,59 @@ class _Text:
         em.raw(f"  store {vector_type(e, w)} {x}, ptr {at}, align {self.size}")
 
 
-class RowText(_Text):
-    """Writes the function that lays images in a row, with zeros between lines and planes.
-
-    Its units are planes. One pass: to clear the row first took 1.6 times as long.
-    """
+class WindowsText(UnitsText):
+    """Writes a function that reads windows of padded images."""
 
     def __init__(self, plan: Plan, name: str, v: Val, machine: Any, declared: set[str]) -> None:
         super().__init__(plan, name, v, machine, declared)
-        self.x = v.ins[0]
-        self.units = self.x.shape[0] * self.x.shape[1]
-        self.work = v.size
-
-    def texts(self) -> Iterator[str]:
-        """The function."""
-        em, e = Blocks(), self.element
-        lead, plane, line = self.v.attr
-        lines, columns = self.x.shape[2:]
-        size = columns * self.size
-        with em.only_if(em.t("icmp eq i64 %lo, 0")):
-            self._clear(em, "%c", 0, lead)
-        with em.loop(em.t("sub i64 %hi, %lo"), at_least_once=False) as number:
-            unit = em.t(f"add i64 %lo, {number}")
-            source = em.at(e, "%x", em.t(f"mul i64 {unit}, {lines * columns}"))
-            target = em.at(e, em.at(e, "%c", lead), em.t(f"mul i64 {unit}, {plane}"))
-            with em.loop(lines) as k:
-                p = em.at(e, source, em.t(f"mul i64 {k}, {columns}"))
-                q = em.at(e, target, em.t(f"mul i64 {k}, {line}"))
-                em.raw(f"  call void @llvm.memcpy.p0.p0.i64(ptr {q}, ptr {p}, i64 {size}, i1 0)")
-                self._clear(em, q, columns, line - columns)
-            self._clear(em, target, lines * line, plane - lines * line)
-        with em.only_if(em.t(f"icmp eq i64 %hi, {self.units}")):
-            end = lead + self.units * plane
-            self._clear(em, "%c", end, self.v.size - end)
-        yield self.function({"x": self.x, "c": self.v}, em)
-
-    def _clear(self, em: Blocks, p: str, first: int, count: int) -> None:
-        if count:
-            at, size = em.at(self.element, p, first), count * self.size
-            em.raw(f"  call void @llvm.memset.p0.i64(ptr {at}, i8 0, i64 {size}, i1 0)")
-
-
-class WindowsText(_Text):
-    """Writes a function that reads windows."""
-
-    def __init__(self, plan: Plan, name: str, v: Val, machine: Any, declared: set[str]) -> None:
-        super().__init__(plan, name, v, machine, declared)
+        self.registers = 24 if machine.vector_bytes == 64 else 12  # for sums
+        self.room, self.x = v.ins[:2]
+        self.images = self.x.shape[0]
         self.windows: Windows = v.attr
         self.places = self.windows.lines * self.windows.columns
         self.terms = len(self.windows.points)
-        self.registers = 24 if machine.vector_bytes == 64 else 12  # for sums
         self.table = f"@{name}_points"
 
     def table_text(self) -> str:
         """Where points lie, as a constant of the module."""
         listed = ", ".join(f"i64 {point}" for point in self.windows.points)
         return f"{self.table} = private constant [{self.terms} x i64] [{listed}]"
+
+    def clear(self, em: Blocks) -> None:
+        """Find the thread's own room, and fill it with zeros."""
+        em.raw(f"  %own = mul i64 %tid, {self.plan.bytes_of(self.room)}")
+        em.raw("  %room = getelementptr i8, ptr %rooms, i64 %own")
+        size = self.room.size * self.size
+        em.raw(f"  call void @llvm.memset.p0.i64(ptr %room, i8 0, i64 {size}, i1 0)")
+
+    def whole(self, letters: str, body: Blocks) -> str:
+        """The function; operands begin at %x and these letters, the result at %c."""
+        names = ["rooms", "x", *letters, "c"]
+        return self.function(dict(zip(names, [*self.v.ins, self.v], strict=True)), body)
+
+    # Copies -----------------------------------------------------------------------------------
+
+    def pad_text(self) -> str:
+        """A function that lays %count images into the room; the zeros between lines are there."""
+        em, e = Blocks(), self.element
+        channels, lines, columns = self.x.shape[1:]
+        size = columns * self.size
+        with em.loop("%count") as image, em.loop(channels) as channel, em.loop(lines) as line:
+            number = em.t(f"add i64 {em.t(f'mul i64 {image}, {channels}')}, {channel}")
+            number = em.t(f"add i64 {em.t(f'mul i64 {number}, {lines}')}, {line}")
+            source = em.at(e, "%x", em.t(f"mul i64 {number}, {columns}"))
+            target = em.at(e, "%room", self.windows.lead)
+            steps = ((image, self.windows.image), (channel, self.windows.plane))
+            for place, step in (*steps, (line, self.windows.row)):
+                target = em.at(e, target, em.t(f"mul i64 {place}, {step}"))
+            em.raw(f"  call void @llvm.memcpy.p0.p0.i64"
+                   f"(ptr {target}, ptr {source}, i64 {size}, i1 0)")  # fmt: skip
+        return self.inner(f"{self.name}_pad", "ptr %x, ptr %room, i64 %count", em)
+
+    def pad(self, em: Blocks, image: str, count: str) -> None:
+        """Some images, into the room."""
+        x = em.at(self.element, "%x", em.t(f"mul i64 {image}, {self.x.size // self.images}"))
+        em.raw(f"  call void @{self.name}_pad(ptr {x}, ptr %room, i64 {count})")
 
     def move(self, em: Blocks, source: str, target: str, lines: int, columns: int) -> None:
         """A point of some lines of windows, without gaps.

@@ -29,11 +29,12 @@ class Step:
 
     def __init__(self, value: Val, place: int) -> None:
         self.value, self.place = value, place
+        self.beside: list[Val] = []
 
     @property
     def nodes(self) -> list[Val]:
         """The values that it makes."""
-        return [self.value]
+        return [self.value, *self.beside]
 
 
 class Update(Step):
@@ -227,8 +228,10 @@ class Plan:
     def _place(self, value: Val) -> None:
         if value.is_view or value.op in _FREE:
             return
-        if value.op == "result":
+        if value.op in ("beside", "result"):
             self.at[value.id] = self.at[value.ins[0].id]
+            if value.op == "beside":
+                self.steps[self.at[value.id]].beside.append(value)
             return
         if self._stands_alone(value):
             self.at[value.id] = len(self.steps)
@@ -370,7 +373,7 @@ class Plan:
                     self.stored.add(shown.base.id)
         for step in self.steps:
             if not isinstance(step, Group):
-                self.stored.add(step.value.id)
+                self.stored.update(v.id for v in step.nodes)
                 continue
             self.stored.update(v.id for v in step.accumulated())
 
@@ -407,7 +410,8 @@ class Plan:
                     continue
                 if value.id in self.slot and not is_total:
                     continue
-                size = self.bytes_of(value) * (self.threads if is_total else 1)
+                each_has_its_own = is_total or value.op == "room"
+                size = self.bytes_of(value) * (self.threads if each_has_its_own else 1)
                 where = memory.take(size)
                 until = step.place
                 if value.id not in self.slot:

@@ -17,13 +17,14 @@ from typing import Any
 
 from numpy import ndarray
 
-from pullback.core.arrays import F32, F64, Array
+from pullback.core.arrays import F32, F64, I64, Array
 from pullback.core.ports import ports
 
 __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
            "setting"]  # fmt: skip
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
+_WITH_PLACES = frozenset({"put_places"})  # formulas that read whole numbers as well
 _MOST = 256  # geometries of one formula: a program whose sizes always vary would compile for ever
 
 
@@ -87,7 +88,8 @@ def _are_plain(arrays: tuple[Array, ...]) -> bool:
 
 def _made(key: Any, formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
     """The kernel of a geometry that was not met before."""
-    if any(one.dtype is not F32 and one.dtype is not F64 for one in arrays):
+    known = (F32, F64, I64) if formula in _WITH_PLACES else (F32, F64)
+    if any(all(one.dtype is not kind for kind in known) for one in arrays):
         return None
     with _making:
         if key in _kernels or _counts[formula] >= _MOST:

@@ -152,6 +152,16 @@ PROGRAMS = {
         [(4, 8, 14, 14), (16, 8, 3, 3), (16,)],
         {"convolution", "convolution_input", "convolution_weight"},
     ),
+    "max_pool2d": (
+        lambda x: F.max_pool2d(x, 2),
+        [(8, 8, 14, 14)],
+        {"max_pool", "put_places"},
+    ),
+    "avg_pool2d": (
+        lambda x: F.avg_pool2d(x, 2),
+        [(8, 16, 15, 14)],
+        {"average_pool", "spread_average"},
+    ),
     "LSTM": (lstm, LSTM_LEAVES, {"lstm_step", "lstm_step_back", "recurrent_weights"}),
 }
 

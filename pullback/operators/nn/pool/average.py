@@ -23,6 +23,7 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.declare import Array, Namespace, linear
 from pullback.operators.linalg.products import delivered
 from pullback.operators.nn.image.taps import Taps, declare_resample
+from pullback.operators.nn.pool import native
 from pullback.operators.nn.pool.shapes import (
     Geometry,
     adaptive_bounds,
@@ -103,6 +104,9 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
     dtype = input.dtype
     if dtype.itemsize == 2 and dtype.kind in "fV":
         return _averages(xp, input.astype(xp.float32), geometry, divisor).astype(dtype)
+    made = native.averages(input, geometry, divisor)
+    if made is not None:
+        return made
     few = _few(input.shape, geometry, dtype)
     if few is not None:
         images = input.reshape(few.images)
@@ -133,6 +137,9 @@ def _spread_average(
         single = input.astype(xp.float32)
         spread = _spread_average.op.forward(xp, single, size, geometry, divisor)  # type: ignore[attr-defined]  # of a declared operator
         return spread.astype(input.dtype)
+    made = native.spread_averages(input, size, geometry, divisor)
+    if made is not None:
+        return made
     pads, lead = geometry.pads, input.shape[: -len(size)]
     few = _few((*lead, *size), geometry, input.dtype)
     if few is not None and is_finite(shares := _divided(xp, input, divisor, None)):

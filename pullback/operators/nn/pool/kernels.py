@@ -16,6 +16,7 @@ from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
+from pullback.operators.nn.pool import native
 from pullback.operators.nn.pool.places import has_nan, largest, table_of
 from pullback.operators.nn.pool.shapes import Geometry, lines_of
 
@@ -31,6 +32,9 @@ def _lowest(dtype: Any) -> Any:
 
 def maxima(xp: Namespace, input: Array, geometry: Geometry) -> Array:
     """The largest of each window, one dimension after the other."""
+    made = native.maxima(input, geometry, with_places=False)
+    if made is not None:
+        return made[0]
     best = padded(xp, input, geometry.pads, _lowest(input.dtype))
     for first, *others in lines_of(geometry):
         parts = best[first], *(best[place] for place in others)
@@ -90,6 +94,9 @@ def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
 
 def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     """The largest of each window and its position: the first in the window, or its last NaN."""
+    made: tuple[Array, Array] | None = native.maxima(input, geometry, with_places=True)
+    if made is not None:
+        return made
     few = _few(input.shape, geometry)
     if few is not None:
         table, first, starts, out = few

@@ -14,6 +14,7 @@ from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.nn.pool import native
 
 __all__ = ["added_up", "has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
 
@@ -109,6 +110,9 @@ def put_places(
 
     No two places of an image are one if they are said to be `apart`.
     """
+    made = native.put(gradient, places, size)
+    if made is not None:
+        return made
     if apart and type(gradient) not in LIBRARIES:
         return _set_apart(xp, gradient, places, size)
     return added_up(xp, gradient, places, size)
