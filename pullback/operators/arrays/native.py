@@ -25,7 +25,7 @@ __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "ke
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 _WITH_PLACES = frozenset({"put_places"})  # formulas that read whole numbers as well
-_MOST = 256  # geometries of one formula: a program whose sizes always vary would compile for ever
+_MOST = 128  # geometries of one formula: a program whose sizes always vary would compile for ever
 
 
 class _Setting:
