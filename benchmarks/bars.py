@@ -36,8 +36,8 @@ BARS = {
     # Kernels of the steps take 0.5 ms of our 1.8, those of the weights 0.3, Python's 440 calls and
     # the copies between the orders of torch and of the steps the rest.
     "letters": Bar(1.2, goal=1.5),
-    # Without llvmlite 1.0 and 0.65 (conv-net 1.1): OpenBLAS's products alone take 0.64 ms of ours for
-    # 16 to 32 channels with all gradients, where torch's whole convolution takes 0.81.
+    # Without llvmlite 1.1 and 0.65 (conv-net 1.1): OpenBLAS's products alone take 0.64 ms of ours
+    # for 16 to 32 channels with all gradients, where torch's whole convolution takes 0.81.
     "convolution-first": Bar(1.5, goal=2.2),
     "convolution-middle": Bar(1.0, goal=1.3),
     # 118 functions of Python take half of our 125 us; OpenBLAS is not asked for the large products.
