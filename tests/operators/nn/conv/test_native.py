@@ -239,6 +239,18 @@ def test_batches_of_none_and_other_dtypes_are_left_to_numpy(monkeypatch):
     assert not seen
 
 
+def test_long_sums_are_rounded_no_worse_than_blas_rounds_them():
+    random = numpy.random.default_rng(0)
+    x, weight = random.random((1, 500, 16, 16), "f4"), random.random((8, 500, 3, 3), "f4")
+    g = random.random((1, 8, 16, 16), "f4")
+    given = (x, weight, None, g)
+    wanted = all_three(*(one if one is None else one.astype("f8") for one in given),
+                       (1, 1), ((1, 1), (1, 1)), (1, 1))  # fmt: skip
+    made = all_three(*given, (1, 1), ((1, 1), (1, 1)), (1, 1))
+    for one, other in zip(made, wanted, strict=True):
+        assert abs(one - other).max() < 1e-6 * abs(other).max()
+
+
 @pytest.mark.parametrize("formula", ["convolution", "convolution_weight"])
 def test_a_kernel_keeps_no_memory_for_all_images(formula):
     slide = (((1, 1), (1, 1)),)
