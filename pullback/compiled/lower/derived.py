@@ -277,7 +277,7 @@ def _numpy(name: str) -> Any:
 # Helpers that manage memory, as what they mean ----------------------------------------------------
 
 
-def _in_blocks(xp: Space, function: Any, *arrays: Any) -> Standing:
+def _in_blocks(xp: Space, function: Any, *arrays: Any, **machine_code: Any) -> Standing:
     out = Standing(xp.b, arrays[0].v)
     shape = numpy.broadcast_shapes(*[one.shape for one in arrays if isinstance(one, Standing)])
     if out.v.shape != shape:

@@ -46,8 +46,8 @@ def _fused(name: str, expression: str, count: int, otherwise: Any) -> Any:
     return known
 
 
-def _in_blocks(xp: Any, kernel: Any, x: Any, *others: Any) -> Any:
-    """A kernel over blocks: by its expression where it has one."""
+def _in_blocks(xp: Any, kernel: Any, x: Any, *others: Any, **machine_code: Any) -> Any:
+    """A kernel over blocks: by its expression where it has one; the host's machine code is not."""
     from pullback.operators.arrays import blocks
 
     original = found.library.original(blocks.elementwise)

@@ -142,7 +142,6 @@ def enter() -> None:
             place + "reduce.statistics._few_moments": _few_moments,
             place + "nn.pool.places.has_nan": _maybe_nan,
             place + "arrays.sorting.has_nan": _maybe_nan_in,
-            place + "arrays.windows.is_finite": _no,
             place + "arrays.reductions.is_moderate": _no,
             place + "arrays.reductions.number": _number,
             place + "arrays.blocks.pieces": _one_slice,
