@@ -263,3 +263,16 @@ def test_graphs_are_freed_with_their_device_memory(there):
         assert node() is None
     finally:
         gc.enable()
+
+
+def test_large_tensors_of_a_device_ask_for_no_machine_code_of_the_host():
+    from pullback.operators.arrays import native
+
+    functional = torch.nn.functional
+    native.forget()
+    x = torch.randn(8, 8, 32, 32, device="cuda", requires_grad=True)
+    rows = functional.max_pool2d(x, 2).reshape(64, -1)
+    mixed = functional.gelu(rows @ rows.t()).softmax(-1)
+    out = mixed.sum() + functional.layer_norm(rows, rows.shape[1:]).sigmoid().sum()
+    torch.autograd.grad(out, x)
+    assert not native._kernels

@@ -43,7 +43,8 @@ class Kernel:
                 return made
         another = _bound(self._program, arrays)
         made = another(*arrays)
-        self._more.append(another)
+        if made is not None:
+            self._more.append(another)
         return made
 
 

@@ -47,6 +47,10 @@ def _one_slice(rows: int, size: int, block: int = 0) -> Any:
         yield slice(0, rows)
 
 
+def _no_machine_code(formula: str, arrays: Any, *options: Any) -> None:
+    """That is the host's."""
+
+
 def _nothing(*args: Any, **kwargs: Any) -> None:
     """Indices outside are not looked for; CuPy counts them around the end."""
 
@@ -150,5 +154,7 @@ def enter() -> None:
             place + "running.writes.number_array": _checked_number,
             place + "running.writes.finite_array": _checked_finite,
             place + "arrays.scatter.check_bounds": _nothing,
+            place + "arrays.native.by_machine_code": _no_machine_code,
+            place + "arrays.native.kernel_of": _no_machine_code,
         }
     )
