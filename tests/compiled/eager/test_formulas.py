@@ -45,7 +45,7 @@ def used(monkeypatch):
     import sys
 
     for module in list(sys.modules.values()):
-        if module.__name__.startswith("pullback.") and module is not native:
+        if getattr(module, "__name__", "").startswith("pullback.") and module is not native:
             if getattr(module, "by_machine_code", None) is run:
                 monkeypatch.setattr(module, "by_machine_code", noting)
             if getattr(module, "kernel_of", None) is make:
