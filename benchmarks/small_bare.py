@@ -50,7 +50,7 @@ BARE: dict[str, str] = {
         z.zero_() := z.fill(0)
         z.fill_(1.0) := z.fill(half)
         z.copy_(o) := z[...] = o
-        z.clamp_(0, 1) := np.maximum(z, zero, out=z); np.minimum(z, half, out=z)
+        z.clamp_(0, 1) := np._core.umath.clip(z, zero, half, z)
         F.cosine_similarity(m, n) := t = np.sqrt((m * m).dot(five[:, :1])); \
             t = np.sqrt((n * n).dot(five[:, :1])); u = m / (t + np.maximum(half - t, 0)); \
             v_ = n / (t + np.maximum(half - t, 0)); (u * v_).dot(ones[:5])
@@ -236,9 +236,9 @@ MEASURED = {
     "F.layer_norm(m, (5,), w, b)": (4.53, 3.30, 13),
     "F.max_pool2d(im, 2)": (4.30, 2.43, 13),
     "z.zero_()": (0.13, 0.45, 3),
-    "z.fill_(1.0)": (0.12, 1.10, 4),
+    "z.fill_(1.0)": (0.12, 1.10, 3),
     "z.copy_(o)": (0.10, 0.90, 6),
-    "z.clamp_(0, 1)": (0.75, 1.48, 5),
+    "z.clamp_(0, 1)": (0.36, 1.48, 5),
     "F.cosine_similarity(m, n)": (8.80, 10.17, 40),
     "p.lgamma()": (0.42, 1.16, 5),
     "torch.randperm(10)": (0.68, 1.67, 5),
@@ -250,7 +250,7 @@ MEASURED = {
     "x.topk(3)[0]": (0.90, 2.11, 7),
     "torch.zeros(2, 5).scatter_add(1, im_, m)": (1.96, 3.30, 12),
     "torch.zeros(2, 5).scatter(1, im_, m)": (1.53, 3.35, 16),
-    "torch.zeros(5).index_add(0, label, x[:2])": (1.72, 4.34, 17),
+    "torch.zeros(5).index_add(0, label, x[:2])": (1.72, 4.34, 16),
     "m.gather(1, im_)": (1.40, 1.66, 6),
     "m.take_along_dim(im_, 1)": (1.36, 4.38, 12),
     "torch.stack([x, y])": (0.75, 1.51, 7),
@@ -271,7 +271,7 @@ MEASURED = {
     "torch.eye(3)": (0.70, 1.37, 2),
     "w.expand(2, 5)": (0.40, 1.17, 2),
     "w.expand_as(m)": (0.41, 1.14, 4),
-    "torch.bmm(s[None], s[None])": (1.15, 2.91, 10),
+    "torch.bmm(s[None], s[None])": (1.15, 2.91, 8),
     "x.dot(y)": (0.56, 1.07, 1),
     "x @ y": (0.56, 1.13, 2),
     "m @ w": (0.40, 1.41, 2),

@@ -180,19 +180,15 @@ class _GradContext(_ModeContext):
             Whole.__enter__(self)
         elif not self.mode:
             self._stop(before, getframe(1))
-        else:
-            self._record(before)
-
-    def _record(self, before: Any) -> None:
-        """Enter a block that records, from one of the two usual modes."""
-        try:
-            self._unrecorded = fast.unrecorded
-            self._before = before
-            set_mode(PLAIN)
-            fast.unrecorded = UNRECORDED
-        except BaseException:
-            self._leave()
-            raise
+        else:  # a block that records
+            try:
+                self._unrecorded = fast.unrecorded
+                self._before = before
+                set_mode(PLAIN)
+                fast.unrecorded = UNRECORDED
+            except BaseException:
+                self._leave()
+                raise
 
     def _stop(self, before: Any, frame: Any) -> None:
         """Enter a block that does not, at a line of `frame`."""
@@ -290,7 +286,7 @@ class set_grad_enabled(_GradContext):
             before = settle()
         if before is PLAIN or before is NO_GRAD:
             if mode:
-                self._record(before)
+                _GradContext.__enter__(self)
             else:
                 self._stop(before, getframe(1))
             self._noted = fast.unrecorded

@@ -512,7 +512,7 @@ class Tensor(Methods):
         Writes through it escape all checks.
         """
         if self.__class__ is Tensor and type(self._array) is ndarray:
-            alias = new(Tensor)
+            alias = next(blanks)
             alias._array = self._array
             alias._node = None
         else:

@@ -137,6 +137,8 @@ class Op:
         self.into: Callable[..., None] | None = about.pop("into", None)
         # The forward for most arguments as an expression of the array `a0` and of options, `$dim`,
         # which the written line has in place of a call. Where NumPy refuses it, the forward runs.
+        # It may name what its module can; what is right for NumPy's arrays alone says so, by
+        # `ndarray is host_array`.
         self.usual: str = about.pop("usual", "")
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)

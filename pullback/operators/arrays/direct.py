@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-__all__ = ["DIRECT", "are_plain", "concatenate", "copyto", "putmask", "where"]
+__all__ = ["DIRECT", "are_plain", "clip", "concatenate", "copyto", "putmask", "where"]
 
 
 def _behind(function: Any) -> Any:
@@ -29,10 +29,18 @@ def are_plain(arrays: Iterable[Any]) -> bool:
     return True
 
 
+# A ufunc, 0.35 us of ten elements; the method asks in Python what its limits are, 0.71.
+clip = getattr(getattr(getattr(numpy, "_core", None), "umath", None), "clip", numpy.clip)
 concatenate = _behind(numpy.concatenate)
 copyto = _behind(numpy.copyto)
 putmask = _behind(numpy.putmask)  # a mask and its target are of one size
 where = _behind(numpy.where)
 
 # By their names, for who puts other array libraries in NumPy's place.
-DIRECT = {"concatenate": concatenate, "copyto": copyto, "putmask": putmask, "where": where}
+DIRECT = {
+    "clip": clip,
+    "concatenate": concatenate,
+    "copyto": copyto,
+    "putmask": putmask,
+    "where": where,
+}

@@ -85,14 +85,16 @@ def at_once(
     if (mode is not fast.plain and mode is not fast.no_grad) or running.get() or chosen_devices():
         return None
     shape = sizes
-    if len(sizes) == 1 and type(sizes[0]) is not int:
-        if type(sizes[0]) not in _SHAPES:
+    # One or two ints, as mostly, are looked at without a loop: 0.03 us of 0.8.
+    if not (0 < len(sizes) < 3 and sizes[0].__class__ is int and sizes[-1].__class__ is int):
+        if len(sizes) == 1:
+            shape = sizes[0]
+        if not sizes or shape.__class__ not in _SHAPES:
             return None
-        shape = sizes[0]
-    for length in shape:
-        if type(length) is not int:  # NumPy refuses negative ones itself
-            return None
-    if not sizes or (dtype is not F32 and dtype is not F64):
+        for length in shape:
+            if type(length) is not int:  # NumPy refuses negative ones itself
+                return None
+    if dtype is not F32 and dtype is not F64:
         return None
     try:
         array = allocate(shape, dtype)

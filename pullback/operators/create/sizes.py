@@ -330,7 +330,13 @@ def _triangle(op: str, row: int, col: int, offset: int, options: Options, *, low
 # Like another tensor ----------------------------------------------------------------------------
 
 
-@elementwise(promote=None, has_out=False)
+@elementwise(
+    promote=None,
+    has_out=False,
+    usual="numpy.zeros(a0.shape, $dtype) if $number is False "
+    "and $memory_format is preserve_format and a0.flags.c_contiguous "
+    "else forward(numpy, a0, $number, $dtype, $memory_format)",
+)
 def _like(
     xp: Namespace, input: Array, number: Any, dtype: Any, memory_format: memory_format
 ) -> Array:

@@ -33,7 +33,7 @@ from pullback.operators.indexing.subscript import basic_part, getitem
 from pullback.operators.running import inplace
 from pullback.operators.running.inplace import check_history_can_change, geometry_on
 from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
-from pullback.operators.running.writes import is_plain_write, number_array
+from pullback.operators.running.writes import LARGE_SINGLE, is_plain_write, number_array
 from pullback.operators.shape.reshaping import clone, contiguous, expand, reshape
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import unsqueeze
@@ -45,7 +45,6 @@ from pullback.operators.watching.observe import look
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 
 _NUMBERS = frozenset((int, float))
-_LARGE = 3e38  # below the largest float32
 _SLICES = frozenset((slice, type(Ellipsis)))
 _SPECIAL = frozenset((Leaf, View))
 _FIRST = (0,)
@@ -53,7 +52,7 @@ _FIRST = (0,)
 
 def setitem(self: Any, key: Any, value: Any, /) -> None:
     """`t[key] = value`: writes into the tensor's memory; the value is broadcast and cast."""
-    place = numpy_key(key)
+    place = None if key.__class__ is Tensor else numpy_key(key)
     if (place is None and type(key) not in QUIET and any_handler(key)) or (
         type(value) not in QUIET and any_handler(value)
     ):
@@ -121,7 +120,7 @@ def _fills_mask(self: Any, mask: Any, value: float) -> bool:
 
 def _holds(dtype: numpy.dtype[Any], number: float) -> bool:
     """Whether a dtype holds the number; no for all dtypes that need a closer look."""
-    return dtype is F64 or (dtype is F32 and -_LARGE < number < _LARGE)
+    return dtype is F64 or (dtype is F32 and -LARGE_SINGLE < number < LARGE_SINGLE)
 
 
 def _goes_there(array: Array, part: Array, value: Tensor) -> bool:

@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import F32, F64, numbers32, numbers64
+from pullback.core.arrays import F32, F64
 from pullback.core.errors import unsupported
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.direct import clip
 from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, method, quick
 from pullback.operators.pointwise.arithmetic import keep_where, threshold_gate
@@ -114,7 +115,11 @@ _MANY = 20_000
 _ZERO32, _ZERO64 = numpy.zeros((), F32), numpy.zeros((), F64)
 
 
-@elementwise(input=lambda g, out: threshold_gate(g, out != 0, out))
+@elementwise(
+    input=lambda g, out: threshold_gate(g, out != 0, out),
+    usual="numpy.maximum(a0, _ZERO32) if a0.dtype is F32 and a0.size <= _MANY "
+    "and ndarray is host_array else forward(numpy, a0)",
+)
 def relu(xp: Namespace, input: Array) -> Array:
     """Each element, or 0 where it is negative.
 
@@ -163,11 +168,7 @@ def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
 
 def _limit_into(out: Array, input: Array, min: Any, max: Any) -> None:
     """As `_limited`, of float32 or float64, over what is there."""
-    low, high = number(min, out.dtype), number(max, out.dtype)
-    if input.size > _MANY:
-        input.clip(low, high, out)
-    else:
-        numpy.minimum(numpy.maximum(input, low, out=out), high, out=out)
+    clip(input, number(min, out.dtype), number(max, out.dtype), out)
 
 
 def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
@@ -186,15 +187,15 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     node="ClampBackward1",
     aten="clamp.default",
     into=_limit_into,
+    # With limits that were met before.
+    usual="clip(a0, low, high) if a0.dtype is F32 and ndarray is host_array "
+    "and (low := numbers32.get($min)) is not None and (high := numbers32.get($max)) is not None "
+    "else forward(numpy, a0, $min, $max)",
 )
 def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
     dtype = input.dtype
-    known = dtype is F32 or dtype is F64
-    if known and min is not None is not max and input.size <= _MANY:  # `_limited` in line, for most
-        numbers = numbers64 if dtype is F64 else numbers32
-        low, high = numbers.get(min), numbers.get(max)
-        raised = xp.maximum(input, number(min, dtype) if low is None else low)
-        return xp.minimum(raised, number(max, dtype) if high is None else high)
+    if min is not None is not max and (dtype is F32 or dtype is F64):
+        return input.clip(number(min, dtype), number(max, dtype))
     return _limited(xp, "clamp", input, min, max)
 
 

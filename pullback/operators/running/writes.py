@@ -35,9 +35,9 @@ from pullback.operators.writing.plan import plan_of
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.
 _APART = frozenset(("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_"))
-_LARGE = 3e38  # below the largest float32
+LARGE_SINGLE = 3e38  # below the largest float32
 
-__all__ = ["is_plain_write", "number_array", "writing"]
+__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "writing"]
 
 
 def writing(
@@ -109,7 +109,8 @@ def _overflow(op: str, value: Any, dtype: numpy.dtype[Any]) -> RuntimeError:
 
 def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     """A number as a 0-d array, to be read only; refused where `dtype` cannot hold it."""
-    if type(value) in _PLAIN and (dtype is F64 or (dtype is F32 and -_LARGE < value < _LARGE)):
+    single = dtype is F32 and type(value) in _PLAIN and -LARGE_SINGLE < value < LARGE_SINGLE
+    if single or (dtype is F64 and type(value) in _PLAIN):
         if value == 0 and type(value) is int:  # not -0.0, for which no number is remembered
             return ZEROS[dtype]
         known = (numbers64 if dtype is F64 else numbers32).get(value)

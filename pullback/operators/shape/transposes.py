@@ -9,18 +9,17 @@ from pullback.core.origin import stacklevel
 from pullback.operators.declare import method
 from pullback.operators.deferred.views import conj
 from pullback.operators.shape.views import _permute, transpose
+from pullback.operators.writing.front import Front, fronted
 
 FOUND_IN = {
     "torch": "adjoint",
 }
 
 
-def reverse_dims(input: Any) -> Any:
+def _reversed(input: Any) -> Any:
     """`x.T`: the dimensions in reverse order."""
     ndim = input._array.ndim
-    if ndim == 2:
-        return _permute(input, (1, 0))
-    if ndim:
+    if ndim and ndim != 2:
         warnings.warn(
             f"x.T on a tensor of {ndim} dimensions reverses them all; say x.mT for a batch of "
             "matrices, or x.permute(...) for this.",
@@ -28,6 +27,16 @@ def reverse_dims(input: Any) -> Any:
             stacklevel=stacklevel(),
         )
     return _permute(input, tuple(reversed(range(ndim))))
+
+
+# Of a matrix `_permute` itself, a call less: 0.55 us, not 0.72.
+_OF_A_MATRIX = Front(
+    "$input",
+    ["if $input._array.ndim != 2:", "    return otherwise($input)", "$dims = (1, 0)"],
+    is_normal=True,
+    usual="a0.T",
+)
+reverse_dims = fronted(_permute, _OF_A_MATRIX, _reversed)
 
 
 def matrix_transpose(input: Any) -> Any:

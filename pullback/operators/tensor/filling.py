@@ -13,14 +13,19 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core import errors, origin
-from pullback.core.arrays import LIBRARIES, Array
+from pullback.core.arrays import F32, F64, LIBRARIES, Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.arrays.strides import element_strides
 from pullback.operators.declare import Namespace, method, primitive, quick
 from pullback.operators.pointwise.arithmetic import is_complex, zeros_of
 from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
-from pullback.operators.running.writes import is_plain_write, number_array, writing
+from pullback.operators.running.writes import (
+    LARGE_SINGLE,
+    is_plain_write,
+    number_array,
+    writing,
+)
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import diagonal, slice_along
@@ -189,7 +194,10 @@ def fill_(input: Any, value: Any) -> Any:
     if input.__class__ is not Tensor and not isinstance(input, Tensor):
         return _fill_into(input, value)  # which asks, and refuses
     if value.__class__ is float and is_plain_write(input):
-        input._array.fill(number_array("fill_", value, input._array.dtype))
+        array = input._array
+        dtype = array.dtype
+        usual = dtype is F64 or (dtype is F32 and -LARGE_SINGLE < value < LARGE_SINGLE)
+        array.fill(value if usual else number_array("fill_", value, dtype))
     elif isinstance(value, Tensor):
         if not is_plain_write(input, value):
             return _fill_into_with(input, value)

@@ -9,6 +9,7 @@ The code object is put into the function that users already hold, so nothing nee
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
@@ -229,7 +230,9 @@ def _unwatched(function: Any, lines: list[str]) -> Any:
 def scope_of(op: Op) -> dict[str, Any]:
     """What the written code calls by name."""
     direct, floats = array_call(op), float_call(op)
+    beside = getattr(op.forward, "__globals__", {})  # what the declaration can name, `usual` can
     return {
+        **{name: beside[name] for name in re.findall(r"\w+", op.usual) if name in beside},
         **COMMON,
         "op": op,
         "look": look,

@@ -213,10 +213,9 @@ def _edge_from(edge: str, node: str, asked: list[str]) -> list[str]:
 
 
 def _asked(edge: str, tensor: str) -> list[str]:
-    # A leaf answers at once; of a part of data without history, as batches are, `edge_of` need not
-    # be asked.
+    # A part of data without history, as batches are, need not be asked, a leaf answers at once.
     data = f"{edge}.__class__ is View and {edge}.node is None and {edge}.base._node is None"
-    return [f"{edge} = {edge}() or (None if {data} else edge_of({tensor}))"]
+    return [f"{edge} = None if {data} else {edge}() or edge_of({tensor})"]
 
 
 def _node_of(op: Op, param: Param) -> str:

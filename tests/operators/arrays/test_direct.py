@@ -10,6 +10,7 @@ from pullback.operators.cuda import retarget
 
 X = numpy.arange(6.0).reshape(2, 3)
 CALLS = {
+    "clip": lambda f: f(X, numpy.float64(1), numpy.float64(3)),
     "concatenate": lambda f: f([X, X], 1),
     "where": lambda f: f(X > 2, X, -X),
     "copyto": lambda f: _written(f, lambda out: f(out, X, where=X > 2)),

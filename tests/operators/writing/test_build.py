@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
-from pullback.operators.declare import OPERATORS, Op, primitive
+from pullback.operators.declare import OPERATORS, Array, Op, primitive
 from pullback.operators.running import interpret
 from pullback.operators.writing import build
 from pullback.operators.writing.specialise import array_call, kernel, on_arrays
@@ -60,7 +60,7 @@ def test_source_is_readable_python():
 
 
 def test_an_unknown_name_in_a_rule_fails_at_declaration():
-    def forward(xp, input: Array):  # noqa: F821 (annotations are read as text)
+    def forward(xp, input: Array):
         return input
 
     forward.__annotations__ = {"input": "Array"}
@@ -244,3 +244,18 @@ def test_a_node_waits_for_gradients_of_the_dtype_that_its_result_has(name, first
         return  # no operands of this operator
     if made.grad_fn is not None:
         assert made.grad_fn._g_dtype is made._array.dtype
+
+
+_LIMIT = 3
+
+
+def test_the_usual_form_can_name_what_its_module_can():
+    @primitive(usual="a0 + _LIMIT if a0.size < _LIMIT else forward(numpy, a0)", has_out=False)
+    def _moved_in_this_test(xp, input: Array):
+        return input - 1
+
+    try:
+        assert _moved_in_this_test(torch.zeros(2)).tolist() == [3.0, 3.0]
+        assert _moved_in_this_test(torch.zeros(3)).tolist() == [-1.0, -1.0, -1.0]
+    finally:
+        del OPERATORS["_moved_in_this_test"]

@@ -9,6 +9,8 @@ import numpy
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import elementwise as in_blocks
+from pullback.operators.arrays.direct import clip  # noqa: F401 (in `usual`)
+from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.nn.activation.smooth import check_floating, in_float32
 from pullback.operators.pointwise.arithmetic import (
@@ -20,6 +22,7 @@ from pullback.operators.pointwise.arithmetic import (
     zeros_of,
 )
 from pullback.operators.running.writes import finite_array
+from pullback.operators.running.writes import number_array as checked  # noqa: F401 (in `usual`)
 
 FOUND_IN = {
     "nn.functional": "hardshrink",
@@ -40,6 +43,9 @@ _softshrink_gate = gate("SoftshrinkBackwardBackward0")
     node="HardtanhBackward0",
     space="nn.functional",
     has_out=False,
+    usual="clip(a0, checked('hardtanh', $min_val, dtype), checked('hardtanh', $max_val, dtype)) "
+    "if ((dtype := a0.dtype) is F32 or dtype is F64) and ndarray is host_array "
+    "else forward(numpy, a0, $min_val, $max_val)",
 )
 def hardtanh_kernel(xp: Namespace, input: Array, min_val: float, max_val: float) -> Array:
     """`x`, kept between two numbers; the slope is 0 at and beyond them."""
@@ -174,7 +180,7 @@ def leaky_relu_kernel(xp: Namespace, input: Array, negative_slope: float) -> Arr
     if input.dtype.kind != "f" or input.dtype.itemsize == 2:
         return in_float32("leaky_relu", leaky_relu_kernel, input, negative_slope)
     gentle = 0 <= negative_slope <= 1
-    falling = xp.multiply(input, negative_slope)
+    falling = xp.multiply(input, number(negative_slope, input.dtype))
     if gentle:
         return xp.maximum(input, falling, out=falling if input.ndim else None)
     return choose(xp, input > 0, input, falling)

@@ -68,15 +68,15 @@ def reduced(losses: Any, reduction: str) -> Any:
 
 def _aligned(op: str, input: Any, target: Any) -> tuple[Any, Any]:
     """Both with one shape, so that a 0-d one counts in full where dtypes differ."""
-    _warn_of_broadcast(op, input, target)
-    if tuple(input.shape) == tuple(target.shape):
+    if input.shape == target.shape:
         return input, target
+    _warn_of_broadcast(op, input, target)
     input, target = broadcast_tensors(input, target)
     return input, target
 
 
 def _warn_of_broadcast(op: str, input: Any, target: Any) -> None:
-    if tuple(input.shape) != tuple(target.shape):
+    if input.shape != target.shape:
         warnings.warn(
             f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} "
             "are broadcast, which is rarely meant; give both the same shape.",
@@ -306,7 +306,7 @@ def binary_cross_entropy(
 
 
 def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
-    if tuple(input.shape) != tuple(target.shape):
+    if input.shape != target.shape:
         raise ValueError(
             f"{op}: target must have the shape of input, {tuple(input.shape)}, got "
             f"{tuple(target.shape)}."
