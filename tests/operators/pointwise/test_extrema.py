@@ -1,3 +1,10 @@
+"""The larger and the smaller, and limits."""
+
+import pytest
+
+import pullback as torch
+
+
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
 def test_clamp_keeps_the_sign_of_zero_that_lies_within(dtype):
     x = torch.tensor([-0.0, 0.0, -2.0, 2.0], dtype=dtype)
