@@ -3,15 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import hashlib
 import os
 import sys
-import tempfile
 import threading
 from functools import cache
 from typing import Any, NamedTuple
 
 import numpy
+
+from pullback.compiled.llvm.kept import Kept
 
 __all__ = ["Blas", "Code", "Machine", "can_scale", "is_available", "machine"]
 
@@ -127,7 +127,7 @@ class Code:
     def __init__(self, text: str, level: int = 1, *, keep: bool = True) -> None:
         here = machine()
         llvm = here.llvm
-        kept = _Kept(f"{here.key} {level}\n{text}")
+        kept = Kept(f"{here.key} {level}\n{text}")
         with here._lock:
             code = kept.load() if keep else None
             self.was_kept = code is not None
@@ -146,34 +146,11 @@ class Code:
         return int(self.engine.get_function_address(name))
 
 
-class _Kept:
-    """Object code on disk, by what it was made from; every failure is as if nothing were there."""
+def _in_child() -> None:
+    """In a forked child nobody is left to release what another thread held."""
+    if machine.cache_info().currsize:
+        machine()._lock = threading.Lock()
 
-    def __init__(self, key: str) -> None:
-        caches = os.environ.get("XDG_CACHE_HOME", os.path.expanduser("~/.cache"))
-        folder = os.environ.get("PULLBACK_CACHE", os.path.join(caches, "pullback"))
-        digest = hashlib.sha256(key.encode()).hexdigest()
-        self.path = None if folder in ("", "0") else os.path.join(folder, f"{digest}.o")
 
-    def load(self) -> bytes | None:
-        """The object code, if it is known."""
-        if self.path is None:
-            return None
-        try:
-            with open(self.path, "rb") as file:
-                digest, code = file.read(32), file.read()
-        except OSError:
-            return None
-        return code if hashlib.sha256(code).digest() == digest else None
-
-    def store(self, code: bytes) -> None:
-        """Keep it for the next process."""
-        if self.path is None:
-            return
-        try:
-            os.makedirs(os.path.dirname(self.path), exist_ok=True)
-            with tempfile.NamedTemporaryFile(dir=os.path.dirname(self.path), delete=False) as file:
-                file.write(hashlib.sha256(code).digest() + code)
-            os.replace(file.name, self.path)
-        except OSError:
-            return
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_in_child)
