@@ -11,6 +11,11 @@ pytest.importorskip("llvmlite")
 F = torch.nn.functional
 
 
+@pytest.fixture(autouse=True)
+def afresh():
+    native.forget()  # the kernels of other tests, of which there may be as many as there can be
+
+
 def drawn(*shape, dtype=torch.float32, grad=True):
     values = numpy.random.default_rng(len(shape) + shape[0]).standard_normal(shape)
     return torch.tensor(values, dtype=dtype, requires_grad=grad)

@@ -8,7 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import pullback as torch
-from pullback.operators.arrays.native import kernel_of
+from pullback.operators.arrays.native import forget, kernel_of
 from pullback.operators.arrays.windows import counts, whole_size
 from pullback.operators.nn.conv import native
 from pullback.operators.nn.conv.adjoint import spread
@@ -24,6 +24,7 @@ by_numpy = partial(torch.backends.native.flags, enabled=False)
 def small_ones_too(monkeypatch):
     monkeypatch.setattr(native, "LEAST", 1)
     native._number.cache_clear()
+    forget()  # the kernels of other tests, of which there may be as many as there can be
     yield
     native._number.cache_clear()
 

@@ -8,7 +8,7 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 
 import pullback as torch
-from pullback.operators.arrays.native import by_machine_code
+from pullback.operators.arrays.native import by_machine_code, forget
 from pullback.operators.nn.pool import native
 
 pytest.importorskip("llvmlite")
@@ -21,6 +21,7 @@ FORWARD = {"max": "max_pool", "avg": "average_pool"}
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
     monkeypatch.setattr(native, "MANY", 1)
+    forget()  # the kernels of other tests, of which there may be as many as there can be
 
 
 def counted(monkeypatch):
