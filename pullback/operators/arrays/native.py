@@ -15,10 +15,9 @@ from collections import Counter
 from importlib.util import find_spec
 from typing import Any
 
-from numpy import ndarray
-
 from pullback.core.arrays import F32, F64, I64, Array
 from pullback.core.ports import ports
+from pullback.operators.arrays.direct import are_plain
 
 __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
            "setting"]  # fmt: skip
@@ -65,7 +64,7 @@ def by_machine_code(formula: str, arrays: tuple[Array, ...], *options: Any) -> A
 
 def kernel_of(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
     """The kernel for arrays like these, for who calls it many times; None where NumPy should."""
-    if (not setting.on and not is_wanted()) or not _are_plain(arrays):
+    if (not setting.on and not is_wanted()) or not are_plain(arrays):
         return None
     key = (formula, options, *[(one.shape, one.strides, one.dtype) for one in arrays])
     kernel = _kernels.get(key, _kernels)
@@ -77,13 +76,6 @@ def is_wanted() -> bool:
     if setting.on is None:
         setting.on = os.environ.get("PULLBACK_NATIVE", "1") != "0" and is_available()
     return setting.on
-
-
-def _are_plain(arrays: tuple[Array, ...]) -> bool:
-    for one in arrays:  # noqa: SIM110 (`all` of a generator takes four times as long)
-        if one.__class__ is not ndarray:
-            return False
-    return True
 
 
 def _made(key: Any, formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
