@@ -76,14 +76,17 @@ FORMULAS["erf"] = _elementwise(lambda b, x: b.ew("erf", x))
 
 
 @formula("dot")
-def _dot(b: Builder, x: Val, y: Val) -> Val:
+def _product(b: Builder, x: Val, y: Val) -> Val:
+    """Where that is quicker than BLAS; else no formula, as NumPy's way chooses BLAS's order."""
+    (rows, terms), columns = x.shape[-2:], y.shape[-1]
+    if not tiles_pay(machine(), x.dtype, rows, terms, columns):
+        raise NotLowered
     return b.dot(x, y)
 
 
 @formula("linear")
-def _linear(b: Builder, x: Val, weight: Val, bias: Val | None = None) -> Val:
-    made: Val = RULES["nn.functional.linear"](b, x, weight, bias)
-    return made
+def _linear(b: Builder, x: Val, weight: Val, bias: Val) -> Val:
+    return b.ew("add", _product(b, x, b.permute(weight, (1, 0))), bias)
 
 
 @formula("mixed_heads")
@@ -266,14 +269,6 @@ def _gradients_of_channels(
 # Recurrent layers ---------------------------------------------------------------------------------
 
 
-def _product(b: Builder, x: Val, y: Val) -> Val:
-    """A product that is quicker here than BLAS has it, or no formula."""
-    (rows, terms), columns = x.shape, y.shape[1]
-    if not tiles_pay(machine(), x.dtype, rows, terms, columns):
-        raise NotLowered
-    return b.dot(x, y)
-
-
 def _quarters(b: Builder, x: Val) -> list[Val]:
     width = x.shape[0] // 4
     return [b.slice(x, 0, start, width) for start in range(0, 4 * width, width)]
@@ -303,21 +298,18 @@ def _lstm_step_back(
     leaving, entering, forgetting, candidate = _gates(b, tanhs)
     h, reached, one = b.ew("add", h, g), b.ew("tanh", after), constant(b, 1, h)
 
-    def through(value: Val, slope: Val) -> Val:
-        return b.ew("mul", value, slope)
-
     def of_sigmoid(s: Val) -> Val:
         return b.ew("mul", s, b.ew("sub", one, s))
 
     def of_tanh(t: Val) -> Val:
         return b.ew("sub", one, b.ew("mul", t, t))
 
-    c = b.ew("add", c, b.ew("mul", through(h, leaving), of_tanh(reached)))
+    c = b.ew("add", c, b.ew("mul", b.ew("mul", h, leaving), of_tanh(reached)))
     gates = [
-        through(b.ew("mul", c, candidate), of_sigmoid(entering)),
-        through(b.ew("mul", c, cell), of_sigmoid(forgetting)),
-        through(b.ew("mul", c, entering), of_tanh(candidate)),
-        through(b.ew("mul", h, reached), of_sigmoid(leaving)),
+        b.ew("mul", b.ew("mul", c, candidate), of_sigmoid(entering)),
+        b.ew("mul", b.ew("mul", c, cell), of_sigmoid(forgetting)),
+        b.ew("mul", b.ew("mul", c, entering), of_tanh(candidate)),
+        b.ew("mul", b.ew("mul", h, reached), of_sigmoid(leaving)),
     ]
     joined = b.cat(gates, 0)
     before = _product(b, b.permute(weights, (1, 0)), joined)

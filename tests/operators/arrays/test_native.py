@@ -147,3 +147,8 @@ def test_the_environment_and_the_switch_turn_it_off():
     assert not native._kernels
     assert torch.backends.native.is_enabled()
     assert torch.backends.native.set_flags(True) == (True,)
+
+
+def test_products_that_blas_has_as_quick_are_left_to_it():
+    assert by_machine_code("dot", (drawn(4, 300), drawn(300, 300))) is None
+    assert by_machine_code("linear", (drawn(4, 300), drawn(300, 300), drawn(300))) is None
