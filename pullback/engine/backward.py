@@ -122,13 +122,14 @@ def grad(
     (tensor(27.),)
     """
     if (
-        outputs.__class__ is Tensor
+        outputs.__class__ in _PLAINLY_GIVEN
         and inputs.__class__ in _PLAINLY_GIVEN
-        and not (create_graph or is_grads_batched or materialize_grads)
+        and not (is_grads_batched or materialize_grads)
         and only_inputs
         and all_is_plain()
     ):
-        found = _straight_gradients(outputs, inputs, grad_outputs, bool(retain_graph), allow_unused)
+        keep = create_graph if retain_graph is None else bool(retain_graph)
+        found = _straight_gradients(outputs, inputs, grad_outputs, keep, create_graph, allow_unused)
         if found is not None:
             return found
     asks = outputs.__class__ is not Tensor and foreign(outputs)
@@ -173,27 +174,38 @@ def grad(
     return dict(zip(names, finished, strict=True)) if names is not None else finished
 
 
-# What `inputs` may be for the straight line: of these, asking who is inside costs nothing.
+# What arguments may be for the straight line: of these, asking who is inside costs nothing.
 _PLAINLY_GIVEN = frozenset({list, tuple, Tensor})
 
 
 def _straight_gradients(
-    output: Tensor, inputs: Any, given: Any, keep: bool, allow: bool | None
+    output: Any, inputs: Any, given: Any, keep: bool, create_graph: bool, allow: bool | None
 ) -> tuple[Any, ...] | None:
     """What grad() gives where all is plain; None: it is not, and nothing was done."""
+    if output.__class__ is not Tensor:
+        if len(output) != 1 or output[0].__class__ is not Tensor:
+            return None
+        output = output[0]
+        if given.__class__ is tuple or given.__class__ is list:
+            given = given[0] if len(given) == 1 else NotImplemented
     wanted = straight.leaves_of(inputs)
     start = None if wanted is None else straight.start_of(output, given)
     if wanted is None or start is None:
         return None
     edge, g = start
-    freed = straight.freed_by(edge, origin.getframe(2))
-    request = Request([start], keep, False, False, wanted, freed)
+    frame = straight.user_frame_at(2)
+    freed = straight.freed_by(edge, frame)
+    request = Request([start], keep, create_graph, False, wanted, freed)
     request.chosen = straight.chosen_by(edge, wanted)
-    arrived = straight.run(request, edge, g._array)
-    found = straight.tensors_of(wanted, arrived)
-    if found is not None:
-        return found
-    return _finished([arrived.get(leaf) for leaf in wanted], wanted, bool(allow), False, False)
+    if create_graph:
+        arrived = straight.run(request, edge, g, frame)
+    else:
+        arrived = straight.run(request, edge, g._array)
+        found = straight.tensors_of(wanted, arrived)
+        if found is not None:
+            return found
+    reached = [arrived.get(leaf) for leaf in wanted]
+    return _finished(reached, wanted, bool(allow), False, create_graph)
 
 
 def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
@@ -202,7 +214,7 @@ def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
     if start is None:
         return False
     edge, g = start
-    freed = straight.freed_by(edge, origin.getframe(2))
+    freed = straight.freed_by(edge, straight.user_frame_at(2))
     straight.run(Request([start], keep, False, True, None, freed), edge, g._array)
     return True
 

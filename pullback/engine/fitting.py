@@ -35,8 +35,13 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     """An array summed to the target's shape and cast to its dtype; refused if it cannot be."""
     shape = target._g_shape
     if g.shape != shape:
-        known = _known_dims(g.shape, shape) if type(g) is numpy.ndarray else None
-        g = summed(g, known or _dims_away(g.shape, shape, node, index), shape)
+        if type(g) is not numpy.ndarray:
+            g = summed(g, _dims_away(g.shape, shape, node, index), shape)
+        elif shape or g.dtype.char not in "fd" or g.size >= MANY:
+            known = _known_dims(g.shape, shape)
+            g = summed(g, known or _dims_away(g.shape, shape, node, index), shape)
+        else:  # of a number that went everywhere
+            g = few_sums(numpy, g, None, False)
     if g.dtype is target._g_dtype:
         return g
     dtype = _other_dtype(g.dtype, target, node, index)
@@ -61,18 +66,23 @@ def fitted_tensor(g: Any, target: Any, node: Node, index: int) -> Any:
     """The same of a tensor, by operators."""
     shape = target._g_shape
     if g._array.shape != shape:
-        dims = _dims_away(g._array.shape, shape, node, index)
-        extra = len(g._array.shape) - len(shape)
         exact = exactly_traced()
-        if exact is not None:
-            g = exact.kernel("summed", summed, g, dims, shape)
-        elif not extra:
-            g = g.sum(dims, keepdim=True)
-        elif len(dims) == extra:
-            g = g.sum(dims)
+        if not shape and exact is None:
+            g = g.sum()
         else:
-            g = g.sum(dims, keepdim=True).reshape(shape)
+            dims = _dims_away(g._array.shape, shape, node, index)
+            extra = len(g._array.shape) - len(shape)
+            if exact is not None:
+                g = exact.kernel("summed", summed, g, dims, shape)
+            elif not extra:
+                g = g.sum(dims, keepdim=True)
+            elif len(dims) == extra:
+                g = g.sum(dims)
+            else:
+                g = g.sum(dims, keepdim=True).reshape(shape)
     made = g._array.dtype
+    if made is target._g_dtype:
+        return g
     dtype = _other_dtype(made, target, node, index)
     if dtype is None:
         return g

@@ -22,50 +22,43 @@ Store: TypeAlias = Callable[..., None]
 
 
 class Inbox:
-    """Gradients that wait: for nodes (by number), for leaves, and which of them are ours alone."""
+    """Gradients that wait: for nodes (by number), for leaves, and which of these sums are ours.
 
-    __slots__ = ("failed", "gradients", "heap", "leaves", "nodes", "owned", "owned_leaves")
+    A gradient that comes alone is stored as it is: others may know its memory. A sum is made in new
+    memory, where the second is that in its own, and then is ours: later ones are added into it.
+    """
+
+    __slots__ = ("failed", "gradients", "heap", "leaves", "nodes", "owned")
 
     def __init__(self) -> None:
         self.failed: OperatorNode | None = None
         self.heap: list[int] = []
         self.nodes: dict[int, OperatorNode] = {}
         self.gradients: dict[int, Any] = {}
-        self.owned: set[int] = set()
         self.leaves: dict[AccumulateGrad, Array] = {}
-        self.owned_leaves: set[AccumulateGrad] = set()
+        self.owned: set[int | AccumulateGrad] = set()
 
-    def put(self, node: OperatorNode, g: Array, *, owned: bool) -> None:
-        """A gradient for a node of one output."""
+    def put(self, node: OperatorNode, g: Array, *, fresh: bool = False) -> None:
+        """A gradient for a node of one output; `fresh`: new memory, unless it is a view."""
         seq = node._seq
         before = self.gradients.get(seq)
-        if before is None:
-            self.gradients[seq] = g
-            if seq not in self.nodes:
-                self.nodes[seq] = node
-                heappush(self.heap, seq)
-            if owned:
-                self.owned.add(seq)
-        elif seq in self.owned and type(before) is ndarray:
-            add(before, g, before)
-        else:
-            ours = seq in self.owned
-            self.gradients[seq] = before + g if type(before) is ndarray else _sum(before, g, ours)
+        if before is not None:
+            self.gradients[seq] = _sum(before, g, seq in self.owned, fresh)
             self.owned.add(seq)
+            return
+        self.gradients[seq] = g
+        if seq not in self.nodes:
+            self.nodes[seq] = node
+            heappush(self.heap, seq)
 
-    def put_leaf(self, leaf: AccumulateGrad, g: Array, *, owned: bool) -> None:
+    def put_leaf(self, leaf: AccumulateGrad, g: Array, *, fresh: bool = False) -> None:
         """A gradient for a leaf."""
         before = self.leaves.get(leaf)
         if before is None:
             self.leaves[leaf] = g
-            if owned:
-                self.owned_leaves.add(leaf)
-        elif leaf in self.owned_leaves and type(before) is ndarray:
-            add(before, g, before)
         else:
-            ours = leaf in self.owned_leaves
-            self.leaves[leaf] = before + g if type(before) is ndarray else _sum(before, g, ours)
-            self.owned_leaves.add(leaf)
+            self.leaves[leaf] = _sum(before, g, leaf in self.owned, fresh)
+            self.owned.add(leaf)
 
     def put_output(self, output: Output, g: Array) -> None:
         """A gradient for one output of a node of several."""
@@ -81,7 +74,7 @@ class Inbox:
         if before is None:
             slots[output.nr] = g
         else:
-            slots[output.nr] = before + g if type(before) is ndarray else _sum(before, g)
+            slots[output.nr] = _sum(before, g)
 
     def put_root(self, edge: Any, g: Array, chosen: Filter | None) -> None:
         """The gradient that a pass starts from."""
@@ -90,11 +83,11 @@ class Inbox:
         if chosen is not None and node not in chosen.reached:
             return
         if seq == LEAF_SEQ:
-            self.put_leaf(edge, g, owned=False)
+            self.put_leaf(edge, g)
         elif seq == OUTPUT_SEQ:
             self.put_output(edge, g)
         elif seq < 0:
-            self.put(edge, g, owned=False)
+            self.put(edge, g)
 
     def put_undefined(self, target: Any) -> None:
         """No gradient for a node or output, which runs all the same; leaves stay as they are."""
@@ -117,7 +110,7 @@ class Inbox:
         awaited = self.awaited_leaves(chosen)
         for leaf, total in self.leaves.items():
             if leaf not in awaited and (chosen is None or leaf not in chosen.captures):
-                store(leaf, total, owned=leaf in self.owned_leaves)
+                store(leaf, total, owned=leaf in self.owned)
 
     def awaited_leaves(self, chosen: Filter | None) -> set[Any]:
         """Leaves to which the node that failed, or one that has not run, still leads."""
@@ -138,12 +131,17 @@ class Inbox:
         for part in (self.heap, self.nodes, self.gradients, self.owned):
             part.clear()
         self.leaves.clear()
-        self.owned_leaves.clear()
 
 
-def _sum(before: Any, g: Any, ours: bool = False) -> Any:
-    """Of two arrays of a device, there, in the first's memory if that is `ours`; of tensors too."""
+def _sum(before: Any, g: Any, ours: bool = False, fresh: bool = False) -> Any:
+    """Of arrays of one shape, in the memory of one of them if that is known to nobody else."""
+    if type(before) is ndarray:
+        if ours:
+            return add(before, g, before)
+        if fresh and type(g) is ndarray and g.base is None and g.dtype is before.dtype:
+            return add(before, g, g)
+        return before + g
     library = LIBRARIES.get(type(before))
-    if library is None or type(g) is not type(before):
+    if library is None or type(g) is not type(before):  # NumPy's numbers, sparse ones, tensors
         return before + g
     return library.added(before, g, into=ours)

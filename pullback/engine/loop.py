@@ -7,8 +7,8 @@ order, as those of what a `stack` was made of; such a run needs no heap either.
 
 One text serves both: a line that ends in `#: arrays` or `#: tensors` is in that loop alone, one
 that ends in `#: watched` only while somebody looks on. Asking at run time instead costs 1 to 7 % of
-a pass. Arrays know who owns them, so that sums are made in
-place; tensors (recorded, dual or batched ones) are added by operators. While a program is captured,
+a pass. Sums of arrays are made in place where that memory is ours alone; tensors (recorded, dual or
+batched ones) are added by operators. While a program is captured,
 "traced" is the loop over tensors that asks whether a node is to be run or written down.
 """
 
@@ -22,7 +22,6 @@ import numpy
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, run_tensors
 from pullback.core.passes import evaluating
 from pullback.engine import fitting, hooks, watch
-from pullback.engine.ownership import STILL_OURS
 from pullback.engine.turns import annotate, capture, undefined
 from pullback.operators.arrays.large import add_large
 from pullback.operators.arrays.threads import setting
@@ -34,7 +33,7 @@ _SOURCE = """\
 def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
     heap, nodes, gradients = inbox.heap, inbox.nodes, inbox.gradients
     leaves = inbox.leaves
-    owned_leaves = inbox.owned_leaves  #: arrays
+    owned = inbox.owned  # numbers, and leaves, whose sum is ours  #: arrays
     pruned = None if chosen is None else chosen.pruned
     captures = chosen.captures if chosen is not None and chosen.captures_inside else None
     watcher = watch.watcher or watch.NOBODY  #: watched
@@ -42,8 +41,6 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
     started = False  # whether the watcher was told of a turn that is not over  #: watched
     newer = []  # numbers that wait as those in the heap do, each smaller than the one before
     next_g = results = r = total = None
-    owned = False  # whether `g` is seen by nobody else
-    mine = next_owned = False
     following = node  # the next node of a chain; at first, the one root if there is but one
     try:
         while True:
@@ -57,9 +54,6 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                 node = nodes[seq]  # an interrupt at any point finds it here or in `nodes`
                 del nodes[seq]
                 g = gradients.pop(seq)
-                owned = seq in inbox.owned  #: arrays
-                if owned:  #: arrays
-                    inbox.owned.discard(seq)  #: arrays
             if captures is not None and node in captures:
                 capture(node, g, chosen, captured)
                 if node not in pruned:
@@ -67,26 +61,24 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                     continue
             token, started = watcher.start(node), True  #: watched
             edges = node._edges if pruned is None else pruned[node]
-            fresh = True  # whether the results are ours, or may be known to a user  #: arrays
             cold = node._cold
             if cold is None and g is not None:
                 set_evaluating(node)  #: tensors
                 results = node._run(g, edges)  #: arrays
                 results = node._run_tensors(g, edges)  #: tensors
                 if node._cold is not None:  # an unpack hook may have added some
+                    cold = node._cold
                     results = with_new_hooks(node, results, edges)
-                    fresh = False  #: arrays
             elif cold is QUIET and g is not None:
                 set_evaluating(node)
-                results, fresh = node._run(g, edges), False  #: arrays
+                results = node._run(g, edges)  #: arrays
                 results = node._run_tensors(g, edges)  #: tensors
                 if node._cold is not QUIET:
                     results = with_new_hooks(node, results, edges)
             else:
                 set_evaluating(node)
                 given = undefined(node) if g is None else g
-                results, fresh = with_hooks(node, given, edges), False  #: arrays
-                results = with_hooks(node, given, edges)  #: tensors
+                results = with_hooks(node, given, edges)
             token = watcher.ran(token, g, results)  #: watched
             if not keep_graph:
                 node._release(freed)
@@ -107,17 +99,17 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                 if array.shape != target._g_shape or array.dtype is not target._g_dtype:  #: tensors
                 if r.shape != target._g_shape or r.dtype is not target._g_dtype:  #: arrays
                     r = fitted(r, target, node, index - 1)
-                mine = fresh and (STILL_OURS)  #: arrays
                 if seq < 0:
                     if following is None:
-                        following, next_g, next_owned = target, r, mine
+                        following, next_g = target, r
                     elif following is target:
                         if seq in nodes:  # added one by one, as the promised order says
-                            inbox.put(target, next_g, owned=next_owned)
-                            next_g, next_owned = r, mine
+                            inbox.put(target, next_g)  #: arrays
+                            total = gradients[seq]  #: tensors
+                            gradients[seq] = next_g if total is None else total + next_g  #: tensors
+                            next_g = r
                         else:
-                            next_g, next_owned = next_g + r, True  #: arrays
-                            next_g = next_g + r  #: tensors
+                            next_g = next_g + r
                     elif seq not in nodes:
                         nodes[seq] = target
                         gradients[seq] = r
@@ -125,54 +117,49 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
                             newer.append(seq)
                         else:
                             heappush(heap, seq)
-                        if mine:  #: arrays
-                            inbox.owned.add(seq)  #: arrays
-                    else:  # `inbox.put` in line, as below: a call each is a tenth of small passes
-                        total = gradients[seq]
-                        if total is None:
-                            inbox.put(target, r, owned=mine)
-                        elif seq in inbox.owned and type(total) is ndarray:  #: arrays
-                            add(total, r, total)  #: arrays
-                        else:  #: arrays
-                            inbox.put(target, r, owned=mine)  #: arrays
-                        else:  #: tensors
-                            gradients[seq] = total + r  #: tensors
+                    elif seq in owned and type(gradients[seq]) is ndarray:  #: arrays
+                        add(gradients[seq], r, gradients[seq])  #: arrays
+                    else:
+                        # New memory, if no user's code saw it and it is not what came.
+                        inbox.put(target, r, fresh=cold is None and r is not g)  #: arrays
+                        total = gradients[seq]  #: tensors
+                        gradients[seq] = r if total is None else total + r  #: tensors
                 elif seq == LEAF_SEQ:
                     total = leaves.get(target)
                     if total is None:
                         leaves[target] = r
-                        if mine:  #: arrays
-                            owned_leaves.add(target)  #: arrays
-                    elif type(total) is ndarray and target in owned_leaves:  #: arrays
+                    elif target in owned and type(total) is ndarray:  #: arrays
                         add(total, r, total)  #: arrays
-                    else:  #: arrays
-                        inbox.put_leaf(target, r, owned=mine)  #: arrays
-                    else:  #: tensors
+                    else:
+                        inbox.put_leaf(target, r, fresh=cold is None and r is not g)  #: arrays
                         leaves[target] = total + r  #: tensors
                 else:
                     inbox.put_output(target, r)
             watcher.finish(node, token)  #: watched
             token, started = None, False  #: watched
-            g = results = r = None
+            results = r = None
             if following is not None:
                 # All nodes that could still add to `following` are newer, and have run.
                 seq = following._seq
                 if (not heap or seq < heap[0]) and (not newer or seq < newer[-1]):
-                    node, g, owned = following, next_g, next_owned
-                elif seq in nodes:
-                    inbox.put(following, next_g, owned=next_owned)
-                    following = None
+                    node, g = following, next_g
                 else:
-                    nodes[seq] = following
-                    gradients[seq] = next_g
-                    if not newer or seq < newer[-1]:
-                        newer.append(seq)
+                    if seq in nodes:
+                        fresh = cold is None and next_g is not g  #: arrays
+                        inbox.put(following, next_g, fresh=fresh)  #: arrays
+                        total = gradients[seq]  #: tensors
+                        gradients[seq] = next_g if total is None else total + next_g  #: tensors
                     else:
-                        heappush(heap, seq)
-                    if next_owned:  #: arrays
-                        inbox.owned.add(seq)  #: arrays
-                    following = None
+                        nodes[seq] = following
+                        gradients[seq] = next_g
+                        if not newer or seq < newer[-1]:
+                            newer.append(seq)
+                        else:
+                            heappush(heap, seq)
+                    g = following = None
                 next_g = None
+            else:
+                g = None
     except BaseException as error:
         if started:  #: watched
             watcher.finish(node, token)  #: watched
@@ -204,7 +191,7 @@ def source_of(kind: str, *, watched: bool = False) -> str:
     """The text of one of the loops."""
     wanted = {"tensors" if kind == "traced" else kind, *(("watched",) if watched else ())}
     lines = []
-    source = _SOURCE.replace("STILL_OURS", STILL_OURS)
+    source = _SOURCE
     if kind == "traced":
         source = source.replace("node._run_tensors(", "run_tensors(node, ")
     for line in source.splitlines():

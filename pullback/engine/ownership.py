@@ -9,7 +9,6 @@ import numpy
 
 from pullback.core.arrays import Array, OtherArray, namespace
 from pullback.core.overriding import DISPATCH
-from pullback.operators.writing.writer import block, define
 
 
 def private_copy(value: Any) -> Array:
@@ -33,12 +32,15 @@ def is_sole_reference(array: Any, references: int, others: int = 0) -> bool:
 
     `references` is `getrefcount` of it, called where the name is. Then its memory may be kept.
     """
-    return (
-        references <= _ALONE + others
-        and type(array) is numpy.ndarray
-        and array.base is None
-        and array.flags.writeable
-    )
+    if references > _ALONE + others or type(array) is not numpy.ndarray:
+        return False
+    base = array.base
+    if base is not None:  # all of an array that nobody but this view of it holds
+        if type(base) is not numpy.ndarray or base.base is not None or base.size != array.size:
+            return False
+        if getrefcount(base) > _ALONE + 1 or 0 in array.strides:
+            return False
+    return bool(array.flags.writeable)
 
 
 def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
@@ -50,15 +52,3 @@ def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
     array = g._array
     references = getrefcount(array)
     return is_sole_reference(array, references, 1)
-
-
-# Whether a rule's result `r` for `g` is seen by nobody else. It is new unless it is its argument or
-# a view; those are still ours alone if the argument was, no second edge may hold it too, and no
-# element of it is repeated. A text, since the loop of the plain pass has it in line.
-STILL_OURS = (
-    "(r is not g and r.base is None) or "
-    "(owned and len(edges) == 1 and (r is g or 0 not in r.strides))"
-)
-still_ours = define(
-    block("def still_ours(r, g, owned, edges)", [f"return {STILL_OURS}"]), {}, "ownership"
-)

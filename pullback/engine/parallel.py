@@ -25,7 +25,6 @@ from pullback.engine.filter import Filter
 from pullback.engine.fitting import fitted
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
 from pullback.engine.inbox import Inbox
-from pullback.engine.ownership import still_ours
 from pullback.engine.threads import side_by_side
 from pullback.engine.turns import annotate, capture, undefined
 
@@ -48,21 +47,20 @@ class _Target:
         self.index = index  # in the order of the pass; -1 for leaves
         self.expected = 0
         self.added = 0
-        self.waiting: dict[int, tuple[Any, int, bool]] = {}  # place -> gradient, slot, ours alone
+        self.waiting: dict[int, tuple[Any, int]] = {}  # place -> gradient, slot
         self.slots: list[Any] = [None] * len(node._g_sizes or (None,))
-        self.owned = False
+        self.owned: set[int] = set()  # slots whose sum is ours
 
-    def add(self, g: Any, slot: int, *, owned: bool) -> None:
+    def add(self, g: Any, slot: int) -> None:
         """Add to the sum; as the plain pass does, so that every bit is the same."""
         before = self.slots[slot]
         if before is None:
             self.slots[slot] = g
-            self.owned = owned and len(self.slots) == 1
-        elif self.owned and type(before) is numpy.ndarray:
+        elif slot in self.owned and type(before) is numpy.ndarray:
             add(before, g, before)
         else:
             self.slots[slot] = before + g
-            self.owned = len(self.slots) == 1
+            self.owned.add(slot)
 
 
 class Pass:
@@ -138,7 +136,6 @@ class Pass:
             target.slots = g if isinstance(g, list) else [g]
             if g is None:
                 target.slots = [None] * len(node._g_sizes or (None,))
-            target.owned = seq in inbox.owned
         inbox.heap.clear()
         inbox.gradients.clear()
         inbox.owned.clear()
@@ -230,15 +227,15 @@ class Pass:
     def _execute(self, index: int) -> None:
         node = self.order[index]
         target = self.targets[node]
-        gradients, owned = target.slots, target.owned
+        gradients = target.slots
         target.slots = []
         several = node._g_sizes is not None
         g: Any = gradients if several else gradients[0]
         if all(one is None for one in gradients):
             g = None
         try:
-            results, fresh, edges = self._results(node, g)
-            sent = self._fitted(node, g, edges, results, fresh=fresh, owned=owned)
+            results, edges = self._results(node, g)
+            sent = self._fitted(node, edges, results)
         except BaseException as error:
             with self.lock:
                 self.errors[index] = error
@@ -247,8 +244,8 @@ class Pass:
             return
         self._deliver(index, sent)
 
-    def _results(self, node: Any, g: Any) -> tuple[Any, bool, Any]:
-        """What a node gives, whether that is known to nobody else, and for which edges."""
+    def _results(self, node: Any, g: Any) -> tuple[Any, Any]:
+        """What a node gives, and for which edges."""
         chosen = self.chosen
         edges = self._edges(node)
         if chosen is not None and node in chosen.captures:
@@ -259,10 +256,10 @@ class Pass:
             if not held:
                 capture(node, g, chosen, self.captured)
             if node not in chosen.edges:
-                return (), False, ()
+                return (), ()
         cold = node._cold
         if cold is None:
-            return (node._run(g, edges) if g is not None else (None,) * len(edges)), True, edges
+            return (node._run(g, edges) if g is not None else (None,) * len(edges)), edges
         evaluating.set(node)
         if cold is QUIET and g is not None:
             results = node._run(g, edges)
@@ -270,29 +267,26 @@ class Pass:
                 results = run_new_post_hooks(node, results, edges)
         else:
             results = run_with_hooks(node, undefined(node) if g is None else g, edges)
-        return results, False, edges
+        return results, edges
 
-    def _fitted(
-        self, node: Any, g: Any, edges: Any, results: Any, *, fresh: bool, owned: bool
-    ) -> list[tuple[Any, bool]]:
-        sent: list[tuple[Any, bool]] = []
+    def _fitted(self, node: Any, edges: Any, results: Any) -> list[Any]:
+        sent: list[Any] = []
         for index, target in enumerate(edges):
             r = results[index]
             if r is None or target is None or target._seq > OUTPUT_SEQ:
-                sent.append((None, False))
-                continue
-            if r.shape != target._g_shape or r.dtype is not target._g_dtype:
+                r = None
+            elif r.shape != target._g_shape or r.dtype is not target._g_dtype:
                 r = fitted(r, target, node, index)
-            sent.append((r, fresh and still_ours(r, g, owned, edges)))
+            sent.append(r)
         return sent
 
-    def _deliver(self, index: int, sent: list[tuple[Any, bool]]) -> None:
+    def _deliver(self, index: int, sent: list[Any]) -> None:
         woken = 0
         with self.lock:
             self.inbox.nodes.pop(self.order[index]._seq, None)
-            for place, (g, mine) in zip(self.sends[index], sent, strict=True):
+            for place, g in zip(self.sends[index], sent, strict=True):
                 if place is not None:
-                    woken += self._put(*place, g, mine)
+                    woken += self._put(*place, g)
             released = self._retire(index)
         if not self.keep_graph:
             for node in released:
@@ -302,18 +296,18 @@ class Pass:
             self.for_helpers.put(None)
         self.for_caller.put(None)
 
-    def _put(self, target: _Target, slot: int, place: int, g: Any, mine: bool) -> bool:
+    def _put(self, target: _Target, slot: int, place: int, g: Any) -> bool:
         """Add a gradient in its turn; whether the target can run now."""
-        target.waiting[place] = (g, slot, mine)
+        target.waiting[place] = (g, slot)
         while target.added in target.waiting:
-            g, slot, mine = target.waiting.pop(target.added)
+            g, slot = target.waiting.pop(target.added)
             target.added += 1
             if g is None:
                 continue
             if target.index < 0:
-                self.inbox.put_leaf(target.node, g, owned=mine)
+                self.inbox.put_leaf(target.node, g)
             else:
-                target.add(g, slot, owned=mine)
+                target.add(g, slot)
         if target.index < 0:
             return False
         self.inbox.nodes[target.node._seq] = target.node

@@ -69,7 +69,7 @@ def finish(
             captured[leaf, 0] = total
         else:
             references = getrefcount(total)  # a statement of its own: a call would hold it too
-            owned = leaf in inbox.owned_leaves or is_sole(total, references)
+            owned = leaf in inbox.owned or is_sole(total, references)
             store(leaf, total, owned=owned)
 
 

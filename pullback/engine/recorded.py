@@ -68,7 +68,7 @@ def run(
             kind = "tensors" if get_mode().tracing is None else "traced"
             loop_over(kind)(inbox, keep_graph, freed, chosen, captured)
         finally:  # a sum that a class of the user's made may be known to it
-            inbox.owned_leaves.clear()
+            inbox.owned.clear()
         finish(inbox, chosen, captured, keep, is_sole_tensor)
     except BaseException:
         inbox.keep_complete_leaves(chosen, keep)

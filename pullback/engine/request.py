@@ -168,8 +168,8 @@ class Request:
     def _store(self, leaf: Any, total: Any) -> None:
         assert self.inbox is not None
         if not self.tensors:
-            accumulate(leaf, total, owned=leaf in self.inbox.owned_leaves)
-            self.inbox.owned_leaves.discard(leaf)
+            accumulate(leaf, total, owned=leaf in self.inbox.owned)
+            self.inbox.owned.discard(leaf)
             return
         users = get_mode()
         try:

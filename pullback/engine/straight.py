@@ -1,7 +1,8 @@
 """The straight line of backward() and grad(): one root, plain tensors, nobody who could look on.
 
-Most passes are like that. What the long way asks step by step, in a dozen calls of 0.1 to 0.4 us,
-is here asked at once; whatever is not plain is left to that way, before anything was done.
+Most passes are like that; those of grad() may be recorded too. What the long way asks step by step,
+in a dozen calls of 0.1 to 0.4 us, is here asked at once; whatever is not plain is left to that way,
+before anything was done.
 """
 
 from __future__ import annotations
@@ -13,7 +14,7 @@ from numpy import ndarray
 
 from pullback.core.mode import NO_GRAD, PLAIN, current
 from pullback.core.node import OUTPUT_SEQ, Leaf
-from pullback.core.origin import internal, last_user, user_frame
+from pullback.core.origin import getframe, internal, last_user, passing, user_frame
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.passes import evaluating, running
 from pullback.core.saved import Freed
@@ -30,7 +31,7 @@ from pullback.engine.task import run_callbacks
 from pullback.operators.arrays.threads import setting
 
 _set_mode, _set_running, _set_evaluating = current.set, running.set, evaluating.set
-_get_evaluating = evaluating.get
+_get_evaluating, _get_passing, _set_passing = evaluating.get, passing.get, passing.set
 
 
 def leaves_of(inputs: Any) -> list[Any] | None:
@@ -65,10 +66,16 @@ def start_of(output: Tensor, given: Any) -> tuple[Any, Tensor] | None:
     return edge, root_gradient(array.shape, array.dtype)
 
 
+def user_frame_at(depth: int) -> Any:
+    """The frame of the user's call, so many above the caller unless that is the package's own."""
+    frame = getframe(depth + 1)
+    if frame.f_code is not last_user.code and internal[frame.f_code.co_filename]:
+        return user_frame(frame)
+    return frame
+
+
 def freed_by(edge: Any, frame: Any) -> Freed:
     """What the nodes of a pass remember that begins at `edge`, called by the user in `frame`."""
-    if frame.f_code is not last_user.code and internal[frame.f_code.co_filename]:
-        frame = user_frame(frame)
     return Freed(frame, (ref(edge),) if edge._seq < 0 else ())
 
 
@@ -94,17 +101,24 @@ def tensors_of(leaves: list[Any], arrays: dict[Any, Any]) -> tuple[Tensor, ...] 
     return tuple(found)
 
 
-def run(request: Any, edge: Any, g: Any) -> dict[Any, Any]:
-    """Take a gradient from the one root to the leaves, or into their `.grad`."""
-    chosen = request.chosen
+def run(request: Any, edge: Any, g: Any, frame: Any = None) -> dict[Any, Any]:
+    """Take a gradient from the one root to the leaves, or into their `.grad`.
+
+    An array, or a tensor if the pass is recorded: its steps then come from the user's `frame`.
+    """
+    chosen, kind = request.chosen, "arrays"
     inbox = Inbox()
     if request.accumulates:
         request.inbox = inbox  # others are asked for and have no `.grad` that somebody could read
-    before = _get_evaluating()
+    before, outer = _get_evaluating(), None
     try:
-        _set_mode(NO_GRAD)
+        if request.create_graph:
+            kind, outer, request.tensors = "tensors", _get_passing(), True
+            _set_passing(frame)
+        else:
+            _set_mode(NO_GRAD)
         _set_running(request)
-        loop = written.get(("arrays", False, setting.splits)) or loop_over("arrays")
+        loop = written.get((kind, False, setting.splits)) or loop_over(kind)
         if edge._seq > 0:
             inbox.put_root(edge, g, chosen)
             loop(inbox, request.keep_graph, request.freed, chosen, {})
@@ -124,7 +138,10 @@ def run(request: Any, edge: Any, g: Any) -> dict[Any, Any]:
             request.early = None  # it knows the request
         # An interrupt may come after each call, and must not keep the next one from being made.
         try:
-            _set_mode(PLAIN)
+            if request.create_graph:
+                _set_passing(outer)
+            else:
+                _set_mode(PLAIN)
         finally:
             try:
                 _set_running(None)
