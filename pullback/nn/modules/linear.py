@@ -70,7 +70,12 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        return F.linear(input, self.weight, self.bias)
+        own = self._parameters
+        try:  # as attributes, Python makes an error for each before it asks `__getattr__`: 1 us
+            weight, bias = own["weight"], own["bias"]
+        except KeyError:  # computed, by a parametrization or its like
+            weight, bias = self.weight, self.bias
+        return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:
         """The sizes."""

@@ -37,6 +37,8 @@ FOUND_IN = {
 
 
 def _input_gradient(g: Any, weight: Any) -> Any:
+    if g.ndim == 2 == weight.ndim:
+        return mm(g, conj(weight))
     return matmul(g, conj(weight)) if weight.ndim == 2 else g[..., None] * conj(weight)
 
 
@@ -98,6 +100,10 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
         return in_single(xp, linear, input, weight, bias)
     matrix = weight.T
     check_inner("linear", input, matrix)
+    if bias is not None and weight.ndim == 2 and input.dtype.char in BLAS:
+        made = _by_machine_code(input, weight, bias)
+        if made is not None:
+            return made
     result = product(xp, "linear", input, matrix)
     return result if bias is None else _shifted(result, bias)
 
@@ -105,12 +111,15 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
 def _by_machine_code(input: Array, weight: Array, bias: Array) -> Array | None:
     """Product and bias at once; None where that does not pay, or something is wrong."""
     outputs, inputs = weight.shape
-    if input.size * outputs < LEAST or input.shape[1] != inputs or bias.shape != (outputs,):
+    if input.size * outputs < LEAST or input.shape[-1] != inputs or bias.shape != (outputs,):
         return None
-    if bias.dtype is not weight.dtype or input.__class__ is not ndarray:
+    if not (input.dtype is weight.dtype is bias.dtype) or input.__class__ is not ndarray:
         return None
-    made = by_machine_code("linear", (input, weight, bias))
-    return None if made is None else made[0]
+    rows = input if input.ndim == 2 else input.reshape(-1, inputs)
+    made = by_machine_code("linear", (rows, weight, bias))
+    if made is None:
+        return None
+    return made[0] if rows is input else made[0].reshape(*input.shape[:-1], outputs)
 
 
 def _shifted(result: Array, bias: Array) -> Array:
