@@ -105,8 +105,9 @@ def _values(call: Call, tensors: Any) -> tuple[Kept, tuple[Tensor, ...]]:
     times = call.times
     input, hidden, cell, *weights = [one if one is None else one._array for one in tensors]
     values = KINDS[call.kind].values
-    kept, last = values(times.padded(input), hidden, cell, Weights(*weights), times)
-    out = times.packed(times.rows(kept.hidden[1:]))
+    padded = times.padded(input)
+    kept, last = values(padded, hidden, cell, Weights(*weights), times)
+    out = times.packed(times.rows(kept.hidden[1:], padded))
     results = wrap(out), wrap(kept.hidden[-1:].transpose(0, 2, 1).copy())
     return kept, results if last is None else (*results, wrap(last.T.copy()[None]))
 

@@ -48,9 +48,19 @@ class Times:
         # Whole rows first: 18 us where examples before times (batch_first) take 31 in one go.
         return numpy.ascontiguousarray(self.ordered(padded)).transpose(0, 2, 1).copy()
 
-    def rows(self, columns: Array) -> Array:
-        """What `columns` made, as (times, batch, features); memory of its own."""
-        return self.ordered(columns).transpose(0, 2, 1).copy()
+    def rows(self, columns: Array, like: Array | None = None) -> Array:
+        """What `columns` made, as (times, batch, features); memory of its own.
+
+        In the order of `like`, which may have all times of an example side by side (batch_first):
+        what comes next then need not bring them together.
+        """
+        turned = self.ordered(columns).transpose(0, 2, 1)
+        if like is None or like.strides[0] >= like.strides[1]:
+            return turned.copy()
+        made = numpy.empty((self.batch, self.count, turned.shape[2]), turned.dtype)
+        made = made.transpose(1, 0, 2)
+        made[...] = turned
+        return made
 
     def matrix(self, columns: Array) -> Array:
         """The same as (times * batch, features), in memory as it is copied faster."""
