@@ -14,7 +14,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.reductions import few_sums
-from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
+from pullback.operators.arrays.rows import EYES, FEW, row_sums, square_for, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
@@ -348,7 +348,7 @@ def _cross_entropy_adjoint(
     scores = input.reshape(layout)
     chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     factors = _coefficients(xp, gradient, chosen, reduction)
-    if factors.ndim == 0 and scores.ndim == 2 and are_few(xp, scores, 1):
+    if factors.ndim == 0 and scores.ndim == 2 and square_for(xp, scores, 1) is not None:
         out = softmax_of(xp, scores, 1)
         out -= EYES[layout[1], out.dtype.char].take(chosen.key[1], 0)
         out *= factors
