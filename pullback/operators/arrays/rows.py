@@ -49,7 +49,7 @@ def square_for(xp: Namespace, x: Array, dim: int) -> Array | None:
     """The matrix of ones by which `spread` gives sums; None where that is not the quick way."""
     if 0 < x.size <= FEW and x.ndim and x.flags.c_contiguous and xp is numpy:
         size, char = x.shape[dim], x.dtype.char
-        if size <= SHORT and (char == "f" or char == "d"):  # noqa: PLR1714 (a tuple takes longer)
+        if size <= SHORT and (char == "f" or char == "d"):
             return SUMS[size, char]
     return None
 

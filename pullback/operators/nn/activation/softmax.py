@@ -44,7 +44,7 @@ def prepared(op: str, input: Array, dtype: Any) -> Array:
 # Exponentials of numbers within this need no shift to stay clear of overflow and underflow, also in
 # the sum of any row that fits memory. Two whole extremes take a fifth of the time of those by row.
 _SAFE = 40.0
-_SAFE_SQUARES = _SAFE * _SAFE
+SAFE_SQUARES = _SAFE * _SAFE
 # What is hidden is -inf. Without a shift a row still has all its digits where its sum is not small:
 # what then becomes 0 would be below 1e-34 of it. Attention over 32 x 32 x 32 scores, causal: 121 us
 # and not 180.
@@ -100,7 +100,7 @@ def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
     if square is None:
         return along_rows(xp, _softmax_rows, dim, x, formula="softmax")
     flat = x.ravel()
-    if flat.dot(flat) < _SAFE_SQUARES:  # then each of them is within it
+    if flat.dot(flat) < SAFE_SQUARES:  # then each of them is within it
         out = xp.exp(x)
     else:
         out = x - xp.maximum.reduce(x, dim, None, None, True)
@@ -189,7 +189,7 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
     square = square_for(xp, input, dim) if dtype is None else None
     if square is not None:
         flat = input.ravel()
-        if flat.dot(flat) < _SAFE_SQUARES:
+        if flat.dot(flat) < SAFE_SQUARES:
             # No digits are lost: what rounds here is a share of 1, as the sum is below.
             out = xp.exp(input)
             xp.divide(out, spread(xp, square, out, dim), out)
