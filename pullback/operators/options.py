@@ -43,8 +43,11 @@ def as_dims(dims: Any, ndim: int, op: str) -> tuple[int, ...] | None:
         return None
     if type(dims) is int:
         return (dims,) if 0 <= dims < ndim else (as_dim(dims, ndim, op),)
-    if type(dims) is tuple and len(dims) == 1 and type(dims[0]) is int and 0 <= dims[0] < ndim:
-        return dims
+    if type(dims) is tuple and len(dims) in (1, 2):  # as most are
+        first, last = dims[0], dims[-1]
+        inside = type(first) is int is type(last) and 0 <= first <= last < ndim
+        if inside and (first < last or len(dims) == 1):
+            return dims
     if not isinstance(dims, _LISTS):
         if isinstance(dims, _UNORDERED):
             raise errors.unordered(op, "dim", dims)

@@ -210,6 +210,11 @@ def _few_kept_sums(xp: Namespace, input: Array, dim: Any) -> Array:
             return input.dot(one[: input.shape[-1], None])
         if dim == (0,):
             return one[None, : input.shape[0]].dot(input)
+    elif dim == (2, 3) and input.ndim == 4 and input.dtype in _ONES:  # of images
+        images, channels, height, width = input.shape
+        if (size := height * width) <= _PIECE:
+            sums = input.reshape(-1, size).dot(_ONES[input.dtype][:size])
+            return sums.reshape(images, channels, 1, 1)
     return xp.add.reduce(input, None if dim == () else dim, None, None, True)
 
 

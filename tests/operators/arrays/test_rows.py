@@ -16,7 +16,7 @@ def test_spread_puts_the_sum_of_a_row_in_all_its_places(shape, dim, dtype):
     x = randn(*shape, dtype=dtype)
     expected = numpy.broadcast_to(x.sum(dim, keepdims=True), shape)
     for squares, scale in ((rows.SUMS, 1), (rows.MEANS, shape[dim])):
-        made = rows.spread(numpy, squares, x, dim)
+        made = rows.spread(numpy, squares[x.shape[dim], x.dtype.char], x, dim)
         assert made.dtype == dtype
         numpy.testing.assert_allclose(made * scale, expected, rtol=1e-5, atol=1e-6)
 

@@ -203,6 +203,10 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
     >>> torch.nn.functional.softplus(torch.tensor([0.0, 2.0]))
     tensor([0.6931, 2.1269])
     """
+    # Beyond 17 the result rounds to x in float32 anyway.
+    as_it_is = beta == 1 and threshold >= _SAME_FROM and input.dtype is F32
+    if as_it_is and input.ndim and input.size < _FEW:
+        return xp.logaddexp(input, ZEROS[F32])
     check_floating("softplus", input)
 
     def kernel(xp: Namespace, out: Array, x: Array) -> None:
@@ -210,8 +214,7 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
         log_one_plus_exp(xp, out, scaled)
         if beta != 1:
             out /= beta
-        # Beyond 17 the result rounds to x in float32 anyway.
-        if x.dtype != F32 or beta != 1 or threshold < _SAME_FROM:
+        if not as_it_is:
             xp.copyto(out, x, where=scaled > threshold)
 
     return in_blocks(xp, kernel, input)
@@ -247,13 +250,18 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     >>> torch.nn.functional.logsigmoid(torch.tensor([0.0, 2.0]))
     tensor([-0.6931, -0.1269])
     """
+    zero = ZEROS.get(input.dtype)
+    if zero is not None and input.ndim and input.size < _FEW:
+        out = xp.negative(input)
+        xp.logaddexp(out, zero, out)
+        return xp.negative(out, out)
     check_floating("logsigmoid", input)
+    return in_blocks(xp, _logsigmoid, input)
 
-    def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        log_one_plus_exp(xp, out, xp.negative(x))
-        xp.negative(out, out)
 
-    return in_blocks(xp, kernel, input)
+def _logsigmoid(xp: Namespace, out: Array, x: Array) -> None:
+    log_one_plus_exp(xp, out, xp.negative(x))
+    xp.negative(out, out)
 
 
 # elu ----------------------------------------------------------------------------------------------
@@ -273,6 +281,11 @@ def elu_kernel(
     xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float
 ) -> Array:
     """`scale * x`, or `scale * alpha * (exp(input_scale * x) - 1)` where x is negative."""
+    zero = ZEROS.get(input.dtype)
+    if alpha == scale == input_scale == 1 and zero is not None and input.ndim and input.size < _FEW:
+        out = xp.minimum(input, zero)
+        xp.expm1(out, out)
+        return xp.maximum(input, out, out=out)  # exp(x) - 1 is never below x
     return _elu(xp, input, alpha, scale, input_scale)
 
 

@@ -7,12 +7,11 @@ from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.operators.arrays.rows import (
-    SUMS,
     along_rows,
-    are_few,
     column,
     row_sums,
     spread,
+    square_for,
     totals,
 )
 from pullback.operators.batching import shifted
@@ -45,6 +44,7 @@ def prepared(op: str, input: Array, dtype: Any) -> Array:
 # Exponentials of numbers within this need no shift to stay clear of overflow and underflow, also in
 # the sum of any row that fits memory. Two whole extremes take a fifth of the time of those by row.
 _SAFE = 40.0
+SAFE_SQUARES = _SAFE * _SAFE
 # What is hidden is -inf. Without a shift a row still has all its digits where its sum is not small:
 # what then becomes 0 would be below 1e-34 of it. Attention over 32 x 32 x 32 scores, causal: 121 us
 # and not 180.
@@ -79,6 +79,8 @@ def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
     input=lambda g, out, dim: _softmax_adjoint(g, out, dim),
     jvp=lambda d_input, out, dim: _softmax_adjoint(astype(d_input, out.dtype), out, dim),
     meta="lengths kept",
+    usual="softmax_of(numpy, a0, $dim) if $dtype is None and ndarray is host_array "
+    "and a0.dtype.kind == 'f' else forward(numpy, a0, $dim, $dtype)",
 )
 def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     """Exponentials of the elements, scaled so that their sums along `dim` are 1.
@@ -94,16 +96,18 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
 
 def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
     """The same on arrays of a floating-point dtype."""
-    if not are_few(xp, x, dim):
+    square = square_for(xp, x, dim)
+    if square is None:
         return along_rows(xp, _softmax_rows, dim, x, formula="softmax")
     flat = x.ravel()
-    if flat.dot(flat) < _SAFE * _SAFE:  # then each of them is within it
+    if flat.dot(flat) < SAFE_SQUARES:  # then each of them is within it
         out = xp.exp(x)
     else:
         out = x - xp.maximum.reduce(x, dim, None, None, True)
         xp.exp(out, out)
-    out /= spread(xp, SUMS, out, dim)
-    return out
+    return xp.divide(
+        out, out.dot(square) if dim == x.ndim - 1 < 2 else spread(xp, square, out, dim), out
+    )
 
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
@@ -140,9 +144,10 @@ def _adjoint_tangent(d_gradient: Any, d_output: Any, gradient: Any, output: Any,
 )
 def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`output * (gradient - sum(gradient * output))`."""
-    if are_few(xp, output, dim):
+    square = square_for(xp, output, dim)
+    if square is not None:
         out = gradient * output
-        xp.subtract(gradient, spread(xp, SUMS, out, dim), out)
+        xp.subtract(gradient, spread(xp, square, out, dim), out)
         out *= output
         return out
     arrays = gradient, output
@@ -181,9 +186,16 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
     >>> torch.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    if dtype is None and are_few(xp, input, dim):
+    square = square_for(xp, input, dim) if dtype is None else None
+    if square is not None:
+        flat = input.ravel()
+        if flat.dot(flat) < SAFE_SQUARES:
+            # No digits are lost: what rounds here is a share of 1, as the sum is below.
+            out = xp.exp(input)
+            xp.divide(out, spread(xp, square, out, dim), out)
+            return xp.log(out, out)
         out = input - xp.maximum.reduce(input, dim, None, None, True)
-        sums = spread(xp, SUMS, xp.exp(out), dim)
+        sums = spread(xp, square, xp.exp(out), dim)
         out -= xp.log(sums, sums)
         return out
     input = prepared("log_softmax", input, dtype)
@@ -218,9 +230,10 @@ def _log_adjoint_tangent(
 )
 def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`gradient - exp(output) * sum(gradient)`."""
-    if are_few(xp, gradient, dim):
+    square = square_for(xp, gradient, dim)
+    if square is not None:
         out = xp.exp(output)
-        out *= spread(xp, SUMS, gradient, dim)
+        out *= spread(xp, square, gradient, dim)
         return xp.subtract(gradient, out, out)
     arrays = gradient, output
     return along_rows(xp, _log_softmax_adjoint_rows, dim, *arrays, formula="_log_softmax_adjoint")

@@ -6,19 +6,21 @@ Scores have classes in dimension 1 (0 if there is no batch), targets are their s
 from __future__ import annotations
 
 import math
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.blocks import BLOCK, ONES, pieces
 from pullback.operators.arrays.reductions import few_sums
-from pullback.operators.arrays.rows import EYES, FEW, are_few, row_sums, totals
+from pullback.operators.arrays.rows import FEW, ones, row_sums, square_for, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.activation.softmax import (
+    SAFE_SQUARES,
     exponentials_of,
     softmax,
     softmax_adjoint,
@@ -136,6 +138,44 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
     return made
 
 
+# Up to so many targets, Python looks at them in less time than NumPy takes for a call.
+_FEW_TARGETS = 32
+
+
+def _few_places(
+    xp: Namespace, scores: Array, target: Array, weight: Array | None, ignore_index: int
+) -> Array | None:
+    """Where the chosen of few scores are, counted over all of them.
+
+    None where not all of them count 1, or there are many.
+    """
+    if (
+        weight is None
+        and scores.ndim == 2
+        and 0 < scores.size <= FEW
+        and 1 <= target.size <= _FEW_TARGETS
+        and target.dtype.char in "lq"
+        and xp is numpy
+    ):
+        rows, classes = scores.shape
+        listed = target.tolist()
+        if min(listed) >= 0 and max(listed) < classes and ignore_index not in listed:
+            return target + _starts(rows, classes)
+    return None
+
+
+@lru_cache(256)
+def _starts(rows: int, classes: int) -> Array:
+    return numpy.arange(rows) * classes
+
+
+@lru_cache(256)
+def _shares(count: int, reduction: str, dtype: Any) -> tuple[Array, Array]:
+    """What each of the chosen counts, and minus that for all of them."""
+    share = numpy.array(1 / count if reduction == "mean" else 1, dtype)
+    return share, numpy.full(count, -share)
+
+
 # nll ----------------------------------------------------------------------------------------------
 
 
@@ -161,6 +201,10 @@ def nll_of_indices(
     reduction: str,
 ) -> Array:
     """Minus the scores of the target classes."""
+    if reduction != "none" and input.dtype.char in "fd":
+        places = _few_places(xp, input, target, weight, ignore_index)
+        if places is not None:
+            return input.ravel()[places].dot(_shares(places.size, reduction, input.dtype)[1])
     layout = _layout(input.shape)
     chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     losses = -input.reshape(layout)[chosen.key]
@@ -189,8 +233,14 @@ def _nll_adjoint(
 ) -> Array:
     """Zeros, with minus the coefficient at the place of each target class."""
     layout = _layout(tuple(shape))
-    chosen = _chosen(xp, target, weight, ignore_index, layout, gradient.dtype)
     out = xp.zeros(layout, gradient.dtype)
+    if reduction != "none" and gradient.dtype.char in "fd" and len(shape) == 2:
+        places = _few_places(xp, out, target, weight, ignore_index)
+        if places is not None:
+            shares = _shares(places.size, reduction, gradient.dtype)[1]
+            out.ravel()[places] = shares * gradient
+            return out
+    chosen = _chosen(xp, target, weight, ignore_index, layout, gradient.dtype)
     out[chosen.key] = -_coefficients(xp, gradient, chosen, reduction)
     return out.reshape(shape)
 
@@ -227,6 +277,14 @@ def cross_entropy_of_indices(
     reduction: str,
 ) -> Any:
     """Minus the log-probabilities of the target classes."""
+    if reduction != "none" and input.dtype.char in "fd":
+        places = _few_places(xp, input, target, weight, ignore_index)
+        flat = input.ravel()
+        if places is not None and flat.dot(flat) < SAFE_SQUARES:
+            exponentials = xp.exp(input)
+            likely = exponentials.ravel()[places]
+            likely /= exponentials.dot(ones(xp, input.shape[1], input.dtype))
+            return xp.log(likely, likely).dot(_shares(places.size, reduction, input.dtype)[1])
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         input, weight = _in_single(xp, input, weight)
@@ -341,6 +399,13 @@ def _cross_entropy_adjoint(
     reduction: str,
 ) -> Array:
     """Probabilities, less 1 at the target classes, times the coefficients."""
+    if reduction != "none" and input.ndim == 2 and square_for(xp, input, 1) is not None:
+        places = _few_places(xp, input, target, weight, ignore_index)
+        if places is not None:
+            out = softmax_of(xp, input, 1)
+            out.ravel()[places] -= ONES[input.dtype]
+            out *= gradient * _shares(places.size, reduction, input.dtype)[0]
+            return out
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         gradient, input, weight = _in_single(xp, gradient, input, weight)
@@ -348,20 +413,15 @@ def _cross_entropy_adjoint(
     scores = input.reshape(layout)
     chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     factors = _coefficients(xp, gradient, chosen, reduction)
-    if factors.ndim == 0 and scores.ndim == 2 and are_few(xp, scores, 1):
-        out = softmax_of(xp, scores, 1)
-        out -= EYES[layout[1], out.dtype.char].take(chosen.key[1], 0)
-        out *= factors
-    else:
-        out = xp.empty(layout, input.dtype)
+    out = xp.empty(layout, input.dtype)
 
-        def work(block: slice) -> None:
-            part = out[block]
-            exponentials_of(xp, scores[block], part)
-            part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
+    def work(block: slice) -> None:
+        part = out[block]
+        exponentials_of(xp, scores[block], part)
+        part *= (factors[block][:, None] if factors.ndim else factors) / row_sums(xp, part)
 
-        each(work, pieces(len(scores), scores.size // max(len(scores), 1)))
-        out[chosen.key] -= factors
+    each(work, pieces(len(scores), scores.size // max(len(scores), 1)))
+    out[chosen.key] -= factors
     out = out.reshape(input.shape)
     return out if half is None else out.astype(half)
 

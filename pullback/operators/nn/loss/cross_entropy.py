@@ -52,7 +52,8 @@ def nll_loss(
     >>> torch.nn.functional.nll_loss(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([1]))
     tensor(0.2877)
     """
-    _check_tensors("nll_loss", input, target)
+    if input.__class__ is not Tensor or target.__class__ is not Tensor:
+        _check_tensors("nll_loss", input, target)
     if type(ignore_index) is not int:
         ignore_index = as_int(ignore_index, "nll_loss", "ignore_index")
     if size_average is None and reduce is None and weight is None:
@@ -83,7 +84,8 @@ def cross_entropy(
     >>> torch.nn.functional.cross_entropy(torch.zeros(1, 2), torch.tensor([0]))
     tensor(0.6931)
     """
-    _check_tensors("cross_entropy", input, target)
+    if input.__class__ is not Tensor or target.__class__ is not Tensor:
+        _check_tensors("cross_entropy", input, target)
     if type(ignore_index) is not int:
         ignore_index = as_int(ignore_index, "cross_entropy", "ignore_index")
     if size_average is None and reduce is None and label_smoothing == 0 and weight is None:

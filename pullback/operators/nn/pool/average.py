@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import functools
+import math
 from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.core.arrays import is_finite
 from pullback.core.errors import unsupported
-from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import image_by_image
-from pullback.operators.arrays.formats import keeps_format
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.windows import (
     Sizes,
     inner,
@@ -80,7 +79,7 @@ _MOST_OF_MATRIX = 1 << 14
 
 
 class _Few(NamedTuple):
-    """The sums of windows as a product of images, `(images, elements)`, and a matrix."""
+    """The averages of windows as a product of images, `(images, elements)`, and a matrix."""
 
     images: Sizes
     matrix: Array
@@ -88,7 +87,7 @@ class _Few(NamedTuple):
 
 
 @functools.lru_cache(256)
-def _few(shape: Sizes, geometry: Geometry, dtype: Any) -> _Few | None:
+def _few(shape: Sizes, geometry: Geometry, dtype: Any, divisor: int) -> _Few | None:
     dims = len(geometry.kernel)
     lead, size = shape[: len(shape) - dims], shape[len(shape) - dims :]
     length, number = volume(size), volume(geometry.number)
@@ -96,23 +95,27 @@ def _few(shape: Sizes, geometry: Geometry, dtype: Any) -> _Few | None:
         return None
     units = numpy.eye(length, dtype=dtype).reshape(length, *size)
     matrix = numpy.ascontiguousarray(_sums(numpy, units, geometry)).reshape(length, number)
+    matrix /= dtype.type(divisor)
     return _Few((volume(lead), length), matrix, (*lead, *geometry.number))
 
 
 def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> Array:
     """Sums of windows over `divisor`: a number, or one per window."""
     dtype = input.dtype
+    if input.size < native.MANY and xp is numpy:
+        few = _few(input.shape, geometry, dtype, divisor if type(divisor) is int else 1)
+        if few is not None:
+            flat = input.ravel()
+            if flat.dot(flat) < math.inf:  # as `is_finite`: the matrix has zeros
+                made = flat.reshape(few.images).dot(few.matrix).reshape(few.out)
+                if type(divisor) is not int:
+                    made /= divisor.astype(dtype)
+                return made if input.flags.c_contiguous else in_format_of(input, made)
     if dtype.itemsize == 2 and dtype.kind in "fV":
         return _averages(xp, input.astype(xp.float32), geometry, divisor).astype(dtype)
     made = native.averages(input, geometry, divisor)
     if made is not None:
-        return made
-    few = _few(input.shape, geometry, dtype)
-    if few is not None:
-        images = input.reshape(few.images)
-        if is_finite(images):
-            sums = images.dot(few.matrix).reshape(few.out)
-            return _divided(xp, sums, divisor, sums)
+        return in_format_of(input, made)
 
     def average(out: Array, images: Array) -> None:
         sums = _sums(xp, images, geometry)
@@ -121,30 +124,41 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
         else:
             _divided(xp, sums, divisor, out)
 
-    return image_by_image(xp, average, len(geometry.kernel), geometry.number, input)
+    made = image_by_image(xp, average, len(geometry.kernel), geometry.number, input)
+    return in_format_of(input, made)
 
 
 @linear(
     input=lambda g, geometry, divisor: _average(g, geometry, divisor),
     has_out=False,
 )
-@keeps_format
 def _spread_average(
     xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:
     """The adjoint of an average: the share of each element, in all windows that it is in."""
+    if input.size < native.MANY and xp is numpy:
+        shape = (*input.shape[: -len(size)], *size)
+        few = _few(shape, geometry, input.dtype, divisor if type(divisor) is int else 1)
+        if few is not None:
+            flat = (input if type(divisor) is int else _divided(xp, input, divisor, None)).ravel()
+            if flat.dot(flat) < math.inf:
+                images = flat.reshape(few.images[0], few.matrix.shape[1])
+                made = images.dot(few.matrix.T).reshape(shape)
+                return made if input.flags.c_contiguous else in_format_of(input, made)
+    return in_format_of(input, _spread_many(xp, input, size, geometry, divisor))
+
+
+def _spread_many(
+    xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
+) -> Array:
+    """The same, dimension by dimension, in the usual order of memory."""
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         single = input.astype(xp.float32)
-        spread = _spread_average.op.forward(xp, single, size, geometry, divisor)  # type: ignore[attr-defined]  # of a declared operator
-        return spread.astype(input.dtype)
+        return _spread_many(xp, single, size, geometry, divisor).astype(input.dtype)
     made = native.spread_averages(input, size, geometry, divisor)
     if made is not None:
         return made
-    pads, lead = geometry.pads, input.shape[: -len(size)]
-    few = _few((*lead, *size), geometry, input.dtype)
-    if few is not None and is_finite(shares := _divided(xp, input, divisor, None)):
-        images = shares.reshape(few.images[0], few.matrix.shape[1])
-        return images.dot(few.matrix.T).reshape(*lead, *size)
+    pads = geometry.pads
     whole = whole_size(size, pads)
 
     def share_out(out: Array, given: Array) -> None:
@@ -185,7 +199,7 @@ def _declared(name: str, node: str) -> Any:
         has_out=False,
         name=name,
         node=node,
-    )(keeps_format(_averages))
+    )(_averages)
 
 
 # One operator for each number of dimensions, so that the graph shows the name that torch's shows.
@@ -232,21 +246,21 @@ def _avg_pool(
 ) -> Any:
     op = _NAMES[dims]
     geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, 1, ceil_mode)
-    _check_dtype(op, input, "bc")
+    array = input._array
+    if array.dtype.kind in "bc":
+        raise unsupported(op, array)
     if dims == 3:
-        _check_volume(op, input._array.shape, geometry.kernel)
-    if divisor_override == 0:
-        raise RuntimeError(f"{op}: divisor_override must not be 0.")
+        _check_volume(op, array.shape, geometry.kernel)
     divisor: Any = divisor_override
     if divisor is None:
-        around = (padding,) * dims if type(padding) is int else sizes(op, "padding", padding, dims)
-        divisor = _divisor(geometry, input._array.shape[-dims:], around, bool(count_include_pad))
+        if padding == 0 and ceil_mode is False:  # all of each window is there
+            divisor = math.prod(geometry.kernel)
+        else:
+            around = sizes(op, "padding", padding, dims)
+            divisor = _divisor(geometry, array.shape[-dims:], around, bool(count_include_pad))
+    elif divisor == 0:
+        raise RuntimeError(f"{op}: divisor_override must not be 0.")
     return _POOLS[dims](input, geometry, divisor)
-
-
-def _check_dtype(op: str, input: Tensor, refused: str) -> None:
-    if input._array.dtype.kind in refused:
-        raise unsupported(op, input._array)
 
 
 def _check_volume(op: str, shape: Sizes, kernel: Sizes) -> None:
@@ -287,9 +301,17 @@ def _averaging(dims: int) -> Any:
         *,
         out: Any = None,
     ) -> Any:
-        options = ceil_mode, count_include_pad, divisor_override
-        result = _avg_pool(dims, input, kernel_size, stride, padding, *options)
-        return delivered(_NAMES[dims], result, out)
+        result = _avg_pool(
+            dims,
+            input,
+            kernel_size,
+            stride,
+            padding,
+            ceil_mode,
+            count_include_pad,
+            divisor_override,
+        )
+        return result if out is None else delivered(_NAMES[dims], result, out)
 
     return pool
 
@@ -345,10 +367,12 @@ def _tables(size: Sizes, number: Sizes) -> tuple[Taps | None, ...]:
 def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
     op = _ADAPTIVE_NAMES[dims]
     number = adaptive_sizes(op, dims, input, output_size)
-    _check_dtype(op, input, "biuc")
-    size = input._array.shape[-dims:]
-    if set(number) == {1}:
-        return mean(input, tuple(range(-dims, 0)), keepdim=True)
+    array = input._array
+    if array.dtype.kind in "biuc":
+        raise unsupported(op, array)
+    if number == (1,) * dims:
+        return mean(input, tuple(range(array.ndim - dims, array.ndim)), True)
+    size = array.shape[-dims:]
     if (geometry := even_geometry(size, number)) is not None:
         return _ADAPTIVE_POOLS[dims](input, geometry, volume(geometry.kernel))
     return _UNEVEN_POOLS[dims](input, _tables(size, number))

@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
 from pullback.operators.nn.pool import native
@@ -31,10 +32,20 @@ def _lowest(dtype: Any) -> Any:
 
 
 def maxima(xp: Namespace, input: Array, geometry: Geometry) -> Array:
-    """The largest of each window, one dimension after the other."""
-    made = native.maxima(input, geometry, with_places=False)
-    if made is not None:
-        return made[0]
+    """The largest of each window."""
+    few = _few(input.shape, geometry) if input.size < native.MANY and xp is numpy else None
+    if few is not None:
+        seen = input.ravel()[few.table]
+        best = seen.argmax(-1)  # or the first NaN
+        best += few.first
+        made = seen.ravel()[best]
+        return made if input.flags.c_contiguous else in_format_of(input, made)
+    found = native.maxima(input, geometry, with_places=False)
+    return in_format_of(input, _maxima_by_lines(xp, input, geometry) if found is None else found[0])
+
+
+def _maxima_by_lines(xp: Namespace, input: Array, geometry: Geometry) -> Array:
+    """One dimension after the other."""
     best = padded(xp, input, geometry.pads, _lowest(input.dtype))
     for first, *others in lines_of(geometry):
         parts = best[first], *(best[place] for place in others)
@@ -74,10 +85,9 @@ _FEW = 1 << 12
 class _Few(NamedTuple):
     """What a look-up of few windows needs; remembered, since it is most of the work."""
 
-    table: Array  # positions over all images, `(windows of all images, points)`
-    first: Array  # positions of the first points in the table
+    table: Array  # positions over all images, `(*shape of the result, points)`
+    first: Array  # for each window, the position of its first point in the table
     starts: Array  # for each window, the position of its image
-    out: Sizes
 
 
 @lru_cache(256)
@@ -87,28 +97,28 @@ def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
     table = _table(geometry, size) if 0 < windows * points * rows <= _FEW else None
     if table is None:
         return None
+    out = *lead, *geometry.number
     starts = (numpy.arange(rows) * volume(size)).repeat(windows)
     every = numpy.tile(table, (rows, 1)) + starts[:, None]
-    return _Few(every, numpy.arange(rows * windows) * points, starts, (*lead, *geometry.number))
+    first = numpy.arange(rows * windows) * points
+    return _Few(every.reshape(*out, points), first.reshape(out), starts.reshape(out))
 
 
 def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     """The largest of each window and its position: the first in the window, or its last NaN."""
-    made: tuple[Array, Array] | None = native.maxima(input, geometry, with_places=True)
-    if made is not None:
-        return made
-    few = _few(input.shape, geometry)
+    few = _few(input.shape, geometry) if input.size < native.MANY and xp is numpy else None
     if few is not None:
-        table, first, starts, out = few
-        flat = input.reshape(-1)
-        best = flat.take(table).argmax(1)
-        best += first
-        spots = table.take(best)
-        best_of = flat.take(spots)
-        if not has_nan(best_of):
-            spots -= starts
-            return best_of.reshape(out), spots.reshape(out)
-    return _of_many(xp, input, geometry)
+        seen = input.ravel()[few.table]
+        best = seen.argmax(-1)
+        best += few.first
+        made = seen.ravel()[best]
+        if not has_nan(made):
+            places = few.table.ravel()[best]
+            places -= few.starts
+            both = made, places
+            return both if input.flags.c_contiguous else in_format_of(input, both)
+    found = native.maxima(input, geometry, with_places=True)
+    return in_format_of(input, _of_many(xp, input, geometry) if found is None else found)
 
 
 def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:

@@ -55,14 +55,14 @@ _RULES: dict[str, Any] = {
 }
 _POOLS = {
     dims: primitive(**_RULES, name=f"_max_pool{dims}d", node=f"MaxPool{dims}DWithIndicesBackward0")(
-        keeps_format(maxima_and_places)
+        maxima_and_places
     )
     for dims in (1, 2, 3)
 }
 _ADAPTIVE_POOLS = {
     dims: primitive(
         **_RULES, name=f"_adaptive_max_pool{dims}d", node=f"AdaptiveMaxPool{dims}DBackward0"
-    )(keeps_format(maxima_and_places))
+    )(maxima_and_places)
     for dims in (1, 2, 3)
 }
 
@@ -76,7 +76,7 @@ _bare_max_pool = primitive(
     ),
     name="_bare_max_pool",
     has_out=False,
-)(keeps_format(maxima))
+)(maxima)
 
 
 def _pooled(pool: Any, input: Any, geometry: Geometry, return_indices: bool) -> Any:

@@ -5,11 +5,15 @@ Shared by the poolings that know places: those of maxima, fractional ones, and `
 
 from __future__ import annotations
 
+import math
+from functools import lru_cache
 from typing import Any
+
+import numpy
 
 from pullback.core.arrays import LIBRARIES
 from pullback.operators.arrays.blocks import pieces
-from pullback.operators.arrays.formats import keeps_format
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
@@ -90,8 +94,16 @@ def spot(places: Array, rows: int, length: int) -> Array:
     """Positions in images of `length` elements as positions within all of them together, flat."""
     if rows == 1:
         return places.reshape(-1)
-    each = places.reshape(rows, places.size // rows) if rows else places.reshape(0, 1)
-    return (each + starts_of(rows, length)[:, None]).reshape(-1)
+    number = places.size // rows if rows else 1
+    if places.size < native.MANY:
+        return places.ravel() + _starts(rows, number, length)
+    return (places.reshape(rows, number) + starts_of(rows, length)[:, None]).reshape(-1)
+
+
+@lru_cache(64)
+def _starts(rows: int, number: int, length: int) -> Array:
+    """For each of `number` places in each of several images, where the image begins."""
+    return numpy.arange(rows).repeat(number) * length
 
 
 @primitive(
@@ -102,7 +114,6 @@ def spot(places: Array, rows: int, length: int) -> Array:
     method=False,
     aten="",
 )
-@keeps_format
 def put_places(
     xp: Namespace, gradient: Array, places: Array, size: Sizes, apart: bool = False
 ) -> Array:
@@ -110,12 +121,17 @@ def put_places(
 
     No two places of an image are one if they are said to be `apart`.
     """
-    made = native.put(gradient, places, size)
-    if made is not None:
-        return made
-    if apart and type(gradient) not in LIBRARIES:
-        return _set_apart(xp, gradient, places, size)
-    return added_up(xp, gradient, places, size)
+    if apart and gradient.size < native.MANY and xp is numpy:
+        lead = gradient.shape[: -len(size)]
+        made = xp.zeros((*lead, *size), gradient.dtype)
+        spots = spot(places, math.prod(lead), math.prod(size))
+        made.ravel()[spots] = gradient.ravel()
+        return made if gradient.flags.c_contiguous else in_format_of(gradient, made)
+    found = native.put(gradient, places, size)
+    if found is None:
+        add = _set_apart if apart and type(gradient) not in LIBRARIES else added_up
+        found = add(xp, gradient, places, size)
+    return in_format_of(gradient, found)
 
 
 def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:

@@ -125,6 +125,7 @@ def are_apart(geometry: Geometry) -> bool:
 
 
 _MOST = 2**40  # elements; beyond, the windows alone would take hours to list
+_SMALL = 2**13  # so many along each of three dimensions are within that
 
 
 def _check_enough(op: str, ndim: int, count: int) -> None:
@@ -142,6 +143,8 @@ def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
     shape = input._array.shape
     if 0 in shape:
         check_not_empty(op, shape, dims)
+    if output_size.__class__ is int and 0 <= output_size < _SMALL:
+        return (output_size,) * dims
     if isinstance(output_size, Sequence) and len(output_size) == dims:
         sides = zip(shape[-dims:], output_size, strict=True)
         output_size = [n if o is None else o for n, o in sides]

@@ -280,3 +280,31 @@ def test_gradients_of_maxima_are_set_or_added_up_at_their_places(shape, options)
         len(expected), -1))  # fmt: skip
     (found,) = torch.autograd.grad(out, x, g)
     numpy.testing.assert_array_equal(found.numpy().reshape(expected.shape), expected)
+
+
+@pytest.mark.parametrize("value", [0.0, math.nan, math.inf])
+@pytest.mark.parametrize("last", [False, True])
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.float16])
+def test_few_windows_give_what_many_do(monkeypatch, value, last, dtype):
+    x = torch.tensor(numpy.random.default_rng(0).standard_normal((2, 3, 6, 6)), dtype=dtype)
+    x[0, 1, 2, 3] = value
+    if last:
+        x = x.contiguous(memory_format=torch.channels_last)
+    pools = [
+        lambda x: max_pool2d(x, 2),
+        lambda x: max_pool2d(x, 2, return_indices=True)[0],
+        lambda x: max_pool2d(x, 3, 2, 1),
+        lambda x: avg_pool2d(x, 2),
+        lambda x: avg_pool2d(x, 3, 2, 1, count_include_pad=False),
+        lambda x: avg_pool2d(x, 2, divisor_override=3),
+    ]
+
+    def results():
+        made = [pool(x.requires_grad_(False)) for pool in pools]
+        assert all(one.is_contiguous(memory_format=torch.channels_last) == last for one in made)
+        return made + [gradient_of_sum(pool, x) for pool in pools]
+
+    few = results()
+    monkeypatch.setattr(pool_average.native, "MANY", 0)
+    for one, other in zip(few, results(), strict=True):
+        torch.testing.assert_close(one, other, equal_nan=True)
