@@ -266,6 +266,22 @@ def _gradients_of_channels(
     return [b.reshape(made, x.shape), *(b.reshape(one, shape) for one in sums)]
 
 
+# Losses -------------------------------------------------------------------------------------------
+
+
+@formula("class_losses")
+def _class_losses(b: Builder, scores: Val, target: Val, ignored: int) -> Val:
+    """The cross entropy of each row of scores."""
+    return b.copy(RULES["nn.functional.cross_entropy"](b, scores, target, None, ignored, "none"))
+
+
+@formula("class_slopes")
+def _class_slopes(b: Builder, g: Val, scores: Val, target: Val, ignored: int) -> Val:
+    """The gradient of the scores, from that of the sum of the losses."""
+    made: Val = RULES["_cross_entropy_adjoint"](b, g, scores, target, None, ignored, "sum")
+    return made
+
+
 # Recurrent layers ---------------------------------------------------------------------------------
 
 

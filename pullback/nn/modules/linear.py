@@ -70,7 +70,7 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        own = self._parameters
+        own: dict[str, Any] = self._parameters
         try:  # as attributes, Python makes an error for each before it asks `__getattr__`: 1 us
             weight, bias = own["weight"], own["bias"]
         except KeyError:  # computed, by a parametrization or its like

@@ -23,7 +23,8 @@ __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "ke
            "setting"]  # fmt: skip
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
-_WITH_PLACES = frozenset({"put_places"})  # formulas that read whole numbers as well
+# Formulas that read whole numbers as well.
+_WITH_PLACES = frozenset({"put_places", "class_losses", "class_slopes"})
 _MOST = 128  # geometries of one formula: a program whose sizes always vary would compile for ever
 
 

@@ -17,7 +17,7 @@ def afresh():
 
 
 def drawn(*shape, dtype=torch.float32, grad=True):
-    values = numpy.random.default_rng(len(shape) + shape[0]).standard_normal(shape)
+    values = numpy.random.default_rng(len(shape) + sum(shape[:1])).standard_normal(shape)
     return torch.tensor(values, dtype=dtype, requires_grad=grad)
 
 
@@ -166,6 +166,22 @@ PROGRAMS = {
         lambda x: F.avg_pool2d(x, 2),
         [(8, 16, 15, 14)],
         {"average_pool", "spread_average"},
+    ),
+    "linear of rows of rows": (F.linear, [(4, 32, 80), (64, 80), (64,)], {"linear", "dot"}),
+    "cross entropy": (
+        lambda x: F.cross_entropy(x, torch.arange(70) % 31),
+        [(70, 31)],
+        {"class_losses", "class_slopes"},
+    ),
+    "cross entropy, added up": (
+        lambda x: F.cross_entropy(40 * x.t(), torch.arange(70) % 31, reduction="sum"),
+        [(31, 70)],
+        {"class_losses", "class_slopes"},
+    ),
+    "cross entropy of each": (
+        lambda x: F.cross_entropy(x, torch.arange(64) % 3, reduction="none"),
+        [(64, 64)],
+        {"class_losses"},
     ),
     "LSTM": (lstm, LSTM_LEAVES, {"lstm_step", "lstm_step_back", "recurrent_weights"}),
 }

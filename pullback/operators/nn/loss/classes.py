@@ -27,6 +27,7 @@ from pullback.operators.nn.activation.softmax import (
     softmax_of,
 )
 from pullback.operators.nn.loss import batch as batch_layers
+from pullback.operators.nn.loss import native
 from pullback.operators.reduce.sums import sum
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
@@ -279,12 +280,15 @@ def cross_entropy_of_indices(
     """Minus the log-probabilities of the target classes."""
     if reduction != "none" and input.dtype.char in "fd":
         places = _few_places(xp, input, target, weight, ignore_index)
-        flat = input.ravel()
-        if places is not None and flat.dot(flat) < SAFE_SQUARES:
+        if places is not None and (flat := input.ravel()).dot(flat) < SAFE_SQUARES:
             exponentials = xp.exp(input)
             likely = exponentials.ravel()[places]
             likely /= exponentials.dot(ones(xp, input.shape[1], input.dtype))
             return xp.log(likely, likely).dot(_shares(places.size, reduction, input.dtype)[1])
+    losses = native.losses(input, target, weight, ignore_index)
+    if losses is not None:
+        all_alike = Chosen((), None, None, input.dtype.type(len(target)))
+        return _reduced(xp, losses, all_alike, reduction, input.shape)
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         input, weight = _in_single(xp, input, weight)
@@ -406,6 +410,11 @@ def _cross_entropy_adjoint(
             out.ravel()[places] -= ONES[input.dtype]
             out *= gradient * _shares(places.size, reduction, input.dtype)[0]
             return out
+    if reduction != "none" and gradient.dtype is input.dtype:
+        g = gradient / input.dtype.type(target.size) if reduction == "mean" else gradient
+        slopes = native.slopes(g, input, target, weight, ignore_index)
+        if slopes is not None:
+            return slopes
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         gradient, input, weight = _in_single(xp, gradient, input, weight)
