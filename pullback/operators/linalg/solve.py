@@ -114,6 +114,12 @@ def _solve_of_a(g_result: Any, A: Any, result: Any) -> Any:
     return -matmul(solved_exactly(adjoint(A), g_result), adjoint(result))
 
 
+def _solve_gradients(edges: Any, g_result: Any, A: Any, result: Any) -> tuple[Any, Any]:
+    """Both at once: each has the same system to solve."""
+    of_b = solved_exactly(adjoint(A), g_result)
+    return -matmul(of_b, adjoint(result)), of_b
+
+
 def _solve_tangent(d_A: Any, d_B: Any, A: Any, result: Any) -> Any:
     change = None if d_A is None else -matmul(d_A, result)
     return (solved_exactly(A, total(d_B, change)),)
@@ -132,6 +138,7 @@ def _solved_in_batches(op: Op, size: int, split: dict[str, Any], options: dict[s
 @primitive(
     A=_solve_of_a,
     B=lambda g_result, A: solved_exactly(adjoint(A), g_result),
+    jointly=_solve_gradients,
     jvp=_solve_tangent,
     batch=_solved_in_batches,
     outputs="result info",

@@ -149,3 +149,69 @@ def test_a_zero_on_the_diagonal_gives_infinities(library):
     x = triangular.solved(numpy, a, numpy.ones((70, 1)), upper=True, unit=False)
     assert numpy.isinf(x[3, 0])
     assert x[4:].tolist() == [[1.0]] * 66
+
+
+LARGE = 256
+
+
+def large(code="d", seed=0):
+    """A matrix that LAPACK need not be careful with, of either sign."""
+    return matrices(LARGE, LARGE, code=code, seed=seed) / 16 + numpy.eye(LARGE, dtype=code)
+
+
+@pytest.mark.parametrize("order", ["rows", "columns", "every other"])
+@pytest.mark.parametrize("code", "fd")
+@pytest.mark.parametrize("name", ["det", "inv", "slogdet", "solve"])
+def test_large_matrices_agree_with_public_functions(name, code, order):
+    a = large(code)
+    if order == "every other":
+        a = numpy.repeat(numpy.repeat(a, 2, 0), 2, 1)[::2, ::2]
+    a = a.T if order == "columns" else a
+    arrays = [a, matrices(LARGE, 3, code=code)] if name == "solve" else [a]
+    before = [one.copy() for one in arrays]
+    ours = lapack.lapack(numpy, name, *arrays)
+    theirs = lapack._PUBLIC[name](numpy.linalg, *arrays)
+    for one, other in zip(
+        *(x if isinstance(x, tuple) else (x,) for x in (ours, theirs)), strict=True
+    ):
+        assert one.dtype == other.dtype == numpy.dtype(code)
+        size = numpy.abs(other).max()
+        numpy.testing.assert_allclose(one / size, other / size, **tolerance(code))
+    assert all((one == kept).all() for one, kept in zip(arrays, before, strict=True))
+
+
+@pytest.mark.parametrize("name", ["inv", "solve"])
+def test_a_large_singular_matrix_is_refused(name):
+    a = large()
+    a[7] = a[3]
+    a[:, 7] = 0  # exactly, whatever is rounded
+    a[7] = 0
+    with pytest.raises(numpy.linalg.LinAlgError):
+        lapack.lapack(numpy, name, a, *([matrices(LARGE, 2)] if name == "solve" else []))
+
+
+def test_the_determinant_of_a_large_singular_matrix_is_zero():
+    a = large()
+    a[7] = 0
+    assert lapack.lapack(numpy, "det", a) == 0
+    sign, logarithm = lapack.lapack(numpy, "slogdet", a)
+    assert sign == 0
+    assert logarithm == -numpy.inf
+
+
+def test_nan_in_a_large_matrix_is_no_refusal():
+    a = large()
+    a[3, 4] = numpy.nan
+    assert numpy.isnan(lapack.lapack(numpy, "inv", a)).any()
+
+
+def test_gradients_of_a_large_system_are_those_of_both_rules():
+    a = torch.tensor(large(), requires_grad=True)
+    b = torch.tensor(matrices(LARGE, 2, seed=1), requires_grad=True)
+    x = torch.linalg.solve(a, b)
+    g = torch.tensor(matrices(LARGE, 2, seed=2))
+    of_a, of_b = torch.autograd.grad(x, (a, b), g, retain_graph=True)
+    (alone,) = torch.autograd.grad(x, b, g, retain_graph=True)
+    assert torch.allclose(of_b, alone)
+    assert torch.allclose(of_a, -(of_b @ x.detach().T))
+    assert torch.allclose(a.detach().T @ of_b, g)
