@@ -18,6 +18,7 @@ from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 from pullback.operators.tensor.printing import describe
+from pullback.operators.watching.dispatch import QUIET
 
 __all__ = [
     "Buffer",
@@ -109,6 +110,9 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
             memo[id(self)] = type(self)(copied, self.requires_grad)
         known: Parameter = memo[id(self)]
         return known
+
+
+QUIET.add(Parameter)  # no guard of a function need ask whether it takes calls itself
 
 
 class Buffer(Tensor):

@@ -395,8 +395,14 @@ def refuse(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None
         raise unanswered(function, types)
 
 
-# Classes whose instances need not be looked at.
-QUIET = frozenset((Tensor, int, float, bool, complex, str, type(None)))  # in code: must be hashable
+class _Classes(set[type]):
+    """A set that stands in code as a constant, which must have a hash."""
+
+    __hash__ = object.__hash__  # type: ignore[assignment]  # of this one set, as it is never compared
+
+
+# Classes whose instances need not be looked at; `nn` adds that of parameters.
+QUIET = _Classes((Tensor, int, float, bool, complex, str, type(None)))
 
 
 def any_handler(value: Any) -> bool:
