@@ -9,6 +9,7 @@ from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.base.weights import weight_and_bias
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -130,8 +131,7 @@ class _BatchNorm(_NormBase):
             input,
             self.running_mean if tracked else None,
             self.running_var if tracked else None,
-            self.weight,
-            self.bias,
+            *weight_and_bias(self),
             of_batch,
             factor,
             self.eps,

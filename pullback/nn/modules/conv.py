@@ -10,6 +10,7 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.base.fields import sized
+from pullback.nn.base.weights import weight_and_bias
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.modules.utils import _reverse_repeat_tuple
@@ -188,7 +189,7 @@ class _Conv(_ConvNd):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        return self._conv_forward(input, self.weight, self.bias)
+        return self._conv_forward(input, *weight_and_bias(self))
 
 
 class Conv1d(_Conv):

@@ -8,6 +8,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.base.weights import weight_and_bias
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedParameter
@@ -70,11 +71,7 @@ class Linear(Module):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        own: dict[str, Any] = self._parameters
-        try:  # as attributes, Python makes an error for each before it asks `__getattr__`: 1 us
-            weight, bias = own["weight"], own["bias"]
-        except KeyError:  # computed, by a parametrization or its like
-            weight, bias = self.weight, self.bias
+        weight, bias = weight_and_bias(self)
         return F.linear(input, weight, bias)
 
     def extra_repr(self) -> str:

@@ -9,6 +9,7 @@ from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
 from pullback.nn.base.fields import Layer
+from pullback.nn.base.weights import weight_and_bias
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty
@@ -68,7 +69,8 @@ class LayerNorm(_Scaled):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        return F.layer_norm(input, self.normalized_shape, self.weight, self.bias, self.eps)
+        weight, bias = weight_and_bias(self)
+        return F.layer_norm(input, self.normalized_shape, weight, bias, self.eps)
 
     def extra_repr(self) -> str:
         """The settings."""
@@ -154,7 +156,8 @@ class GroupNorm(_Scaled):
 
     def forward(self, input: Tensor) -> Any:
         """Apply it."""
-        return F.group_norm(input, self.num_groups, self.weight, self.bias, self.eps)
+        weight, bias = weight_and_bias(self)
+        return F.group_norm(input, self.num_groups, weight, bias, self.eps)
 
     def extra_repr(self) -> str:
         """The settings."""
