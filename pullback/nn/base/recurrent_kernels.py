@@ -9,6 +9,7 @@ all times together. Times are in the order in which they are gone through; examp
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any, NamedTuple
 
 import numpy
@@ -19,7 +20,7 @@ from pullback.operators.arrays.rows import ones
 
 __all__ = [
     *("GRU", "RNN_RELU", "RNN_TANH", "Gradients", "Kept", "Kind", "Times", "Weights"),
-    *("constant", "inputs_share", "of_weights", "side_by_side", "sigmoid_of_half"),
+    *("constant", "even", "inputs_share", "of_weights", "side_by_side", "sigmoid_of_half"),
 ]
 
 
@@ -91,6 +92,12 @@ class Times:
         if size < self.batch:
             for states in all_states:
                 states[number + 1, :, size:] = states[number, :, size:]
+
+
+@lru_cache(64)
+def even(count: int, batch: int, *, backwards: bool) -> Times:
+    """Times at all of which all examples take part."""
+    return Times([batch] * count, backwards=backwards)
 
 
 class Weights(NamedTuple):

@@ -7,13 +7,15 @@ import sys
 from functools import partial
 from typing import Any
 
+import numpy
+
 from pullback.core.dtype import float32
 from pullback.core.mode import get_mode
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, wrap
 from pullback.nn import functional as F
 from pullback.nn.base.fused import Call, is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
-from pullback.nn.base.recurrent_kernels import Times
+from pullback.nn.base.recurrent_kernels import Times, even
 from pullback.operators.guarding import guard_all
 from pullback.operators.shape.joining import cat, stack
 from pullback.operators.watching import asking
@@ -64,11 +66,17 @@ def run_layers(
 def _zeros(mode: str, input: Tensor, weights: Weights, sizes: list[int] | None) -> Any:
     """The first state, or both of an LSTM's, of one layer in one direction."""
     batch = input.shape[1] if sizes is None else sizes[0]
-    hidden = input.new_zeros((batch, weights[1].shape[1]))
+
+    def zeros(width: int) -> Tensor:
+        if is_usual([input]):  # nobody looks on: `new_zeros` in a third of its time
+            return wrap(numpy.zeros((batch, width), input._array.dtype))
+        return input.new_zeros((batch, width))
+
+    hidden = zeros(weights[1].shape[1])
     if mode != "LSTM":
         return hidden
     # Nobody writes to it, so one will do for both, unless they differ in size.
-    return hidden, hidden if weights[4] is None else input.new_zeros((batch, weights[4].shape[1]))
+    return hidden, hidden if weights[4] is None else zeros(weights[4].shape[1])
 
 
 def _one_direction(
@@ -89,8 +97,9 @@ def _one_direction(
     steps = partial(_steps, mode, sizes, backwards)
     if input.shape[0] == 1 or not is_usual(tensors):
         return steps(*tensors)
-    counts = [input.shape[1]] * input.shape[0] if sizes is None else sizes
-    return run(Call(mode, Times(counts, backwards=backwards), steps), tensors)
+    count, batch = input._array.shape[:2]
+    times = Times(sizes, backwards=backwards) if sizes else even(count, batch, backwards=backwards)
+    return run(Call(mode, times, steps), tensors)
 
 
 def _steps(
