@@ -6,9 +6,11 @@ import itertools
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.direct import are_plain, concatenate
+from pullback.operators.arrays.direct import concatenate
 from pullback.operators.declare import (
     Array,
     Arrays,
@@ -367,8 +369,11 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
     aten_defaults={"dim": 0},
 )
 def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
+    join = concatenate
+    for one in tensors:  # `are_plain` in line
+        if type(one) is not ndarray:
+            join = xp.concatenate
     try:
-        join = concatenate if are_plain(tensors) else xp.concatenate
         joined = join(tensors, dim) if dim else join(tensors)
     except (ValueError, TypeError):  # shapes that do not fit, or dtypes that NumPy does not mix
         return _joined_with_care(xp, tensors, dim)
@@ -432,28 +437,31 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     shape = tensors[0].shape
     if not 0 <= dim <= len(shape):
         dim = as_dim(dim, len(shape) + 1, "stack")
+    join = concatenate
     for one in tensors:
         if one.shape != shape:
             raise RuntimeError(
                 f"stack: all tensors must have equal shapes; tensor 0 has {shape}, another has "
                 f"{one.shape}."
             )
+        if type(one) is not ndarray:
+            join = xp.concatenate
     try:
-        stacked = _stacked(xp, tensors, dim, shape)
+        stacked = _stacked(join, tensors, dim, shape)
     except TypeError:  # dtypes that NumPy does not mix
-        return _stacked(xp, _common(tensors), dim, shape)
+        return _stacked(join, _common(tensors), dim, shape)
     # As in `_cat`: the dtype that all others fit into is torch's choice too.
     same = stacked.dtype is tensors[0].dtype
-    return stacked if same else _stacked(xp, _common(tensors), dim, shape)
+    return stacked if same else _stacked(join, _common(tensors), dim, shape)
 
 
-def _stacked(xp: Namespace, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Array:
+def _stacked(join: Any, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Any:
     count = len(arrays)
+    if dim == 0 and shape:
+        return join(arrays).reshape(count, *shape)
     if dim < len(shape):  # joined along that dimension, and taken apart there
-        join = concatenate if are_plain(arrays) else xp.concatenate
-        joined = join(arrays, dim) if dim else join(arrays)
-        return joined.reshape((*shape[:dim], count, *shape[dim:]))
-    return xp.concatenate([one[..., None] for one in arrays], dim)
+        return join(arrays, dim).reshape((*shape[:dim], count, *shape[dim:]))
+    return join([one[..., None] for one in arrays], dim)
 
 
 def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None) -> Any:
