@@ -55,7 +55,7 @@ CALLS = {
     "softmax": lambda d, t: torch.softmax(d, 0),
     "log_softmax": lambda d, t: torch.log_softmax(d, 0),
 }
-ONE = "flatten max mean min numel ones_like prod ravel relu sort square squeeze sum"
+ONE = "flatten max mean min numel ones_like prod ravel relu sort square squeeze std sum var"
 CALLS |= {name: (lambda d, t, name=name: getattr(torch, name)(d)) for name in ONE.split()}
 
 
