@@ -138,7 +138,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
         if not isinstance(one, Tensor):
             taken, answer = ports.met_by("equal", (input, other))
             if taken:
-                return answer  # type: ignore[no-any-return]  # the one's who was asked
+                return answer
             raise errors.not_a_tensor("equal", name, one)
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
