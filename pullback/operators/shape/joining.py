@@ -243,10 +243,13 @@ def _chunk_size(op: str, input: Any, chunks: int, dim: int) -> int:
     shape: tuple[int, ...] = input._array.shape
     if not shape:
         raise RuntimeError(f"{op}: a 0-d tensor has no dimension to split.")
-    check_int(chunks, op, "chunks")
+    if chunks.__class__ is not int:
+        check_int(chunks, op, "chunks")
     if chunks <= 0:
         raise RuntimeError(f"{op}: chunks must be positive, got {chunks}.")
-    return -(-shape[as_dim(dim, len(shape), op)] // chunks)
+    if not (dim.__class__ is int and 0 <= dim < len(shape)):
+        dim = as_dim(dim, len(shape), op)
+    return -(-shape[dim] // chunks)
 
 
 @method
@@ -316,9 +319,6 @@ def unbind(xp: Namespace, input: Array, dim: Dim = 0) -> Any:
 
 
 # Joins -------------------------------------------------------------------------------------------
-
-_LISTS = frozenset((list, tuple))
-
 
 def _listed(op: str, tensors: Any) -> Any:
     """The sequence of tensors that a join takes."""
@@ -411,7 +411,7 @@ def cat(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = None)
     >>> torch.cat([torch.ones(2), torch.zeros(1)])
     tensor([1., 1., 0.])
     """
-    if type(tensors) not in _LISTS:
+    if tensors.__class__ is not list and tensors.__class__ is not tuple:
         tensors = _listed("cat", tensors)
     if not tensors:
         raise ValueError("cat: expected a non-empty list of tensors.")
@@ -472,7 +472,7 @@ def stack(tensors: Any, dim: int = 0, *, out: Any = None, axis: int | None = Non
     tensor([[1., 1.],
             [0., 0.]])
     """
-    if type(tensors) not in _LISTS:
+    if tensors.__class__ is not list and tensors.__class__ is not tuple:
         tensors = _listed("stack", tensors)
     if not tensors:
         raise RuntimeError("stack: expected a non-empty list of tensors.")
