@@ -51,8 +51,10 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
             [f"{theirs('out')} is not None"] if op.has_out else [],
             mapped=mapped_lines(op),
         ),
+        "arrays = []",
         "try:",
-        f"    arrays = [one._plain for one in {local}]",
+        f"    for one in {local}:",  # up to 30 sooner done than a comprehension, which is a call
+        "        arrays.append(one._plain)",
         "except LEAVES:",
         f"    {leave}",
         f"if not arrays or {_other_arrays()}:",
