@@ -9,6 +9,8 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -111,6 +113,11 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
+    if input.ndim and index.size and xp is numpy and index.item(index.argmin()) >= 0:
+        try:
+            return input.take(index if index.ndim else index.reshape(1), dim)
+        except IndexError:  # too large an index, which NumPy looks for anyway: said below
+            pass
     # Torch has two kernels, and two minds.
     kind = RuntimeError if dim == 1 or not input.size else IndexError
     if input.ndim:
