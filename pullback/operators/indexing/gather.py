@@ -306,6 +306,10 @@ scatter_add_ = writing(scatter_add, _write_scatter_add)
 def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
     if not index.size:
         return
+    places = few_places("scatter", xp, input, dim, index)
+    if places is not None:
+        input.ravel()[places] = number_array("scatter", value, input.dtype)
+        return
     check_along("scatter", input, dim, index)
     number = number_array("scatter", value, input.dtype)
     lines, flat = lined_up(input, index)
