@@ -218,6 +218,8 @@ def take_along_dim(
     if indices._array.dtype.char not in "lq":
         raise RuntimeError(f"take_along_dim: the indices must be int64, got {indices.dtype}.")
     if axis is not None:
+        if dim is not None:
+            raise TypeError("take_along_dim() got 'dim' twice, under two names.")
         dim = axis
     if dim is None:
         input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
