@@ -1137,7 +1137,7 @@ def saddmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1, alph
 from pullback.serialization.writing import save as save
 def scalar_tensor(s: _Any, **options: _Unpack[_Options]) -> _Tensor:
     """A 0-d tensor of one number, in the default dtype unless another is given."""
-def scatter(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., *given: _Any, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
+def scatter(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
     """`input` with `src`, a tensor or a number, where `index` says along `dim`."""
 def scatter_add(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """`input` with the elements of `src` added where `index` says along `dim`."""
@@ -1308,7 +1308,7 @@ def t_copy(input: _Tensor, *args: _Any, out: _Tensor | _Sequence[_Tensor] | None
     """What `t` shows, in memory of its own."""
 def take(input: _Tensor, index: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """The elements at the positions `index` of the flattened tensor, in the shape of `index`."""
-def take_along_dim(input: _Tensor, indices: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
+def take_along_dim(input: _Tensor, indices: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
     """As `gather`, with `input` and `indices` broadcast; without a dim from all elements."""
 def tan(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The tangent of each element, in radians."""

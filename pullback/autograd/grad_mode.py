@@ -87,7 +87,9 @@ class _ModeContext(Whole):
             fast.unrecorded = UNRECORDED
             return
         if self._function is None:
-            frame = user_frame(getframe(2))
+            frame: Any = getframe(2)
+            if internal[frame.f_code.co_filename]:
+                frame = user_frame(frame)
             place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
         else:
             place = (getattr(self._function, "__code__", None), 0)
@@ -396,14 +398,15 @@ class inference_mode(_ModeContext):
     True
     """
 
+    mode: bool
+
     def __new__(cls, mode: Any = True) -> Any:
         """A context; or, for `@inference_mode` without parentheses, the decorated function."""
-        if isinstance(mode, bool):
-            return super().__new__(cls)
-        return decorated(cls, mode)
-
-    def __init__(self, mode: bool = True) -> None:
-        self.mode = mode
+        if mode is not True and mode is not False:
+            return decorated(cls, mode)
+        made = _new(cls)
+        made.mode = mode
+        return made
 
     def __enter__(self) -> None:
         before = get_mode()
@@ -431,7 +434,8 @@ class inference_mode(_ModeContext):
             raise
 
     def _again(self) -> _ModeContext:
-        return inference_mode(self.mode)
+        made: _ModeContext = inference_mode(self.mode)
+        return made
 
     def _changes(self) -> dict[str, Any]:
         return {"inference": self.mode, "grad": not self.mode, "forward_ad": not self.mode}

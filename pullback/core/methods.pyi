@@ -1063,9 +1063,9 @@ class Methods:
         """One divided by the square root of each element."""
     def rsqrt_(self) -> _Tensor:
         """In-place form of `rsqrt`: the result replaces the tensor's values."""
-    def scatter(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., *given: _Any, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
+    def scatter(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
         """`input` with `src`, a tensor or a number, where `index` says along `dim`."""
-    def scatter_(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., *given: _Any, src: _Any = None, value: _Any = None, reduce: _str | None = None, axis: _int | None = None) -> _Tensor:
+    def scatter_(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, axis: _int | None = None) -> _Tensor:
         """In-place form of `scatter`: changes the tensor itself."""
     def scatter_add(self, dim: _int, index: _Tensor, src: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """`input` with the elements of `src` added where `index` says along `dim`."""
@@ -1191,7 +1191,7 @@ class Methods:
         """As `t`, changing the tensor itself."""
     def take(self, index: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """The elements at the positions `index` of the flattened tensor, in the shape of `index`."""
-    def take_along_dim(self, indices: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
+    def take_along_dim(self, indices: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
         """As `gather`, with `input` and `indices` broadcast; without a dim from all elements."""
     def tan(self, *, out: _Tensor | None = None) -> _Tensor:
         """The tangent of each element, in radians."""

@@ -16,7 +16,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array, Namespace, is_finite
+from pullback.core.arrays import F32, F64, Array, Namespace, is_finite
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.rows import EYES
@@ -28,6 +28,7 @@ __all__ = [
     "along",
     "check_bounds",
     "check_index_dtype",
+    "few_places",
     "index_key",
     "read_along",
     "reduce_along",
@@ -108,17 +109,19 @@ _small_positions = lru_cache(256)(_positions)  # half of the time that a small g
 
 def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) -> None:
     """`out[key] += values` in place, where places may repeat; `values` broadcasts."""
-    if is_half(out.dtype):  # summed in single, rounded once
+    dtype = out.dtype
+    if dtype is not F32 and dtype is not F64 and is_half(dtype):  # summed in single, rounded once
         wide = out.astype(xp.float32)
         add_at(xp, wide, indices, dims, values.astype(xp.float32))
         out[...] = wide.astype(out.dtype)
         return
     if len(indices) == 1:
-        if indices[0].dtype.kind == "b":
+        index, dim = indices[0], dims[0]
+        if index.dtype is not INT64 and index.dtype.kind == "b":
             out[index_key(out.ndim, indices, dims)] += values  # a mask names no place twice
             return
-        if indices[0].size < _FEW:
-            xp.add.at(out, (_WHOLE,) * dims[0] + (indices[0],), values)
+        if index.size < _FEW:
+            xp.add.at(out, (_WHOLE,) * dim + (index,) if dim else index, values)
             return
     elif values.size < _FEW_VALUES:
         xp.add.at(out, index_key(out.ndim, indices, dims), values)
@@ -297,12 +300,43 @@ def _add_rows(xp: Namespace, out: Array, starts: Array, rows: Array) -> None:
 # Elements along a dimension ----------------------------------------------------------------------
 
 
+def few_places(op: str, xp: Namespace, input: Array, dim: int, index: Array) -> Array | None:
+    """Where in memory the few elements are that `index` names along `dim`, once that is checked.
+
+    None for all but usual cases, which are looked at elsewhere. What depends on the shapes alone is
+    asked in one call: a gather of ten elements takes 2.3 us so, by single questions 3.
+    """
+    layout = _layout_of_few(xp, input.shape, index.shape, dim)
+    if layout is None or index.dtype is not INT64 or not input.flags.c_contiguous:
+        return None
+    size, step, own = layout
+    unsigned = index.view(_UNSIGNED[8])
+    if unsigned.item(unsigned.argmax()) >= size:
+        check_bounds(op, index, size, dim)  # says which one
+    if step is not None:
+        index = index * step
+    return index if own is None else index + own
+
+
+@lru_cache(128)
+def _layout_of_few(
+    xp: Namespace, shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int
+) -> tuple[int, Array | None, Array | None] | None:
+    """The length of `dim` and `_small_layout`; None for none or many, and what may not fit."""
+    few = xp is numpy and 0 < math.prod(index_shape) < _FEW_ELEMENTS
+    if not few or not shape or len(shape) != len(index_shape):
+        return None
+    if any(n > shape[d] for d, n in enumerate(index_shape) if d != dim):
+        return None
+    return shape[dim], *_small_layout(xp, shape, index_shape, dim)
+
+
 def read_along(xp: Namespace, input: Array, dim: int, index: Array) -> Array:
     """What `index` names along `dim`."""
     if not input.flags.c_contiguous:
         return input[along(xp, dim, index)]
     places = _flat_places(xp, input.shape, dim, index)
-    flat = input.reshape(-1)
+    flat = input.ravel()  # a view, in a third of the time of `reshape`
     # Brackets are quicker to start, `take` is quicker to run.
     return flat[places] if index.size < _FEW_ELEMENTS else flat.take(places)
 
@@ -312,7 +346,7 @@ def write_along(xp: Namespace, out: Array, dim: int, index: Array, values: Array
     if not out.flags.c_contiguous:
         out[along(xp, dim, index)] = values
         return
-    out.reshape(-1)[_flat_places(xp, out.shape, dim, index)] = values
+    out.ravel()[_flat_places(xp, out.shape, dim, index)] = values
 
 
 def reduce_along(
@@ -325,7 +359,7 @@ def reduce_along(
         ufunc.at(out, along(xp, dim, index), values)
         return
     places = _flat_places(xp, out.shape, dim, index)
-    ufunc.at(out.reshape(-1), places.reshape(-1), values.reshape(-1))
+    ufunc.at(out.ravel(), places.ravel(), values.ravel())
 
 
 def _flat_places(xp: Namespace, shape: tuple[int, ...], dim: int, index: Array) -> Array:

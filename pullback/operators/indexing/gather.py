@@ -12,6 +12,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core import errors
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
@@ -19,6 +20,7 @@ from pullback.operators.arrays.scatter import (
     INT64,
     check_bounds,
     check_index_dtype,
+    few_places,
     read_along,
     reduce_along,
     write_along,
@@ -35,7 +37,7 @@ from pullback.operators.declare import (
 )
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import clear, pick
-from pullback.operators.options import as_dim, numpy_spelled
+from pullback.operators.options import as_dim
 from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
@@ -162,6 +164,9 @@ def gather(
     tensor([[2],
             [3]])
     """
+    places = few_places("gather", xp, input, dim, index)
+    if places is not None:
+        return input.ravel()[places]
     if not index.size:
         return xp.empty(index.shape, input.dtype)
     check_along("gather", input, dim, index)
@@ -197,8 +202,9 @@ def _add_along(xp: Namespace, input: Array, dim: int, index: Array, src: Array) 
 
 
 @method
-@numpy_spelled
-def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any = None) -> Any:
+def take_along_dim(
+    input: Any, indices: Any, dim: int | None = None, *, out: Any = None, axis: int | None = None
+) -> Any:
     """As `gather`, with `input` and `indices` broadcast; without a dim from all elements.
 
     >>> import pullback as torch
@@ -211,6 +217,10 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         raise errors.not_a_tensor("take_along_dim", "indices", indices)
     if indices._array.dtype.char not in "lq":
         raise RuntimeError(f"take_along_dim: the indices must be int64, got {indices.dtype}.")
+    if axis is not None:
+        if dim is not None:
+            raise TypeError("take_along_dim() got 'dim' twice, under two names.")
+        dim = axis
     if dim is None:
         input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
     if input._array.ndim != indices._array.ndim:
@@ -220,7 +230,7 @@ def take_along_dim(input: Any, indices: Any, dim: int | None = None, *, out: Any
         )
     shape, places = input._array.shape, indices._array.shape
     dim = as_dim(dim, len(shape), "take_along_dim")
-    if shape[:dim] != places[:dim] or shape[dim + 1 :] != places[dim + 1 :]:
+    if shape != places and (shape[:dim], shape[dim + 1 :]) != (places[:dim], places[dim + 1 :]):
         here, there = list(shape), list(places)
         here[dim] = there[dim] = 1
         common = _broadcast("take_along_dim", here, there)
@@ -251,6 +261,12 @@ def _broadcast(op: str, a: list[int], b: list[int]) -> list[int]:
 
 
 def _write_scatter_add(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    dtype = input.dtype
+    if (dtype is F32 or dtype is F64) and src.dtype is dtype and src.shape == index.shape:
+        places = few_places("scatter_add", xp, input, dim, index)
+        if places is not None:
+            xp.add.at(input.ravel(), places.ravel(), src.ravel())
+            return
     if not index.size:
         return
     check_along("scatter_add", input, dim, index, src)
@@ -291,6 +307,10 @@ scatter_add_ = writing(scatter_add, _write_scatter_add)
 
 def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any) -> None:
     if not index.size:
+        return
+    places = few_places("scatter", xp, input, dim, index)
+    if places is not None:
+        input.ravel()[places] = number_array("scatter", value, input.dtype)
         return
     check_along("scatter", input, dim, index)
     number = number_array("scatter", value, input.dtype)

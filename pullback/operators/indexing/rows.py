@@ -9,6 +9,8 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -42,7 +44,7 @@ def check_rows(
     """
     if index.ndim > 1:
         raise IndexError(f"{op}: the index must have one dimension, got shape {index.shape}.")
-    if source.dtype != input.dtype:
+    if source.dtype is not input.dtype and source.dtype != input.dtype:
         raise RuntimeError(
             f"{op}: input is {from_numpy_dtype(input.dtype)}, source is "
             f"{from_numpy_dtype(source.dtype)}; they must be equal. Convert one of them with .to()."
@@ -50,7 +52,7 @@ def check_rows(
     shape, count = input.shape, index.size
     if not shape and count != 1:
         raise IndexError(f"{op}: a 0-d tensor takes one index, got {count}.")
-    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if shape else ()
+    wanted = (*shape[:dim], count, *shape[dim + 1 :]) if len(shape) > 1 else (count,) * len(shape)
     if source.shape != wanted and not (not source.ndim and len(shape) <= 1 and count == 1):
         # index_copy tells wrong counts from wrong sizes, as in torch.
         counted = op == "index_copy" and (
@@ -85,7 +87,9 @@ def _write_rows(input: Array, dim: int, index: Array, values: Array) -> None:
 
 
 def _add_rows(xp: Namespace, input: Array, dim: int, index: Array, values: Array) -> None:
-    add_at(xp, _lines(input), (_lines(index),), (dim,), _lines(values))
+    if not (input.ndim and index.ndim):
+        input, index, values = _lines(input), _lines(index), _lines(values)
+    add_at(xp, input, (index,), (dim,), values)
 
 
 # Selecting ---------------------------------------------------------------------------------------
@@ -109,6 +113,11 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
+    if input.ndim and index.size and xp is numpy and index.item(index.argmin()) >= 0:
+        try:
+            return input.take(index if index.ndim else index.reshape(1), dim)
+        except IndexError:  # too large an index, which NumPy looks for anyway: said below
+            pass
     # Torch has two kernels, and two minds.
     kind = RuntimeError if dim == 1 or not input.size else IndexError
     if input.ndim:

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.scatter import write_along
+from pullback.operators.arrays.scatter import few_places, write_along
 from pullback.operators.batching import together
 from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, method, primitive
 from pullback.operators.indexing.gather import (
@@ -31,6 +31,11 @@ FOUND_IN = {
 
 
 def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
+    if src.dtype is input.dtype and src.shape == index.shape:
+        places = few_places("scatter", xp, input, dim, index)
+        if places is not None:
+            input.ravel()[places] = src
+            return
     if not index.size:
         return
     check_along("scatter", input, dim, index, src)
@@ -65,7 +70,8 @@ def scatter(
     input: Any,
     dim: Any = REQUIRED,
     index: Any = REQUIRED,
-    *given: Any,
+    given: Any = REQUIRED,
+    *,
     src: Any = None,
     value: Any = None,
     reduce: str | None = None,
@@ -81,14 +87,14 @@ def scatter(
     >>> torch.zeros(3).scatter(0, torch.tensor([0, 2]), 5.0)
     tensor([5., 0., 5.])
     """
-    source = _source(given, src, value)
+    plainly = given is not REQUIRED and src is None and value is None
+    source = given if plainly else _source(given, src, value)
     at = dim if axis is None else axis
-    kept = {} if out is None else {"out": out}
     if reduce is not None:
         function, source, extra = _reducing(input, index, source, reduce, in_place=False)
-        return function(input, at, index, source, *extra, **kept)
+        return function(input, at, index, source, *extra, out=out)
     scattering = _scatter if isinstance(source, Tensor) else fill_along
-    return scattering(input, at, index, source, **kept)
+    return scattering(input, at, index, source, out=out)
 
 
 @method
@@ -96,14 +102,16 @@ def scatter_(
     input: Any,
     dim: Any = REQUIRED,
     index: Any = REQUIRED,
-    *given: Any,
+    given: Any = REQUIRED,
+    *,
     src: Any = None,
     value: Any = None,
     reduce: str | None = None,
     axis: int | None = None,
 ) -> Any:
     """In-place form of `scatter`: changes the tensor itself."""
-    source = _source(given, src, value)
+    plainly = given is not REQUIRED and src is None and value is None
+    source = given if plainly else _source(given, src, value)
     at = dim if axis is None else axis
     if reduce is not None:
         function, source, extra = _reducing(input, index, source, reduce, in_place=True)
@@ -112,11 +120,9 @@ def scatter_(
     return scattering(input, at, index, source)
 
 
-def _source(given: tuple[Any, ...], src: Any, value: Any) -> Any:
-    """What is scattered: a tensor or a number by position, or each of them by its name."""
-    if src is None and value is None and len(given) == 1:
-        return given[0]
-    if given or (src is None) == (value is None):
+def _source(given: Any, src: Any, value: Any) -> Any:
+    """What is scattered, not by position alone: a tensor or a number, each of them by its name."""
+    if given is not REQUIRED or (src is None) == (value is None):
         raise TypeError("scatter(): give either `src` or `value`.")
     if value is None:
         if not isinstance(src, Tensor):

@@ -7,10 +7,14 @@ from __future__ import annotations
 
 import math
 import warnings
+from builtins import sum as added
 from collections.abc import Sequence
 from typing import Any
 
+import numpy
+
 from pullback.core import errors, origin
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
@@ -33,6 +37,10 @@ FOUND_IN = {
 }
 
 
+# So many elements have a diagonal that Python adds up sooner than NumPy: 0.6 us, by a product 0.9.
+_FEW = 64
+
+
 @linear(
     batch=batch_shapes.traced,
     input=lambda g, input_shape: diagonal_adjoint(g[..., None], input_shape, 0, 0, 1),
@@ -47,6 +55,9 @@ def trace(xp: Namespace, input: Array) -> Array:
     """
     if input.ndim != 2:
         raise RuntimeError(f"trace: needs a matrix, got shape {input.shape}.")
+    dtype = input.dtype
+    if (dtype is F32 or dtype is F64) and 0 < input.size <= _FEW and xp is numpy:
+        return xp.array(added(input.diagonal().tolist()), dtype)  # numbers of Python's, in double
     if input.dtype.char in "fd" and input.flags.c_contiguous and 0 < input.size < MANY:
         height, width = input.shape
         count = height if height < width else width

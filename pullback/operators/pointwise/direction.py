@@ -21,7 +21,7 @@ FOUND_IN = {
 }
 
 
-_FEW = 4096  # elements: a product to look for NaN costs less than two comparisons
+_FEW = 4096  # elements: to look for NaN costs less than two comparisons
 
 
 def _sign(x: Array) -> Array:
@@ -29,8 +29,7 @@ def _sign(x: Array) -> Array:
     host = type(x) not in LIBRARIES
     if host and x.dtype.char in "fd" and 0 < x.size < _FEW and x.ndim:
         out: Array = numpy.sign(x)
-        flat = out if out.ndim == 1 else out.ravel()
-        if flat.dot(flat) >= 0:  # no NaN among them
+        if out.item(out.argmax()) <= 1:  # no NaN among them: it would be the largest
             return out
     zero = ZEROS.get(x.dtype, 0)
     return ((x > zero).view("i1") - (x < zero).view("i1")).astype(x.dtype)

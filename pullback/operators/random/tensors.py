@@ -202,7 +202,11 @@ def _few_integers(bounds: tuple[Any, ...]) -> Tensor | None:
         return None
     if not -draw.WIDE < low < high < draw.WIDE or high - low >= draw.WIDE or not undisturbed():
         return None
-    count = math.prod(one_shape("randint", size))
+    count = 1
+    for length in size:
+        if type(length) is not int or length < 0:
+            return None
+        count *= length
     if count > _FEW:
         return None
     stream = default_generator._stream or default_generator.draw_from()

@@ -177,11 +177,12 @@ _RIGHT = {
 
 def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     """The root of the sum of squares, scaled by the largest element if squares leave the range."""
-    if x.dtype.char not in _RIGHT:  # a dtype for storing, which says so
+    char = x.dtype.char
+    if char not in _RIGHT:  # a dtype for storing, which says so
         return xp.sqrt(total_of_squares(xp, x, axis, keepdim))
-    low, high = _RIGHT[x.dtype.char]
-    if axis is None and not keepdim and x.flags.c_contiguous and x.dtype.char in "fd":
-        flat = x.reshape(-1)
+    low, high = _RIGHT[char]
+    if axis is None and not keepdim and x.flags.c_contiguous and char in "fd":
+        flat = x.ravel()
         if xp is numpy:  # a number of Python's: NumPy takes five times as long over one of its own
             root = math.sqrt(flat.dot(flat))
             if low < root < high:
@@ -190,8 +191,11 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
             result = xp.sqrt(flat.dot(flat))
             if low < result < high:
                 return result
-    if x.size < MANY and x.ndim and x.dtype.char in "fd":
-        squares = few_sums(xp, xp.multiply(x, x), axis, keepdim)
+    if x.size < MANY and x.ndim and char in "fd":
+        if axis == (1,) and x.ndim == 2 and keepdim is False and xp is numpy:
+            squares = numpy.vecdot(x, x)
+        else:
+            squares = few_sums(xp, xp.multiply(x, x), axis, keepdim)
     else:
         squares = total_of_squares(xp, x, axis, keepdim)
     result = xp.sqrt(squares)
@@ -205,9 +209,11 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
 
 def _are_within(xp: Namespace, norms: Array, low: float, high: float) -> bool:
     """Whether all norms are between the bounds; a NaN may count as either."""
-    if norms.size <= 8 and xp is numpy:  # 0.4 us, the lines below 0.8
-        listed = norms.ravel().tolist()
-        return bool(min(listed) > low and max(listed) < high)
+    if norms.size <= 8 and xp is numpy:  # 0.2 us for two, the lines below 0.8
+        for one in norms.ravel().tolist():  # noqa: SIM110 (`all` of a generator takes 0.4)
+            if not low < one < high:
+                return False
+        return True
     # The places of extremes take half of the time of the extremes themselves, where there are few.
     return bool(norms.item(norms.argmin()) > low and norms.item(norms.argmax()) < high)
 

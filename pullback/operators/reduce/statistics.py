@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 import warnings
+from functools import lru_cache
 from typing import Any
 
 import numpy
@@ -26,8 +27,8 @@ from pullback.operators.arrays.reductions import (
     total_of_squares,
     without,
 )
-from pullback.operators.arrays.rows import FEW, SHORT, SUMS
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive
+from pullback.operators.arrays.rows import FEW, SHORT, Squares
+from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.linalg.products import matmul
 from pullback.operators.options import as_dims
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
@@ -57,8 +58,7 @@ def _spread(
         if whole or (input.ndim == 2 and dim == (1,)):
             width = input.size if whole else input.shape[1]
             if correction < width <= SHORT:
-                shape = () if whole else input.shape[:1]
-                return _few_spreads(xp, op, input, shape, width - correction)
+                return _few_spreads(xp, op, input, whole, width, width - correction)
     few = _few_moments(xp, input, None if dim == () else dim, correction, keepdim)
     if few is None:
         return _moments(xp, op, input, dim, correction, keepdim)[0]
@@ -66,28 +66,30 @@ def _spread(
 
 
 def _few_spreads(
-    xp: Namespace, op: str, input: Array, shape: tuple[int, ...], count: float
+    xp: Namespace, op: str, input: Array, whole: bool, width: int, count: float
 ) -> Array:
-    """The same of all of a few float32, or of rows, in double; `shape` is that of the result.
+    """The same of all of a few float32, or of rows, in double: means over `count` of `width`.
 
-    A product with a square of ones puts each sum where it is subtracted: nothing is broadcast.
+    One product gives the deviations, times their number.
     """
-    off = input.astype(F64)
-    whole = not shape or shape[0] == 1
     if whole:
-        off = off.reshape(-1)
-    width = off.shape[-1]
-    ones = SUMS[width, "d"]
-    average = off.dot(ones)
-    xp.true_divide(average, number(width, F64), average)
-    xp.subtract(off, average, off)
-    if whole:  # NumPy takes a microsecond to write into an array of one element
-        spread = float(off.dot(off)) / count
-        result = xp.array(math.sqrt(spread) if op == "std" else spread, F32)
-        return result.reshape(shape) if shape else result
-    xp.multiply(off, off, off)
-    squares = off.dot(ones[0]) / number(count, F64)
+        off = input.ravel().dot(_CENTRED[width, "d"])
+        spread = float(off.dot(off)) / (width * width * count)
+        return xp.array(math.sqrt(spread) if op == "std" else spread, F32)
+    off = input.dot(_CENTRED[width, "d"])
+    squares = xp.multiply(off, off, off).dot(_shares(width, count))
     return (xp.sqrt(squares) if op == "std" else squares).astype(F32)
+
+
+# Whole numbers, so that equal float32 have deviations of exactly 0 in double. A last column of
+# zeros makes NaN of infinities, as subtracting an infinite mean would.
+_CENTRED = Squares(lambda n: numpy.eye(n, n + 1) * n - (numpy.arange(n + 1) < n))
+
+
+@lru_cache(256)
+def _shares(width: int, count: float) -> Array:
+    """What makes a mean over `count` of squares that are `width` times `width` too large."""
+    return numpy.full(width + 1, 1 / (width * width * count))
 
 
 def _few_moments(
@@ -387,7 +389,8 @@ def _of_spread(op: str, function: Any) -> Any:
         keepdims: Any = None,
     ) -> Any:
         usual = unbiased is None and keepdim is False and correction is None and out is None
-        if usual and (dim is None or dim.__class__ is int) and axis is None and keepdims is None:
+        usual = usual and axis is None and keepdims is None and input.__class__ is Tensor
+        if usual and (dim is None or dim.__class__ is int):
             result = function(input, dim)
             if result._array.size == input._array.size:  # of one element each
                 _warn_without_freedom(op, input, dim, 1)
@@ -397,32 +400,28 @@ def _of_spread(op: str, function: Any) -> Any:
     return spread
 
 
-var = method(
-    named(
-        "var",
-        _of_spread("var", _var),
-        """The variance: the mean squared deviation, with `correction` (1) taken off the count.
+var = named(
+    "var",
+    _of_spread("var", _var),
+    """The variance: the mean squared deviation, with `correction` (1) taken off the count.
 
-        >>> import pullback as torch
-        >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
-        tensor(1.)
-        """,
-    )
+    >>> import pullback as torch
+    >>> torch.var(torch.tensor([1.0, 2.0, 3.0]))
+    tensor(1.)
+    """,
 )
+std = named(
+    "std",
+    _of_spread("std", _std),
+    """The standard deviation: the square root of `var`; its gradient is 0 where it is 0.
 
-
-std = method(
-    named(
-        "std",
-        _of_spread("std", _std),
-        """The standard deviation: the square root of `var`; its gradient is 0 where it is 0.
-
-        >>> import pullback as torch
-        >>> torch.std(torch.tensor([1.0, 3.0]))
-        tensor(1.4142)
-        """,
-    )
+    >>> import pullback as torch
+    >>> torch.std(torch.tensor([1.0, 3.0]))
+    tensor(1.4142)
+    """,
 )
+for _function in (var, std):
+    method(quick(_function))
 
 
 def _with_mean(op: str, function: Any) -> Any:

@@ -13,7 +13,7 @@ from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import check_keepdim
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive
+from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.pointwise.comparison import isclose
 
 FOUND_IN = {
@@ -122,6 +122,7 @@ def allclose(
 
 
 @method
+@quick
 def equal(input: Tensor, other: Tensor) -> bool:
     """Whether two tensors have the same shape and elements; NaN equals nothing.
 
@@ -129,6 +130,16 @@ def equal(input: Tensor, other: Tensor) -> bool:
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
+    if input.__class__ is Tensor is other.__class__:
+        a, b = input._array, other._array
+        if type(a) is numpy.ndarray is type(b) and a.shape == b.shape and a.size < _FEW:
+            return 0 not in (a == b).tobytes()  # a search in bytes starts sooner than `all`
+    for name, one in (("input", input), ("other", other)):
+        if not isinstance(one, Tensor):
+            taken, answer = ports.met_by("equal", (input, other))
+            if taken:
+                return answer
+            raise errors.not_a_tensor("equal", name, one)
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
@@ -139,10 +150,7 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if type(a) in LIBRARIES:
         with beside(a):
             return bool((a == b).all())
-    same = a == b
-    if a.size < _FEW and type(same) is numpy.ndarray:  # a search in bytes starts sooner than `all`
-        return b"\0" not in same.tobytes()
-    return bool(same.all())
+    return bool((a == b).all())
 
 
 _FEW = 4096

@@ -8,6 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback import nn
+from pullback.core.explain.cause import cause_of
 
 
 def linear():
@@ -218,3 +219,17 @@ def test_it_travels_where_saved_values_are_given_to_hooks():
         results = [h * 2, h.exp(), h.max(0).values, torch.cat([h, h]), h * h]
     for one in results:
         assert "detach() at test_cause.py" in one.why_no_grad()
+
+
+def test_a_join_tells_the_reason_that_explains_most_wherever_it_stands():
+    made = torch.tensor([1.0])
+    cut = torch.ones(1, requires_grad=True).detach()
+    fresh, written = torch.zeros(1), torch.zeros(1)
+    written.add_(1)
+    for others in ([made], [fresh], [written], [made, fresh, written]):
+        for joined in (torch.cat([*others, cut]), torch.cat([cut, *others])):
+            assert cause_of(joined) is cause_of(cut)
+    first, second = torch.tensor([1.0]), torch.tensor([2.0])
+    assert cause_of(torch.stack([first, second])) is cause_of(first)
+    assert cause_of(torch.stack([fresh, second])) is cause_of(second)
+    assert cause_of(torch.cat([fresh, fresh])) is None

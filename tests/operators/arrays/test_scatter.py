@@ -4,7 +4,13 @@ import numpy as np
 import pytest
 
 from pullback.operators.arrays import scatter as scatter_kernels
-from pullback.operators.arrays.scatter import add_at, read_along, reduce_along, write_along
+from pullback.operators.arrays.scatter import (
+    add_at,
+    few_places,
+    read_along,
+    reduce_along,
+    write_along,
+)
 
 SHAPES = [((40, 7), 0), ((5, 40), 1), ((3, 30, 4), 1), ((3, 4, 30), 2), ((30, 2, 3), 0)]
 
@@ -112,3 +118,33 @@ def test_what_zeros_would_spread_stays_at_its_place(odd):
     expected = np.full((5, 3), 8, "f4")
     expected[4, 1] = np.float32(odd) + np.float32(7)
     np.testing.assert_array_equal(out, expected)
+
+
+@pytest.mark.parametrize(("shape", "dim"), [((6,), 0), ((2, 5), 1), ((5, 2), 0), ((2, 3, 4), 1)])
+@pytest.mark.parametrize("smaller", [0, 1])
+def test_places_of_few_elements_are_where_reading_finds_them(shape, dim, smaller):
+    rng = np.random.default_rng(0)
+    input = rng.standard_normal(shape)
+    index = rng.integers(0, shape[dim], [max(n - smaller, 1) for n in shape])
+    places = few_places("gather", np, input, dim, index)
+    own = tuple(slice(n) if d != dim else slice(None) for d, n in enumerate(index.shape))
+    np.testing.assert_array_equal(input.ravel()[places], np.take_along_axis(input[own], index, dim))
+
+
+@pytest.mark.parametrize("wrong", [-6, -1, 5, 2**40, -(2**63)])
+def test_places_outside_of_their_dimension_are_refused(wrong):
+    index = np.array([[0, 1], [wrong, 2]])
+    with pytest.raises(RuntimeError, match=f"index {wrong} is out of bounds"):
+        few_places("gather", np, np.zeros((2, 5)), 1, index)
+
+
+def test_what_is_not_usual_has_its_places_looked_at_elsewhere():
+    index, input = np.zeros((2, 3), "i8"), np.zeros((2, 3))
+    assert few_places("gather", np, input, 1, index) is not None
+    assert few_places("gather", np, input.T, 1, index.T) is None
+    assert few_places("gather", np, input, 1, index.astype("i4")) is None
+    assert few_places("gather", np, input, 1, index[:0]) is None
+    assert few_places("gather", np, input, 1, np.zeros((3, 3), "i8")) is None
+    assert few_places("gather", np, input, 1, index[0]) is None
+    assert few_places("gather", np, np.zeros(()), 0, np.zeros((), "i8")) is None
+    assert few_places("gather", np, np.zeros((32, 32)), 1, np.zeros((32, 32), "i8")) is None

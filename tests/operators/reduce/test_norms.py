@@ -39,3 +39,15 @@ def test_what_is_lacking_to_a_bound_has_the_dtype_and_shape(dtype, shape):
     assert made.shape == shape
     assert made.numpy().dtype == dtype
     assert (made.numpy() == expected).all()
+
+
+@pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])
+@pytest.mark.parametrize("scale", [1, 1e-30, 1e30])
+def test_norms_of_rows_are_real_and_right_whatever_their_scale(dtype, scale):
+    rows = numpy.random.default_rng(0).standard_normal((3, 5)).astype(dtype)
+    rows = rows * 1j if dtype[0] == "c" else rows
+    rows = (rows * scale).astype(dtype)
+    found = torch.linalg.vector_norm(torch.from_numpy(rows), dim=1).numpy()
+    assert found.dtype == rows.real.dtype
+    wide = rows.astype("c16")
+    numpy.testing.assert_allclose(found, (numpy.abs(wide) ** 2).sum(1) ** 0.5, rtol=1e-6)

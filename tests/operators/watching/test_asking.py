@@ -41,6 +41,7 @@ CALLS = {
     "clamp_min": lambda d, t: torch.clamp_min(d, 1),
     "div": lambda d, t: torch.div(d, t),
     "cat": lambda d, t: torch.cat([t, d]),
+    "equal": lambda d, t: torch.equal(t, d),
     "stack": lambda d, t: torch.stack([t, d]),
     "matmul": lambda d, t: torch.matmul(t, d),
     "topk": lambda d, t: torch.topk(d, 1),
@@ -55,7 +56,7 @@ CALLS = {
     "softmax": lambda d, t: torch.softmax(d, 0),
     "log_softmax": lambda d, t: torch.log_softmax(d, 0),
 }
-ONE = "flatten max mean min numel ones_like prod ravel relu sort square squeeze sum"
+ONE = "flatten max mean min numel ones_like prod ravel relu sort square squeeze std sum var"
 CALLS |= {name: (lambda d, t, name=name: getattr(torch, name)(d)) for name in ONE.split()}
 
 
@@ -83,7 +84,6 @@ def test_what_is_declared_quick_takes_no_tensors_or_is_among_those_tried_here():
         lambda d, t: t @ d,
         lambda d, t: torch.linalg.cholesky(d),
         lambda d, t: torch.linalg.solve(t, d),
-        lambda d, t: torch.equal(t, d),
         lambda d, t: t.matmul(d),
         lambda d, t: t.add_(d),
         lambda d, t: t[d],
