@@ -408,6 +408,9 @@ class inference_mode(_ModeContext):
         made.mode = mode
         return made
 
+    def __init__(self, mode: Any = True) -> None:
+        """For classes derived from this one, which call it: the mode is known by now."""
+
     def __enter__(self) -> None:
         before = get_mode()
         if not self.mode or (before is not PLAIN and before is not NO_GRAD):
