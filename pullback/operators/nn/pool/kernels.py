@@ -115,10 +115,12 @@ def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[
         if not has_nan(made):
             places = few.table.ravel()[best]
             places -= few.starts
-            both = made, places
-            return both if input.flags.c_contiguous else in_format_of(input, both)
-    found = native.maxima(input, geometry, with_places=True)
-    return in_format_of(input, _of_many(xp, input, geometry) if found is None else found)
+            if input.flags.c_contiguous:
+                return made, places
+            return in_format_of(input, made), in_format_of(input, places)
+    found: Any = native.maxima(input, geometry, with_places=True)
+    made, places = _of_many(xp, input, geometry) if found is None else found
+    return in_format_of(input, made), in_format_of(input, places)
 
 
 def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
