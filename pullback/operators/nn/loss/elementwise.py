@@ -11,11 +11,11 @@ from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.blocks import ONES
+from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.indexing.selection import where
-from pullback.operators.nn.activation.smooth import in_float32, log_one_plus_exp, logsigmoid
+from pullback.operators.nn.activation.smooth import FEW, in_float32, log_one_plus_exp, logsigmoid
 from pullback.operators.nn.loss.batch import squared_error
 from pullback.operators.options import as_bool
 from pullback.operators.pointwise.arithmetic import keep_where, shortfall
@@ -306,7 +306,7 @@ def binary_cross_entropy(
 
 
 def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
-    if input.shape != target.shape:
+    if input._array.shape != target._array.shape:
         raise ValueError(
             f"{op}: target must have the shape of input, {tuple(input.shape)}, got "
             f"{tuple(target.shape)}."
@@ -334,7 +334,16 @@ def _bce_logits_target(input: Any, pos_weight: Any) -> Any:
 )
 def _bce_logits(xp: Namespace, input: Array, target: Array, pos_weight: Array | None) -> Array:
     """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, with the exponential of -|x| only."""
-    if input.dtype.kind not in "fV":
+    dtype = input.dtype
+    usual = pos_weight is None and dtype is target.dtype and input.shape == target.shape
+    if usual and dtype in ONES and input.ndim and input.size < FEW:
+        out = xp.negative(input)  # the kernel's lines
+        xp.logaddexp(out, ZEROS[dtype], out)
+        rest = xp.subtract(ONES[dtype], target)
+        rest *= input
+        out += rest
+        return out
+    if dtype.kind not in "fV":
         raise unsupported("binary_cross_entropy_with_logits", input)
 
     def kernel(xp: Namespace, out: Array, x: Array, t: Array, *weights: Array) -> None:
