@@ -8,14 +8,12 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.reductions import number
 from pullback.operators.create.constants import beside
-from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.linalg.between import euclidean_between
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import numpy_spelled
+from pullback.operators.pointwise.arithmetic import lifted
 from pullback.operators.pointwise.extrema import clamp_min
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.reduce.sums import sum
@@ -55,16 +53,7 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
 
 def _length(x: Any, dim: int, eps: float) -> Any:
     """The norm along `dim`, at least `eps`; the bound is no part of what is differentiated."""
-    return _at_least(vector_norm(x, 2, dim, True), eps)
-
-
-@elementwise(input=lambda g: g, node="CloneBackward0", has_out=False, aten="")
-def _at_least(xp: Namespace, input: Array, bound: float) -> Array:
-    """Each element, or the bound where that is larger; for derivatives, the element itself."""
-    dtype = input.dtype
-    if (dtype is F32 or dtype is F64) and input.ndim:
-        return xp.maximum(input, number(bound, dtype))
-    return input + xp.maximum(bound - input, 0).astype(dtype, copy=False)
+    return lifted(vector_norm(x, 2, dim, True), eps)
 
 
 def pairwise_distance(

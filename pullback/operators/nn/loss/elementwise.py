@@ -18,7 +18,7 @@ from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.smooth import FEW, in_float32, log_one_plus_exp, logsigmoid
 from pullback.operators.nn.loss.batch import squared_error
 from pullback.operators.options import as_bool
-from pullback.operators.pointwise.arithmetic import keep_where, shortfall
+from pullback.operators.pointwise.arithmetic import keep_where, lifted
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
 from pullback.operators.pointwise.extrema import clamp_min_number as at_least
@@ -481,6 +481,6 @@ def gaussian_nll_loss(
     if not get_mode().levels and (var._array < 0).any():
         raise ValueError("gaussian_nll_loss: var has negative elements.")
     # The bound is no part of the function that is differentiated.
-    bounded = var + shortfall(var, eps)
+    bounded = lifted(var, eps)
     losses = (log(bounded) + (input - target) * (input - target) / bounded) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, name)
