@@ -270,8 +270,11 @@ def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
         raise unsupported("xlogy", input)
     product = xp.multiply(input, xp.log(other))
     zero = ZEROS.get(product.dtype)
-    if zero is not None and product.ndim and is_finite(product):
-        return xp.add(product, zero, product)  # as it is, but 0 and not -0
+    if zero is not None and product.ndim:
+        if is_finite(product):
+            return xp.add(product, zero, product)  # as it is, but 0 and not -0
+        xp.copyto(product, zero, where=xp.equal(input, zero) & xp.equal(other, other))
+        return product
     return xp.where((input == 0) & (other == other), input.dtype.type(0), product)
 
 

@@ -13,6 +13,8 @@ from pullback.operators.arrays.rows import FEW, SHORT
 
 Lengths = tuple[int, ...]
 
+_FEW_NUMBERS = 512  # up to which a look-up takes less time than a row that broadcasts
+
 
 class Over(NamedTuple):
     """What a norm is taken over, and how: the options of all its operators."""
@@ -48,8 +50,8 @@ class Layout(NamedTuple):
     lead_weights: Lengths  # the shape in which weights broadcast against it
     is_matrix: bool  # whether it is (rows, elements of a row) as it is
     few: bool  # whether only the number of calls counts
-    weight: Lengths  # the shape of weights as they come
-    # Where those are few: for each element, in rows, the number of its weight. To look them up
+    weight: Lengths | None  # the shape of weights as they come; None where that may be any
+    # Where there are few: for each element, in rows, the number of its weight. To look them up
     # takes half of the time of broadcasting.
     numbers: Array | None
 
@@ -78,8 +80,11 @@ class Layout(NamedTuple):
 
     def weights_in_rows(self, weight: Array) -> Array:
         """A weight for each element of rows, of which there are few."""
-        if self.numbers is not None and weight.shape == self.weight:
-            return weight.ravel()[self.numbers]
+        if weight.shape == self.weight:
+            if self.numbers is not None:
+                return weight.ravel()[self.numbers]
+            if self.weights is None:
+                return weight.reshape(self.size)  # which broadcasts
         return self.in_rows(numpy.broadcast_to(self.broadcast(weight), self.shape))
 
 
@@ -103,9 +108,13 @@ def layout(shape: Lengths, over: Over) -> Layout:
     row = tuple(shape[d] for d in dims)
     size, rows = math.prod(row), math.prod(n for d, n in enumerate(shape) if d not in dims)
     few = 0 < rows * size <= FEW and size <= SHORT
-    weight = row if weights is None else (math.prod(each),)
+    weight: Lengths | None = None
+    if weights is not None:
+        weight = (math.prod(each),)
+    elif order == tuple(range(len(shape))):
+        weight = row
     numbers = None
-    if few and (weights is not None or order == tuple(range(len(shape)))):
+    if weight is not None and few and (weights is not None or rows * size <= _FEW_NUMBERS):
         wide = numpy.arange(math.prod(weight)).reshape(weights or row)
         numbers = numpy.broadcast_to(wide, shape).transpose(order).reshape(rows, size).copy()
     return Layout(
