@@ -216,8 +216,8 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
-        if axis is None and keepdims is None:
-            return function(*args, **kwargs)
+        if axis is None and keepdims is None:  # to hand on no names takes 0.1 us
+            return function(*args, **kwargs) if kwargs else function(*args)
         for name, value in (("dim", axis), ("keepdim", keepdims)):
             if value is not None:
                 if name in kwargs:

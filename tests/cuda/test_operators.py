@@ -67,3 +67,14 @@ def test_an_operator_agrees_with_the_host_and_asks_the_device_nothing(library, n
 def test_other_dtypes_agree_too(library, name, dtype):
     outcome = check(name, getattr(torch, dtype), most=4)
     assert not outcome.failures
+
+
+def test_pools_on_a_device_keep_channels_last(library):
+    host = torch.arange(96.0).reshape(2, 3, 4, 4).contiguous(memory_format=torch.channels_last)
+    x = host.cuda()
+    pools = torch.nn.functional.max_pool2d, torch.nn.functional.avg_pool2d
+    for pool in pools:
+        for given in (x, x.detach().requires_grad_()):
+            made = pool(given, 2)
+            assert made.is_contiguous(memory_format=torch.channels_last)
+            assert made.tolist() == pool(host, 2).tolist()

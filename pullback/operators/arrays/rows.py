@@ -56,9 +56,11 @@ def square_for(xp: Namespace, x: Array, dim: int) -> Array | None:
 
 def spread(xp: Namespace, square: Array, x: Array, dim: int) -> Array:
     """Sums (or means) along `dim`, in every place that they are the sum of, by one of `Squares`."""
+    if dim == x.ndim - 1 < 2:
+        return x.dot(square)
     shape = x.shape
     if dim == x.ndim - 1:
-        return x.dot(square) if dim < 2 else x.reshape(-1, shape[dim]).dot(square).reshape(shape)
+        return x.reshape(-1, shape[dim]).dot(square).reshape(shape)
     if x.ndim == 2:
         return square.dot(x)
     inner = math.prod(shape[dim + 1 :])

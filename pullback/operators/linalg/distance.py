@@ -13,7 +13,7 @@ from pullback.operators.create.constants import beside
 from pullback.operators.linalg.between import euclidean_between
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import numpy_spelled
-from pullback.operators.pointwise.arithmetic import shortfall
+from pullback.operators.pointwise.arithmetic import lifted
 from pullback.operators.pointwise.extrema import clamp_min
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.reduce.sums import sum
@@ -46,15 +46,14 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     >>> torch.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    if x1.shape != x2.shape:
+    if x1._array.shape != x2._array.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     return sum((x1 / _length(x1, dim, eps)) * (x2 / _length(x2, dim, eps)), dim)
 
 
 def _length(x: Any, dim: int, eps: float) -> Any:
     """The norm along `dim`, at least `eps`; the bound is no part of what is differentiated."""
-    length: Any = vector_norm(x, 2, dim, keepdim=True)
-    return length + shortfall(length, eps)
+    return lifted(vector_norm(x, 2, dim, True), eps)
 
 
 def pairwise_distance(

@@ -175,13 +175,20 @@ def zeros_of(xp: Namespace, input: Array) -> Array:
     return xp.zeros_like(input)  # in its order, so that what is added to it keeps its own
 
 
-@elementwise(promote=None, method=False, has_out=False, aten="")
-def shortfall(xp: Namespace, input: Array, bound: float) -> Array:
-    """What elements lack to a lower bound, 0 for the others; a constant for all derivatives."""
+@elementwise(
+    input=lambda g: g,
+    node="CloneBackward0",
+    promote=None,
+    method=False,
+    has_out=False,
+    aten="",
+)
+def lifted(xp: Namespace, input: Array, bound: float) -> Array:
+    """Each element, or the bound where that is larger; for derivatives, the element itself."""
     dtype = input.dtype
-    if (dtype is F32 or dtype is F64) and input.ndim:  # Python's own numbers take 0.6 us each
-        return xp.maximum(xp.subtract(number(bound, dtype), input), number(0, dtype))
-    return xp.maximum(bound - input, 0).astype(dtype, copy=False)
+    if (dtype is F32 or dtype is F64) and input.ndim:  # Python's own numbers take 0.6 us
+        return xp.maximum(input, number(bound, dtype))
+    return xp.maximum(input, bound).astype(dtype, copy=False)
 
 
 # Half precision ---------------------------------------------------------------------------------

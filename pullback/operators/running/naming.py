@@ -26,6 +26,8 @@ def shown_as(name: str, result: T, *, behind: Any = ()) -> T:
     the composite made it.
     """
     node = result._node if isinstance(result, Tensor) else None
+    if node is None:
+        return result
     if node.__class__ is View:
         node = node.node
     if node.__class__ is Output:

@@ -49,6 +49,7 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     looks = [
         f"({x}.__class__ is not Tensor and {x}.__class__ not in QUIET and asks({x}))"
         for x in map(theirs, required)
+        if function.__annotations__.get(x[1:]) != "Sequence[int]"  # a shape, which torch asks not
     ]
     looks += [f"asks({theirs(more)})"] if more else []
     values = "".join(f"{theirs(x)}, " for x in (*positional, *keywords))

@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.pointwise.arithmetic import shortfall
+from pullback.operators.pointwise.arithmetic import lifted
 
 
 @pytest.mark.parametrize("rows", [1, 2, 8, 9, 40])
@@ -32,13 +32,16 @@ def test_a_norm_that_is_no_number_leaves_the_others_right(values, copies):
 
 @pytest.mark.parametrize("dtype", ["f2", "f4", "f8"])
 @pytest.mark.parametrize("shape", [(), (3,), (2, 3), (0,)])
-def test_what_is_lacking_to_a_bound_has_the_dtype_and_shape(dtype, shape):
+def test_what_is_lifted_to_a_bound_keeps_dtype_shape_and_gradient(dtype, shape):
     values = numpy.linspace(-1, 1, math.prod(shape)).astype(dtype).reshape(shape)
-    made = shortfall(torch.from_numpy(values), 0.25)
-    expected = numpy.maximum(numpy.asarray(0.25, dtype) - values, 0)
+    x = torch.from_numpy(values).requires_grad_()
+    made = lifted(x, 0.25)
+    expected = numpy.maximum(numpy.asarray(0.25, dtype), values)
     assert made.shape == shape
-    assert made.numpy().dtype == dtype
-    assert (made.numpy() == expected).all()
+    assert made.detach().numpy().dtype == dtype
+    assert (made.detach().numpy() == expected).all()
+    made.sum().backward()
+    assert (x.grad == 1).all()
 
 
 @pytest.mark.parametrize("dtype", ["f4", "f8", "c8", "c16"])

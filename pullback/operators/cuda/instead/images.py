@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.retarget import INSTEAD, on_device
 
@@ -22,6 +23,12 @@ def _table(geometry: Any, size: Any) -> Any:
 
 
 def _maxima_and_places(xp: Any, input: Any, geometry: Any) -> tuple[Any, Any]:
+    """The largest of each window and its position, in the memory format of the images."""
+    made, places = _looked_up(xp, input, geometry)
+    return in_format_of(input, made), in_format_of(input, places)
+
+
+def _looked_up(xp: Any, input: Any, geometry: Any) -> tuple[Any, Any]:
     """All points of all windows looked up at once; NaN is found on the way."""
     from pullback.operators.nn.pool import kernels, places
 

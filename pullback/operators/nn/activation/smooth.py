@@ -24,7 +24,7 @@ from pullback.operators.pointwise.trigonometry import tanh
 
 _SAME_FROM = 17
 # Elements; below, one slow loop takes less time than several fast ones and their calls.
-_FEW = 500
+FEW = 500
 
 
 def check_floating(op: str, array: Array) -> None:
@@ -64,7 +64,7 @@ def _silu_curvature(input: Any) -> Any:
 def silu_kernel(xp: Namespace, input: Array) -> Array:
     """`x * sigmoid(x)`."""
     one = ONES.get(input.dtype)
-    if one is None or input.size >= _FEW or input.ndim == 0:
+    if one is None or input.size >= FEW or input.ndim == 0:
         if input.dtype.kind not in "fVc":
             raise unsupported("silu", input)
         return in_blocks(xp, _silu, input, formula="silu_kernel")
@@ -205,7 +205,7 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
     """
     # Beyond 17 the result rounds to x in float32 anyway.
     as_it_is = beta == 1 and threshold >= _SAME_FROM and input.dtype is F32
-    if as_it_is and input.ndim and input.size < _FEW:
+    if as_it_is and input.ndim and input.size < FEW:
         return xp.logaddexp(input, ZEROS[F32])
     check_floating("softplus", input)
 
@@ -222,7 +222,7 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
 
 def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
     """`log(1 + exp(x))`, with the exponential of -|x| only."""
-    if x.size < _FEW:
+    if x.size < FEW:
         xp.logaddexp(x, ZEROS.get(x.dtype, 0), out)
         return
     xp.absolute(x, out)
@@ -251,7 +251,7 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     tensor([-0.6931, -0.1269])
     """
     zero = ZEROS.get(input.dtype)
-    if zero is not None and input.ndim and input.size < _FEW:
+    if zero is not None and input.ndim and input.size < FEW:
         out = xp.negative(input)
         xp.logaddexp(out, zero, out)
         return xp.negative(out, out)
@@ -282,7 +282,7 @@ def elu_kernel(
 ) -> Array:
     """`scale * x`, or `scale * alpha * (exp(input_scale * x) - 1)` where x is negative."""
     zero = ZEROS.get(input.dtype)
-    if alpha == scale == input_scale == 1 and zero is not None and input.ndim and input.size < _FEW:
+    if alpha == scale == input_scale == 1 and zero is not None and input.ndim and input.size < FEW:
         out = xp.minimum(input, zero)
         xp.expm1(out, out)
         return xp.maximum(input, out, out=out)  # exp(x) - 1 is never below x
@@ -319,7 +319,7 @@ def _elu(xp: Namespace, input: Array, alpha: float, scale: float, input_scale: f
 
 def _exp_minus_one(xp: Namespace, x: Array, alpha: float, input_scale: float) -> None:
     """`alpha * (exp(input_scale * x) - 1)`, in place."""
-    if x.size < _FEW:
+    if x.size < FEW:
         if input_scale != 1:
             x *= input_scale
         xp.expm1(x, x)

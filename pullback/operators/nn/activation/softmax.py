@@ -105,9 +105,7 @@ def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
     else:
         out = x - xp.maximum.reduce(x, dim, None, None, True)
         xp.exp(out, out)
-    return xp.divide(
-        out, out.dot(square) if dim == x.ndim - 1 < 2 else spread(xp, square, out, dim), out
-    )
+    return xp.divide(out, spread(xp, square, out, dim), out)
 
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:

@@ -11,6 +11,8 @@ import itertools
 from functools import lru_cache
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.windows import (
     Pads,
@@ -32,6 +34,7 @@ __all__ = ["spread"]
 # Up to so many elements of windows, zeros between the input's elements are multiplied along: a
 # convolution is fewer calls than adding up the windows, point by point.
 _FEW = 1 << 14
+_FEW_ELEMENTS = 2048
 
 # Up to so many outputs for each channel, and with so many channels always, a convolution with
 # flipped filters is faster than adding up the windows. With filters of 3 x 3, 8 images of 16 x 16
@@ -44,7 +47,10 @@ _WIDE = 4
 class _Flip:
     """How the adjoint is a convolution: by flipped filters, the input's elements `stride` apart."""
 
-    __slots__ = ("apart", "backwards", "channels", "grouped", "padding", "shape", "size", "unit")
+    __slots__ = (
+        *("apart", "backwards", "channels", "grouped", "padding", "places", "shape", "size"),
+        "unit",
+    )
 
     def __init__(
         self,
@@ -65,9 +71,14 @@ class _Flip:
             pads.append((d * (k - 1) - pair[0], s + pair[0] - n))
         self.padding = tuple(pads)
         self.grouped = (groups, filters[0] // groups, *filters[1:])
-        self.backwards = (..., *(slice(None, None, -1),) * len(kernel))
+        self.backwards: Any = (..., *(slice(None, None, -1),) * len(kernel))
         self.channels = (groups * filters[1], filters[0] // groups, *kernel)
         self.unit = (1,) * len(kernel)
+        # Where the elements of flipped filters are, if there are few: one look-up.
+        self.places: Array | None = None
+        if (count := volume(filters)) <= _FEW_ELEMENTS:
+            turned = numpy.arange(count).reshape(self.grouped).swapaxes(1, 2)[self.backwards]
+            self.places = numpy.ascontiguousarray(turned.reshape(self.channels))
         self.size = shape[0] * filters[0] * volume(kernel) * volume(size)
 
 
@@ -87,7 +98,8 @@ def spread(
 ) -> Array:
     """The adjoint of `correlated` with respect to its input, which had `size`."""
     flip = _flip(input.shape, weight.shape, size, stride, padding, dilation, groups)
-    if flip.shape is None:
+    few = input.size * weight.size < native.LEAST
+    if flip.shape is None and not few:
         made = native.input_gradient(input, weight, bias, flip.padding, dilation, groups)
         if made is not None:
             return made
@@ -133,9 +145,12 @@ def _flipped(
         image = xp.zeros(flip.shape, input.dtype)
         image[flip.apart] = input
         input = image
-    filters = weight.reshape(flip.grouped).swapaxes(1, 2)[flip.backwards]
-    # Contiguous, since BLAS does not take what runs backwards.
-    filters = xp.ascontiguousarray(filters.reshape(flip.channels))
+    if flip.places is not None and xp is numpy:
+        filters = weight.ravel()[flip.places]
+    else:
+        filters = weight.reshape(flip.grouped).swapaxes(1, 2)[flip.backwards]
+        # Contiguous, since BLAS does not take what runs backwards.
+        filters = xp.ascontiguousarray(filters.reshape(flip.channels))
     return correlated(xp, input, filters, bias, flip.unit, flip.padding, dilation, groups)
 
 

@@ -17,7 +17,7 @@ from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
 from pullback.operators.arrays.windows import Pads, Sizes, counts, volume, whole_size
 
-__all__ = ["convolved", "input_gradient", "weight_gradient"]
+__all__ = ["LEAST", "convolved", "input_gradient", "weight_gradient"]
 
 _APART = 3  # windows: those further apart leave most of what is read
 _FEW = 8  # places of an image, below which vectors are mostly empty

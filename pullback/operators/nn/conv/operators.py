@@ -33,8 +33,6 @@ def _in_single(xp: Namespace, kernel: Any, arrays: list[Any], *options: Any) -> 
 
 def _laid_out(made: Array, input: Array, weight: Array) -> Array:
     """With the channels last in memory, if one of the two has them."""
-    if input.flags.c_contiguous and weight.flags.c_contiguous:
-        return made
     return in_format_of(input if has_channels_last(input) else weight, made)
 
 
@@ -96,11 +94,13 @@ def convolution(
     groups: int,
 ) -> Array:
     """Correlate `input` (n, channels, *size) with filters (outputs, channels / groups, *kernel)."""
-    options = stride, padding, dilation, groups
-    if _is_half(input.dtype):
+    if input.dtype.itemsize == 2 and _is_half(input.dtype):
+        options = stride, padding, dilation, groups
         made = _in_single(xp, correlated, [input, weight, bias], *options)
     else:
-        made = correlated(xp, input, weight, bias, *options)
+        made = correlated(xp, input, weight, bias, stride, padding, dilation, groups)
+    if input.flags.c_contiguous and weight.flags.c_contiguous:
+        return made
     return _laid_out(made, input, weight)
 
 
@@ -164,6 +164,8 @@ def transposed_convolution(
         made = _in_single(xp, spread, [input, weight, bias], *options)
     else:
         made = spread(xp, input, weight, bias, *options)
+    if input.flags.c_contiguous and weight.flags.c_contiguous:
+        return made
     return _laid_out(made, input, weight)
 
 

@@ -139,10 +139,6 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
     return made
 
 
-# Up to so many targets, Python looks at them in less time than NumPy takes for a call.
-_FEW_TARGETS = 32
-
-
 def _few_places(
     xp: Namespace, scores: Array, target: Array, weight: Array | None, ignore_index: int
 ) -> Array | None:
@@ -154,13 +150,11 @@ def _few_places(
         weight is None
         and scores.ndim == 2
         and 0 < scores.size <= FEW
-        and 1 <= target.size <= _FEW_TARGETS
         and target.dtype.char in "lq"
         and xp is numpy
     ):
         rows, classes = scores.shape
-        listed = target.tolist()
-        if min(listed) >= 0 and max(listed) < classes and ignore_index not in listed:
+        if not (0 <= ignore_index < classes or _is_outside(xp, target, classes)):
             return target + _starts(rows, classes)
     return None
 

@@ -11,14 +11,14 @@ from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.blocks import ONES
+from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.indexing.selection import where
-from pullback.operators.nn.activation.smooth import in_float32, log_one_plus_exp, logsigmoid
+from pullback.operators.nn.activation.smooth import FEW, in_float32, log_one_plus_exp, logsigmoid
 from pullback.operators.nn.loss.batch import squared_error
 from pullback.operators.options import as_bool
-from pullback.operators.pointwise.arithmetic import keep_where, shortfall
+from pullback.operators.pointwise.arithmetic import keep_where, lifted
 from pullback.operators.pointwise.direction import abs
 from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
 from pullback.operators.pointwise.extrema import clamp_min_number as at_least
@@ -306,7 +306,7 @@ def binary_cross_entropy(
 
 
 def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
-    if input.shape != target.shape:
+    if input._array.shape != target._array.shape:
         raise ValueError(
             f"{op}: target must have the shape of input, {tuple(input.shape)}, got "
             f"{tuple(target.shape)}."
@@ -334,7 +334,16 @@ def _bce_logits_target(input: Any, pos_weight: Any) -> Any:
 )
 def _bce_logits(xp: Namespace, input: Array, target: Array, pos_weight: Array | None) -> Array:
     """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, with the exponential of -|x| only."""
-    if input.dtype.kind not in "fV":
+    dtype = input.dtype
+    usual = pos_weight is None and dtype is target.dtype and input.shape == target.shape
+    if usual and dtype in ONES and input.ndim and input.size < FEW:
+        out = xp.negative(input)  # the kernel's lines
+        xp.logaddexp(out, ZEROS[dtype], out)
+        rest = xp.subtract(ONES[dtype], target)
+        rest *= input
+        out += rest
+        return out
+    if dtype.kind not in "fV":
         raise unsupported("binary_cross_entropy_with_logits", input)
 
     def kernel(xp: Namespace, out: Array, x: Array, t: Array, *weights: Array) -> None:
@@ -472,6 +481,6 @@ def gaussian_nll_loss(
     if not get_mode().levels and (var._array < 0).any():
         raise ValueError("gaussian_nll_loss: var has negative elements.")
     # The bound is no part of the function that is differentiated.
-    bounded = var + shortfall(var, eps)
+    bounded = lifted(var, eps)
     losses = (log(bounded) + (input - target) * (input - target) / bounded) * 0.5
     return reduced(losses + 0.5 * math.log(2 * math.pi) if full else losses, name)

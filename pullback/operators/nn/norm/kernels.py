@@ -24,11 +24,6 @@ from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
 
 
-def is_few(xp: Namespace, x: Array, seen: Layout) -> bool:
-    """Whether only the number of calls counts."""
-    return 0 < x.size <= FEW and seen.size <= SHORT and xp is numpy
-
-
 def is_row(shape: tuple[int, ...] | None, seen: Layout) -> bool:
     """Whether weights of this shape, if any, are those of a row.
 
@@ -204,17 +199,20 @@ def standardise(
     known: tuple[Array, Array, Array] | None = None,
 ) -> Array:
     """`(x - mean) / deviation * weight + bias`; by statistics of channels if they are known."""
+    if seen.few and known is None and xp is numpy:
+        rows = few_rows(xp, seen.in_rows(x), over)[0]
+        if weight is not None:
+            rows *= seen.weights_in_rows(weight)
+        if bias is not None:
+            rows += seen.weights_in_rows(bias)
+        return seen.from_rows(rows, x.shape)
     if known is not None:
         if x.size >= MANY and seen.run > 1 and weight is not None and bias is not None:
             made = by_machine_code("standardised_channels", (x, *known[:2], weight, bias))
             if made is not None:
                 return made[0]
         return _scaled_channels(xp, x, weight, bias, seen, known[:2])
-    if is_few(xp, x, seen):
-        rows = x.reshape(seen.rows, seen.size) if seen.order is None else seen.in_rows(x)
-        out = few_rows(xp, rows, over)[0]
-        full = out.reshape(seen.shape) if seen.order is None else seen.from_rows(out, seen.shape)
-    elif x.size and is_row(shape_of(weight), seen) and is_row(shape_of(bias), seen):
+    if x.size and is_row(shape_of(weight), seen) and is_row(shape_of(bias), seen):
         return _standardise_rows(xp, x, weight, bias, seen, over)
     elif x.size and seen.run > 1:
         return _standardise_runs(xp, x, weight, bias, seen, over)

@@ -74,16 +74,19 @@ def _over_last(
 ) -> Over:
     """The dimensions that `normalized_shape` names, after checking that they are there."""
     array = input._array
-    shape = array.shape
-    count = len(normalized_shape) if isinstance(normalized_shape, tuple) else 0
-    if (
-        count
-        and shape[-count:] == normalized_shape
-        and type(normalized_shape[0]) is int
-        and (weight is None or _fits(weight._array, normalized_shape, array.dtype))
-        and (bias is None or _fits(bias._array, normalized_shape, array.dtype))
-    ):
-        return _over(len(shape) - count, len(shape), eps, centred)
+    shape, dtype, ndim = array.shape, array.dtype, array.ndim
+    if isinstance(normalized_shape, tuple) and normalized_shape:
+        first = ndim - len(normalized_shape)
+        a = None if weight is None else weight._array
+        b = None if bias is None else bias._array
+        if (
+            first >= 0
+            and shape[first:] == normalized_shape
+            and type(normalized_shape[0]) is int
+            and (a is None or (a.dtype is dtype and a.shape == normalized_shape))
+            and (b is None or (b.dtype is dtype and b.shape == normalized_shape))
+        ):
+            return _over(first, ndim, eps, centred)
     wanted = _checked_shape(op, normalized_shape, shape)
     given = [one._array.dtype for one in (weight, bias) if one is not None]
     single = array.dtype.itemsize == 2 and all(dtype is F32 for dtype in given)
@@ -96,10 +99,6 @@ def _over_last(
                 f"{input.dtype}; got shape {tuple(value.shape)} and {value.dtype}."
             )
     return _over(len(shape) - len(wanted), len(shape), eps, centred)
-
-
-def _fits(weight: Any, shape: Any, dtype: Any) -> bool:
-    return weight.dtype is dtype and weight.shape == shape
 
 
 def _checked_shape(op: str, normalized_shape: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
@@ -226,7 +225,7 @@ def group_norm(
             f"group_norm: the {shape[1]} channels of shape {shape} do not divide into {num_groups} "
             "groups."
         )
-    _check_channels("group_norm", input._array, weight=weight, bias=bias)
+    _check_channels("group_norm", input._array, weight, bias)
     if input._array.size == num_groups:
         raise ValueError(
             f"group_norm: one value per group has no deviation; got shape {shape} and {num_groups} "
@@ -235,13 +234,26 @@ def group_norm(
     return group_standardise(input, weight, bias, _over_groups(len(shape), eps, num_groups))
 
 
-def _check_channels(op: str, array: Any, **parameters: Any) -> None:
+_PARAMETERS = "weight", "bias", "running_mean", "running_var"
+
+
+def _check_channels(op: str, array: Any, *parameters: Any) -> None:
     """Refuse parameters that are not one element for each channel, of the input's dtype.
 
     Those of half precision may all be float32.
     """
+    shape, dtype = array.shape[1:2], array.dtype
+    for value in parameters:
+        if value is not None:
+            given = value._array
+            if given.dtype is not dtype or given.shape != shape:
+                _refuse_channels(op, array, parameters)
+
+
+def _refuse_channels(op: str, array: Any, parameters: tuple[Any, ...]) -> None:
+    """The error; none where all are float32 beside half precision."""
     channels, wanted = array.shape[1], array.dtype
-    for name, value in parameters.items():
+    for name, value in zip(_PARAMETERS, parameters, strict=False):
         if value is None:
             continue
         if value._array.shape != (channels,):
@@ -345,14 +357,7 @@ def batch_normed(
         raise ValueError("batch_norm: running_mean and running_var go together; give both or none.")
     if input._array.dtype.kind not in "fV":
         raise unsupported("batch_norm", input._array)
-    _check_channels(
-        "batch_norm",
-        input._array,
-        running_mean=running_mean,
-        running_var=running_var,
-        weight=weight,
-        bias=bias,
-    )
+    _check_channels("batch_norm", input._array, weight, bias, running_mean, running_var)
     if training and running_mean is None and running_var is None:
         return batch_standardise(input, weight, bias, _over_batch(len(shape), eps))
     if not training:
@@ -411,14 +416,7 @@ def instance_normed(
         return batch_normed(input, weight, bias, running_mean, running_var, False, momentum, eps)
     if input._array.dtype.kind not in "fV":
         raise unsupported("instance_norm", input._array)
-    _check_channels(
-        "instance_norm",
-        input._array,
-        running_mean=running_mean,
-        running_var=running_var,
-        weight=weight,
-        bias=bias,
-    )
+    _check_channels("instance_norm", input._array, weight, bias, running_mean, running_var)
     over = _over_groups(len(shape), eps, None)
     if running_mean is not None or running_var is not None:
         mean_, rstd = (reshape(one, shape[:2]) for one in _statistics(input.detach(), over))

@@ -6,9 +6,14 @@ import math
 from functools import lru_cache
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.core.arrays import Array
+from pullback.operators.arrays.rows import FEW, SHORT
 
 Lengths = tuple[int, ...]
+
+_FEW_NUMBERS = 512  # up to which a look-up takes less time than a row that broadcasts
 
 
 class Over(NamedTuple):
@@ -43,17 +48,23 @@ class Layout(NamedTuple):
     lead: Lengths  # the shape of the runs
     lead_dims: Lengths  # its dimensions that are among `dims`
     lead_weights: Lengths  # the shape in which weights broadcast against it
+    is_matrix: bool  # whether it is (rows, elements of a row) as it is
+    few: bool  # whether only the number of calls counts
+    weight: Lengths | None  # the shape of weights as they come; None where that may be any
+    # Where there are few: for each element, in rows, the number of its weight. To look them up
+    # takes half of the time of broadcasting.
+    numbers: Array | None
 
     def in_rows(self, x: Array) -> Array:
         """`x` as (rows, elements of a row)."""
         if self.order is None:
-            return x.reshape(self.rows, self.size)
+            return x if self.is_matrix else x.reshape(self.rows, self.size)
         return x.reshape(self.shape).transpose(self.order).reshape(self.rows, self.size)
 
     def from_rows(self, x: Array, shape: Lengths) -> Array:
         """What `in_rows` made, as it was."""
         if self.back is None:
-            return x.reshape(shape)
+            return x if self.is_matrix else x.reshape(shape)
         return x.reshape(self.moved).transpose(self.back).copy().reshape(shape)
 
     def beside_runs(self, values: Array) -> Array:
@@ -67,11 +78,20 @@ class Layout(NamedTuple):
             return weight
         return weight.reshape(self.weights)
 
+    def weights_in_rows(self, weight: Array) -> Array:
+        """A weight for each element of rows, of which there are few."""
+        if weight.shape == self.weight:
+            if self.numbers is not None:
+                return weight.ravel()[self.numbers]
+            if self.weights is None:
+                return weight.reshape(self.size)  # which broadcasts
+        return self.in_rows(numpy.broadcast_to(self.broadcast(weight), self.shape))
+
 
 @lru_cache(maxsize=4096)
 def layout(shape: Lengths, over: Over) -> Layout:
     """The layout of `shape`."""
-    dims, channel, groups = over.dims, over.channel, over.groups
+    given, dims, channel, groups = shape, over.dims, over.channel, over.groups
     run, weights, lead = 0, None, shape
     each: Lengths = ()
     if channel is not None:
@@ -83,13 +103,25 @@ def layout(shape: Lengths, over: Over) -> Layout:
         weights = each + (1,) * len(inside)
     order = (*(d for d in range(len(shape)) if d not in dims), *dims)
     back = tuple(order.index(d) for d in range(len(shape)))
-    moved = order != tuple(range(len(shape)))
+    # Dimensions of one element are anywhere: a batch of one image is in order.
+    moved = sorted(long := [d for d in order if shape[d] != 1]) != long
     row = tuple(shape[d] for d in dims)
+    size, rows = math.prod(row), math.prod(n for d, n in enumerate(shape) if d not in dims)
+    few = 0 < rows * size <= FEW and size <= SHORT
+    weight: Lengths | None = None
+    if weights is not None:
+        weight = (math.prod(each),)
+    elif order == tuple(range(len(shape))):
+        weight = row
+    numbers = None
+    if weight is not None and few and (weights is not None or rows * size <= _FEW_NUMBERS):
+        wide = numpy.arange(math.prod(weight)).reshape(weights or row)
+        numbers = numpy.broadcast_to(wide, shape).transpose(order).reshape(rows, size).copy()
     return Layout(
         shape=shape,
         dims=dims,
-        size=math.prod(row),
-        rows=math.prod(n for d, n in enumerate(shape) if d not in dims),
+        size=size,
+        rows=rows,
         order=order if moved else None,
         moved=tuple(shape[d] for d in order),
         back=back if moved else None,
@@ -99,4 +131,8 @@ def layout(shape: Lengths, over: Over) -> Layout:
         lead=lead,
         lead_dims=tuple(d for d in dims if d < len(lead)),
         lead_weights=each,
+        is_matrix=given == (rows, size) and not moved,
+        few=few,
+        weight=weight,
+        numbers=numbers,
     )

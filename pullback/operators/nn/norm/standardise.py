@@ -150,7 +150,7 @@ def _standardise(
         return _in_single(xp, layer_standardise, [input, weight, bias], over)
     seen = layout(input.shape, over)
     made = kernels.standardise(xp, input, weight, bias, seen, over, known)
-    return _laid_out(input, made, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
 def _named(name: str) -> Any:

@@ -91,7 +91,7 @@ def _few(shape: Sizes, geometry: Geometry, dtype: Any, divisor: int) -> _Few | N
     dims = len(geometry.kernel)
     lead, size = shape[: len(shape) - dims], shape[len(shape) - dims :]
     length, number = volume(size), volume(geometry.number)
-    if volume(shape) > _FEW or length * number > _MOST_OF_MATRIX or dtype.kind != "f":
+    if volume(shape) > _FEW or length * number > _MOST_OF_MATRIX or dtype.char not in "fd":
         return None
     units = numpy.eye(length, dtype=dtype).reshape(length, *size)
     matrix = numpy.ascontiguousarray(_sums(numpy, units, geometry)).reshape(length, number)

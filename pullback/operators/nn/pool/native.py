@@ -14,7 +14,7 @@ from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.windows import Sizes, volume
 from pullback.operators.nn.pool.shapes import Geometry
 
-__all__ = ["averages", "maxima", "put", "spread_averages"]
+__all__ = ["MANY", "averages", "maxima", "put", "spread_averages"]
 
 _POINTS = 16  # of a window, each of which is written out
 _APART = 4  # windows

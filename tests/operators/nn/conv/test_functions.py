@@ -285,3 +285,23 @@ X, W = torch.ones(2, 4, 8, 8), torch.ones(6, 4, 3, 3)
 def test_errors_name_what_is_wrong(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+@pytest.mark.parametrize("groups", [1, 2])
+@pytest.mark.parametrize("n", [1, 3])
+@pytest.mark.parametrize(
+    "options", [{}, {"padding": 2}, {"stride": 2, "padding": 1, "dilation": 2}]
+)
+def test_windows_that_are_looked_up_give_what_copied_ones_give(monkeypatch, options, n, groups):
+    x = torch.tensor(numpy.random.default_rng(0).standard_normal((n, 4, 6, 5)), requires_grad=True)
+    w = torch.tensor(numpy.random.default_rng(1).standard_normal((4, 4 // groups, 3, 2)))
+    w.requires_grad_()
+
+    def results():
+        made = conv2d(x, w, groups=groups, **options)
+        return [made.detach(), *torch.autograd.grad((made**3).sum(), (x, w))]
+
+    few = results()
+    monkeypatch.setattr(kernels, "_few_windows", lambda *_: None)
+    for one, other in zip(few, results(), strict=True):
+        numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)

@@ -34,6 +34,24 @@ NORMS = {
         (3,),
         (0, 2),
     ),
+    "batch of one example": (
+        lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
+        (1, 3, 4),
+        (3,),
+        (0, 2),
+    ),
+    "batch of one channel": (
+        lambda x, w, b: functional.batch_norm(x, None, None, w, b, training=True),
+        (3, 1, 2),
+        (1,),
+        (0, 2),
+    ),
+    "layer of all": (
+        lambda x, w, b: functional.layer_norm(x, (2, 4), w, b),
+        (2, 4),
+        (2, 4),
+        (0, 1),
+    ),
     "instance": (
         lambda x, w, b: functional.instance_norm(x, weight=w, bias=b),
         (2, 3, 5),
@@ -47,7 +65,7 @@ NORMS = {
 def test_values_are_standardised_scaled_and_shifted(name):
     function, shape, weights, dims = NORMS[name]
     x, w, b = randn(*shape), randn(*weights, seed=1), randn(*weights, seed=2)
-    by_channel = (-1, 1) if name in ("batch", "instance") else weights
+    by_channel = weights if name.startswith("layer") else (-1, 1)
     expected = standardised(x.detach().numpy(), dims) * w.detach().numpy().reshape(by_channel)
     expected = expected + b.detach().numpy().reshape(by_channel)
     numpy.testing.assert_allclose(function(x, w, b).detach().numpy(), expected, rtol=1e-10)
