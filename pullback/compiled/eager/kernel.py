@@ -27,13 +27,12 @@ log = logging.getLogger("pullback.compile")
 class Kernel:
     """`run` takes arrays and gives a tuple of them, or None while another thread is inside."""
 
-    __slots__ = ("_more", "_owned", "_program", "run")
+    __slots__ = ("_more", "_program", "run")
 
     def __init__(self, program: NativeProgram, arrays: tuple[Array, ...]) -> None:
         self._program = program
-        self._owned = _bound(program, arrays)
         self._more: list[Any] = []
-        self.run = self._owned.function
+        self.run = _bound(program, arrays)
 
     def run_beside(self, arrays: tuple[Array, ...]) -> Any:
         """The same program with a table of its own, beside the threads that are inside."""

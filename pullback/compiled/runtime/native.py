@@ -416,38 +416,26 @@ def bound(
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
             words(places)]  # fmt: skip
-    self_ = numpy.array(data, numpy.int64).tobytes()
     code, entry = _entry(of_arrays=of_arrays)
-    method, function = _made(entry, self_)
-    return _Owned(function, [*kept, method, self_, code])
+    return fastcall(entry, [*kept, code], numpy.array(data, numpy.int64).tobytes())
 
 
-def _made(address: int, self_: Any) -> tuple[Any, Any]:
-    """A built-in function at an address, bound to an object; and what must live as long."""
+class _Words(bytes):
+    """What a function is bound to: numbers that its code reads, and what must live as long.
+
+    Python looks at the method's entry once more when it frees the function, before it lets go of
+    this: so all that the function needs hangs on it, and on nothing beside the function.
+    """
+
+    kept: list[Any]
+
+
+def fastcall(address: int, keep: list[Any], words: bytes = b"") -> Any:
+    """A built-in function at an address, bound to some words; it keeps alive all that is given."""
     method = _Method(b"compiled", address, _METH_FASTCALL, None)
+    bound_to = _Words(words)
+    bound_to.kept = [*keep, method]
     make = ctypes.pythonapi.PyCFunction_NewEx
     make.restype = ctypes.py_object
     make.argtypes = [ctypes.c_void_p, ctypes.py_object, ctypes.c_void_p]
-    return method, make(ctypes.addressof(method), self_, None)
-
-
-_kept_for_ever: list[Any] = []
-
-
-def fastcall(address: int, keep: list[Any]) -> Any:
-    """A function of the process's whole life at an address."""
-    method, function = _made(address, None)
-    _kept_for_ever.extend((method, *keep))
-    return function
-
-
-class _Owned:
-    """The function with what it points to: neither outlives the other."""
-
-    __slots__ = ("function", "kept")
-
-    def __init__(self, function: Any, kept: list[Any]) -> None:
-        self.function, self.kept = function, kept
-
-    def __call__(self, *args: Any) -> Any:
-        return self.function(*args)
+    return make(ctypes.addressof(method), bound_to, None)

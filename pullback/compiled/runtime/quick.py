@@ -209,13 +209,11 @@ class _Writer:
             else (one.geometry[0], array.dtype, one.slot, True)
             for one, array in zip(program.outputs, program.examples(), strict=True)
         ]
-        owned = native.bound(
+        return native.bound(
             tensors=tensors, places=places, results=results, table=memory.table,
             address=address or _nothing(), arguments=len(order), is_large=program.is_large,
             keep=[program, memory, [one.place for one in self.captured.inputs]],
         )  # fmt: skip
-        self.scope["kept"] = owned
-        return owned.function
 
     def _result_lines(self) -> list[str]:
         count = len(self.entry.results)
