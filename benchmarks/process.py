@@ -42,9 +42,10 @@ class Process:
             stderr=self._errors,
             text=True,
         )
-        if not all_cores and hasattr(os, "sched_setaffinity"):
-            # One processor for all of them, which work in turn: what else the machine does then
-            # slows each of them down alike.
+
+    def hold_to_one_processor(self) -> None:
+        """The same for all that are held: what else the machine does slows each of them alike."""
+        if hasattr(os, "sched_setaffinity"):
             os.sched_setaffinity(self._child.pid, {max(os.sched_getaffinity(0))})
 
     def ask(self, do: str, **details: Any) -> dict[str, Any]:

@@ -40,11 +40,14 @@ class Pair:
     def processes(self) -> list[Process]:
         """Theirs, if there is such a library, then ours."""
         for place, name in enumerate(self._names):
-            if place == len(self._processes):
-                self._processes.append(Process(name, all_cores=self._all_cores))
-            elif not self._processes[place].is_alive:
-                self._processes[place].close()
-                self._processes[place] = Process(name, all_cores=self._all_cores)
+            if place < len(self._processes):
+                if self._processes[place].is_alive:
+                    continue
+                self._processes.pop(place).close()
+            started = Process(name, all_cores=self._all_cores)
+            if not self._all_cores:  # they work in turn
+                started.hold_to_one_processor()
+            self._processes.insert(place, started)
         return self._processes
 
     def __enter__(self) -> Pair:

@@ -19,7 +19,7 @@ from pullback.core.mode import exactly_traced
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.reductions import MANY, few_sums
+from pullback.operators.arrays.reductions import MANY, PIECE, few_sums, few_total
 
 __all__ = ["as_tensor", "broadcast_dims", "fitted", "fitted_all", "fitted_tensor", "summed"]
 
@@ -37,11 +37,11 @@ def fitted(g: Any, target: Any, node: Node, index: int) -> Any:
     if g.shape != shape:
         if type(g) is not numpy.ndarray:
             g = summed(g, _dims_away(g.shape, shape, node, index), shape)
-        elif shape or g.dtype.char not in "fd" or g.size >= MANY:
+        elif shape or g.dtype.char not in "fd" or g.size > PIECE:
             known = _known_dims(g.shape, shape)
             g = summed(g, known or _dims_away(g.shape, shape, node, index), shape)
         else:  # of a number that went everywhere
-            g = few_sums(numpy, g, None, False)
+            g = few_total(g)
     if g.dtype is target._g_dtype:
         return g
     dtype = _other_dtype(g.dtype, target, node, index)

@@ -13,15 +13,18 @@ import numpy
 from numpy import ndarray
 
 from pullback.core import errors
-from pullback.core.arrays import F32, namespace
+from pullback.core.arrays import F32, F64, namespace
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
+    PIECE,
     SHORT,
     SHORT32,
+    SHORT64,
     few_sums,
+    few_total,
     kept_shape,
     reduced_count,
 )
@@ -111,9 +114,12 @@ def _less_usual(
 def _sum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
-    whole = dim is dtype is None and keepdim is False and xp is numpy
-    if whole and input.ndim == 1 and input.size <= SHORT and input.dtype is F32:
-        return input.dot(SHORT32[input.size])  # `few_sums` in line: two calls take as long
+    if dim is dtype is None and keepdim is False and xp is numpy and (size := input.size) <= PIECE:
+        known, ndim = input.dtype, input.ndim
+        if size <= SHORT and ndim == 1 and (known is F32 or known is F64):
+            return input.dot((SHORT32 if known is F32 else SHORT64)[size])
+        if ndim and (known is F32 or known is F64):
+            return few_total(input)  # `few_sums` would ask again
     if dtype is None and input.size < kernels.MANY and input.dtype.char in "fd" and input.ndim:
         return few_sums(xp, input, dim, keepdim)
     if dtype is not None:
