@@ -145,6 +145,10 @@ class Code:
         """Where a function begins."""
         return int(self.engine.get_function_address(name))
 
+    def address_of_data(self, name: str) -> int:
+        """Where a variable of the module is."""
+        return int(self.engine.get_global_value_address(name))
+
 
 def _in_child() -> None:
     """In a forked child nobody is left to release what another thread held."""

@@ -15,6 +15,7 @@ from __future__ import annotations
 import ctypes
 import sys
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
 from typing import Any
@@ -25,13 +26,14 @@ from pullback.compiled.llvm.machine import Code
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
 
-__all__ = ["address_of", "bound", "fastcall", "is_usable"]
+__all__ = ["address_of", "bound", "fastcall", "is_usable", "loads"]
 
 _METH_FASTCALL = 0x0080
 _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
 _RESULT = 5  # words for each result: dtype, rank, sizes, slot, order of memory
 _COLUMNS_FIRST = 2  # NumPy's flag of an array whose first dimension is the fastest
+_OWN = 10  # words of a program's own, before those of `_ADDRESSES`
 
 # ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
@@ -57,6 +59,7 @@ entry:
   %flag = load ptr, ptr %p8
   %p9 = getelementptr i64, ptr %D, i64 9
   %places = load ptr, ptr %p9
+{addresses}
   %args_fit = icmp eq i64 %nargs, %want_args
   br i1 %args_fit, label %take, label %miss
 take:
@@ -93,7 +96,7 @@ c1:
 {array_of_argument}
   %ta = getelementptr i8, ptr %a, i64 8
   %ty = load ptr, ptr %ta
-  %ok1 = icmp eq ptr %ty, inttoptr (i64 {ndarray} to ptr)
+  %ok1 = icmp eq ptr %ty, %at_ndarray
   br i1 %ok1, label %c2, label %give_up
 c2:
   %da = getelementptr i8, ptr %a, i64 56
@@ -151,7 +154,7 @@ fine:
   %km = icmp slt i64 %k1, %n_in
   br i1 %km, label %inputs, label %made
 made:
-  %tup = call ptr inttoptr (i64 {tuple_new} to ptr)(i64 %n_out)
+  %tup = call ptr %at_tuple_new(i64 %n_out)
   %no_tup = icmp eq ptr %tup, null
   br i1 %no_tup, label %fail, label %start
 start:
@@ -172,8 +175,8 @@ outs:
   %ofa = getelementptr i64, ptr %orow, i64 4
   %of64 = load i64, ptr %ofa
   %oflags = trunc i64 %of64 to i32
-  call void inttoptr (i64 {incref} to ptr)(ptr %od)
-  %arr = call ptr inttoptr (i64 {new_from_descr} to ptr)(ptr inttoptr (i64 {ndarray} to ptr), ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 %oflags, ptr null)
+  call void %at_incref(ptr %od)
+  %arr = call ptr %at_new_from_descr(ptr %at_ndarray, ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 %oflags, ptr null)
   %no_arr = icmp eq ptr %arr, null
   br i1 %no_arr, label %drop, label %have_arr
 have_arr:
@@ -193,9 +196,9 @@ go:
   %isbig = icmp ne i64 %big, 0
   br i1 %isbig, label %free, label %held
 free:
-  %state = call ptr inttoptr (i64 {save} to ptr)()
+  %state = call ptr %at_save()
   call void %fn(ptr %B)
-  call void inttoptr (i64 {restore} to ptr)(ptr %state)
+  call void %at_restore(ptr %state)
   store atomic i64 0, ptr %flag release, align 8
   ret ptr %tup
 held:
@@ -203,7 +206,7 @@ held:
   store atomic i64 0, ptr %flag release, align 8
   ret ptr %tup
 {dropped_array}drop:
-  call void inttoptr (i64 {decref} to ptr)(ptr %tup)
+  call void %at_decref(ptr %tup)
   br label %fail
 fail:
   store atomic i64 0, ptr %flag release, align 8
@@ -212,8 +215,8 @@ give_up:
   store atomic i64 0, ptr %flag release, align 8
   br label %miss
 miss:
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
-  ret ptr inttoptr (i64 {none} to ptr)
+  call void %at_incref(ptr %at_none)
+  ret ptr %at_none
 }
 """
 
@@ -224,22 +227,22 @@ _OF_TENSORS = {
   %a = load ptr, ptr %aa
 """,
     "wrapped_result": """
-  %ten = call ptr inttoptr (i64 {alloc} to ptr)(ptr inttoptr (i64 {tensor} to ptr), i64 0)
+  %ten = call ptr %at_alloc(ptr %at_tensor, i64 0)
   %no_ten = icmp eq ptr %ten, null
   br i1 %no_ten, label %drop_arr, label %out_done
 out_done:
   %s1 = getelementptr i8, ptr %ten, i64 {off_array}
   store ptr %arr, ptr %s1
   %s2 = getelementptr i8, ptr %ten, i64 {off_node}
-  store ptr inttoptr (i64 {none} to ptr), ptr %s2
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {none} to ptr))
+  store ptr %at_none, ptr %s2
+  call void %at_incref(ptr %at_none)
   %s3 = getelementptr i8, ptr %ten, i64 {off_cell}
-  store ptr inttoptr (i64 {cell} to ptr), ptr %s3
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {cell} to ptr))
+  store ptr %at_cell, ptr %s3
+  call void %at_incref(ptr %at_cell)
 """,
     "dropped_array": """
 drop_arr:
-  call void inttoptr (i64 {decref} to ptr)(ptr %arr)
+  call void %at_decref(ptr %arr)
   br label %drop
 """,
     "result": "ten",
@@ -309,25 +312,46 @@ def _check_array_layout() -> None:
 
 
 @cache
-def _entry(*, of_arrays: bool) -> tuple[Any, int]:
-    """The compiled function and its address."""
-    offsets = _slot_offsets()
-    _check_array_layout()
-    given = {
-        **(_OF_ARRAYS if of_arrays else _OF_TENSORS),
-        "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
+def _addresses() -> dict[str, int]:
+    """What the entry calls and compares with, in this process.
+
+    It reads them from the words that it is bound to: so its text is the same in every process, and
+    its code is kept on disk. To compile anything takes LLVM 27 MB.
+    """
+    return {
         "ndarray": id(numpy.ndarray), "tensor": id(Tensor), "none": id(None),
         "cell": id(UNWRITTEN), "tuple_new": address_of("PyTuple_New"),
         "incref": address_of("Py_IncRef"), "decref": address_of("Py_DecRef"),
         "alloc": address_of("PyType_GenericAlloc"), "save": address_of("PyEval_SaveThread"),
         "restore": address_of("PyEval_RestoreThread"),
         "new_from_descr": _numpy_function(_NEW_FROM_DESCR),
+    }  # fmt: skip
+
+
+def loads(names: Iterable[str], first: int) -> str:
+    """Lines that read addresses from the words `%D`, the first of them at a place."""
+    lines = []
+    for place, name in enumerate(names, first):
+        lines.append(f"  %w_{name} = getelementptr i64, ptr %D, i64 {place}")
+        lines.append(f"  %at_{name} = load ptr, ptr %w_{name}")
+    return "\n".join(lines)
+
+
+@cache
+def _entry(*, of_arrays: bool) -> tuple[Any, int]:
+    """The compiled function and its address."""
+    offsets = _slot_offsets()
+    _check_array_layout()
+    given = {
+        **(_OF_ARRAYS if of_arrays else _OF_TENSORS),
+        "addresses": loads(_addresses(), _OWN),
+        "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
         "row_bytes": _ROW * 8, "result_bytes": _RESULT * 8,
     }  # fmt: skip
     text = _TEXT
     for name, value in given.items():
         text = text.replace("{" + name + "}", str(value))
-    code = Code(text, keep=False)
+    code = Code(text)
     return code, code.address("entry")
 
 
@@ -358,7 +382,7 @@ define void @program(ptr %B) {
   ret void
 }
 """
-    code = Code(text, keep=False)
+    code = Code(text)
     held = wrap(numpy.array([2.5]))
     table = numpy.zeros(4, numpy.uint64)
     run = bound(
@@ -415,7 +439,7 @@ def bound(
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
-            words(places)]  # fmt: skip
+            words(places), *_addresses().values()]  # fmt: skip
     code, entry = _entry(of_arrays=of_arrays)
     return fastcall(entry, [*kept, code], numpy.array(data, numpy.int64).tobytes())
 

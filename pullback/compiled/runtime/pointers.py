@@ -15,6 +15,8 @@ __all__ = ["put_pointers"]
 _TEXT = """
 define ptr @gather(ptr %self, ptr %args, i64 %nargs) {
 entry:
+  %D = getelementptr i8, ptr %self, i64 32
+{addresses}
   %list = load ptr, ptr %args
   %a1 = getelementptr ptr, ptr %args, i64 1
   %table = load ptr, ptr %a1
@@ -32,7 +34,7 @@ loop:
   %one = load ptr, ptr %ip
   %tp = getelementptr i8, ptr %one, i64 8
   %type = load ptr, ptr %tp
-  %ok = icmp eq ptr %type, inttoptr (i64 {ndarray} to ptr)
+  %ok = icmp eq ptr %type, %at_ndarray
   br i1 %ok, label %fine, label %other
 fine:
   %dp = getelementptr i8, ptr %one, i64 16
@@ -43,11 +45,11 @@ fine:
   %more = icmp slt i64 %k1, %n
   br i1 %more, label %loop, label %done
 done:
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {true} to ptr))
-  ret ptr inttoptr (i64 {true} to ptr)
+  call void %at_incref(ptr %at_true)
+  ret ptr %at_true
 other:
-  call void inttoptr (i64 {incref} to ptr)(ptr inttoptr (i64 {false} to ptr))
-  ret ptr inttoptr (i64 {false} to ptr)
+  call void %at_incref(ptr %at_false)
+  ret ptr %at_false
 }
 """
 
@@ -66,13 +68,11 @@ def put_pointers() -> Any:
     """
     if not native.is_usable():
         return _one_by_one
-    text = _TEXT
     given = {"ndarray": id(numpy.ndarray), "true": id(True), "false": id(False),
              "incref": native.address_of("Py_IncRef")}  # fmt: skip
-    for name, value in given.items():
-        text = text.replace("{" + name + "}", str(value))
-    code = Code(text, keep=False)
-    function = native.fastcall(code.address("gather"), [code])
+    code = Code(_TEXT.replace("{addresses}", native.loads(given, 0)))
+    words = numpy.array(list(given.values()), numpy.int64).tobytes()
+    function = native.fastcall(code.address("gather"), [code], words)
     tried = [numpy.arange(3.0), numpy.ones((2, 2), numpy.int32)]
     table, wanted = numpy.zeros(2, numpy.uint64), numpy.zeros(2, numpy.uint64)
     _one_by_one(tried, wanted)

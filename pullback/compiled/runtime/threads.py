@@ -24,7 +24,13 @@ from pullback.operators.arrays.threads import setting
 __all__ = ["can_share", "count", "parallel_address"]
 
 _SEMAPHORE = 64  # bytes for each, more than any sem_t
+# Addresses of this process are filled in when the code is there: so the text is the same in every
+# process, and the code is kept on disk.
 _TEXT = """
+@job = global i64 0
+@semaphores = global i64 0
+@sem_wait = global i64 0
+@sem_post = global i64 0
 define internal void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 %first, i64 %step) {
 entry:
   %some = icmp slt i64 %first, {parts}
@@ -46,16 +52,20 @@ over:
 define void @work(i64 %tid) {
 entry:
   %off = mul i64 %tid, 64
-  %sa = add i64 %off, {semaphores}
+  %first = load i64, ptr @semaphores
+  %sa = add i64 %off, %first
   %sem = inttoptr i64 %sa to ptr
-  %done = inttoptr i64 {done} to ptr
+  %da = add i64 %first, {behind}
+  %done = inttoptr i64 %da to ptr
+  %job = load ptr, ptr @job
+  %wait = load ptr, ptr @sem_wait
+  %post = load ptr, ptr @sem_post
   br label %loop
 loop:
-  %w = call i32 inttoptr (i64 {sem_wait} to ptr)(ptr %sem)
+  %w = call i32 %wait(ptr %sem)
   %bad = icmp ne i32 %w, 0
   br i1 %bad, label %loop, label %got
 got:
-  %job = inttoptr i64 {job} to ptr
   %f = load volatile ptr, ptr %job
   %ba = getelementptr i64, ptr %job, i64 1
   %B = load volatile ptr, ptr %ba
@@ -64,12 +74,15 @@ got:
   %ra = getelementptr i64, ptr %job, i64 3
   %R = load volatile i64, ptr %ra
   call void @parts(ptr %f, ptr %B, ptr %S, i64 %R, i64 %tid, i64 {threads})
-  %p = call i32 inttoptr (i64 {sem_post} to ptr)(ptr %done)
+  %p = call i32 %post(ptr %done)
   br label %loop
 }
 define void @par(ptr %f, ptr %B, ptr %S, i64 %R) {
 entry:
-  %job = inttoptr i64 {job} to ptr
+  %job = load ptr, ptr @job
+  %first = load i64, ptr @semaphores
+  %wait = load ptr, ptr @sem_wait
+  %post = load ptr, ptr @sem_post
   %fa = getelementptr i64, ptr %job, i64 4
   %was = atomicrmw xchg ptr %fa, i64 1 acquire, align 8
   %alone = icmp ne i64 %was, 0
@@ -120,36 +133,39 @@ class _Pool:
         self.memory = numpy.zeros(64 + _SEMAPHORE * (threads + 2), numpy.uint8)
         start = self.memory.__array_interface__["data"][0]
         self.job = -(-start // 64) * 64
-        semaphores, done = self.job + 64, self.job + 64 + _SEMAPHORE * threads
+        semaphores = self.job + 64
         for number in range(threads + 1):
             libc.sem_init(ctypes.c_void_p(semaphores + _SEMAPHORE * number), 0, 0)
 
-        def at(name: str) -> int:
-            return int(ctypes.cast(getattr(libc, name), ctypes.c_void_p).value or 0)
-
-        def calls(name: str, letter: str, places: list[int]) -> str:
+        def calls(what: str, places: list[int]) -> str:
             return "\n".join(
-                f"  %{letter}{k} = call i32 inttoptr (i64 {at(name)} to ptr)"
-                f"(ptr inttoptr (i64 {place} to ptr))"
+                f"  %{what}a{k} = add i64 %first, {_SEMAPHORE * place}\n"
+                f"  %{what}p{k} = inttoptr i64 %{what}a{k} to ptr\n"
+                f"  %{what}{k} = call i32 %{what}(ptr %{what}p{k})"
                 for k, place in enumerate(places)
             )
 
-        starts = [semaphores + _SEMAPHORE * k for k in range(1, threads)]
         given = {
-            "semaphores": semaphores, "done": done, "job": self.job, "threads": threads,
-            "parts": parts,
-            "sem_wait": at("sem_wait"), "sem_post": at("sem_post"),
-            "posts": calls("sem_post", "p", starts),
-            "waits": calls("sem_wait", "w", [done] * (threads - 1)),
+            "threads": threads, "parts": parts, "behind": _SEMAPHORE * threads,
+            "posts": calls("post", list(range(1, threads))),
+            "waits": calls("wait", [threads] * (threads - 1)),
         }  # fmt: skip
         text = _TEXT
         for name, value in given.items():
             text = text.replace("{" + name + "}", str(value))
-        self.code = Code(text, keep=False)
+        self.code = Code(text)
+        for name in ("sem_wait", "sem_post"):
+            found = ctypes.cast(getattr(libc, name), ctypes.c_void_p).value
+            self._fill(name, int(found or 0))
+        self._fill("job", self.job)
+        self._fill("semaphores", semaphores)
         work = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("work"))
         for number in range(1, threads):
             threading.Thread(target=work, args=(number,), daemon=True).start()
         self.work = work
+
+    def _fill(self, name: str, value: int) -> None:
+        ctypes.c_int64.from_address(self.code.address_of_data(name)).value = value
 
     def forget_workers(self) -> None:
         """In a forked child there are none: every loop is done by its caller."""

@@ -8,6 +8,7 @@ from hypothesis import assume, example, given
 from hypothesis import strategies as st
 
 import pullback as torch
+from pullback.compiled.counting import counters
 from pullback.operators.arrays.native import forget, kernel_of
 from pullback.operators.arrays.windows import counts, whole_size
 from pullback.operators.nn.conv import native
@@ -261,6 +262,7 @@ def test_a_kernel_keeps_no_memory_for_all_images(formula):
         "convolution_weight": ((x, x), (3, 3), slide),
     }
     kernel = kernel_of(formula, *given[formula])
+    assert kernel is not None, dict(counters["errors"])
     assert kernel._program.plan.arena < 2 * x[0].nbytes
 
 
