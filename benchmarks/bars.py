@@ -35,7 +35,7 @@ BARS = {
     "gru": Bar(1.5),
     # Kernels of the steps take 0.5 ms of our 1.8, those of the weights 0.3, Python's 440 calls and
     # the copies between the orders of torch and of the steps the rest.
-    "letters": Bar(1.2, goal=1.5),
+    "letters": Bar(1.5),
     # Without llvmlite 1.0 and 0.65 (conv-net 1.1): OpenBLAS alone takes 0.64 ms of ours for
     # 16 to 32 channels with all gradients, where torch's whole convolution takes 0.81.
     "convolution-first": Bar(1.5, goal=2.2),
@@ -93,7 +93,7 @@ BARS = {
     # The collector goes through two objects of each node five times on the way to a million: 1.1 us
     # of 2.7. Without it memory alone grows: 1.2 times. Edges in slots of the node, not in a tuple,
     # give 1.6, and make each step back 0.05 us longer, which is more than they save on the way.
-    "build-growth": Bar(at_most=2.5, goal=1.5),
+    "build-growth": Bar(at_most=1.5),
     "build-growth-uncollected": Bar(at_most=1.5, enforced=True),
     # One small cycle left at each of 1000 steps would be some 200 kB.
     "flat-memory": Bar(at_most=20_000, enforced=True),
