@@ -273,7 +273,7 @@ def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     if zero is not None and product.ndim:
         none = xp.equal(input, zero)
         if not is_finite(product):
-            none &= xp.equal(other, other)
+            none = none & xp.equal(other, other)  # not in place: it may be of a larger shape
         xp.copyto(product, zero, where=none)
         return product
     return xp.where((input == 0) & (other == other), input.dtype.type(0), product)

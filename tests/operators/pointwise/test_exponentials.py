@@ -558,3 +558,10 @@ def test_slopes_are_one_node_of_the_second_order(function, count):
     y = function(x.detach())
     expected = y * (1 - y) * (1 - 2 * y) if name == "Sigmoid" else -2 * y * (1 - y * y)
     same(curvature.numpy(), expected.numpy())
+
+
+def test_xlogy_of_zero_is_zero_however_shapes_broadcast():
+    x, y = torch.tensor([[0.0], [2.0]]), torch.tensor([1.0, nan, 0.0])
+    assert str(torch.xlogy(x, y).tolist()) == "[[0.0, nan, 0.0], [0.0, nan, -inf]]"
+    assert str(torch.xlogy(x[0], y).tolist()) == "[0.0, nan, 0.0]"
+    assert str(torch.xlogy(torch.tensor([-1.0]), torch.ones(1)).tolist()) == "[-0.0]"
