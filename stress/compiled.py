@@ -172,6 +172,7 @@ def run(seconds: float, seed: int, calls: int | None = None) -> Report:
     """Half of the time for random programs, the rest for long lives."""
     report = Report("compiled", seed)
     start = time.monotonic()
+    counters["errors"].clear()  # of those before, in the same process
     number = 0
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

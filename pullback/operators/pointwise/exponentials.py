@@ -11,7 +11,7 @@ from pullback.core.arrays import F32, F64, is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
-from pullback.operators.arrays.blocks import ONES, ZEROS
+from pullback.operators.arrays.blocks import ONES
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
@@ -269,13 +269,6 @@ def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     if input.dtype.kind == "c":
         raise unsupported("xlogy", input)
     product = xp.multiply(input, xp.log(other))
-    zero = ZEROS.get(product.dtype)
-    if zero is not None and product.ndim:
-        none = xp.equal(input, zero)
-        if not is_finite(product):
-            none = none & xp.equal(other, other)  # not in place: it may be of a larger shape
-        xp.copyto(product, zero, where=none)
-        return product
     return xp.where((input == 0) & (other == other), input.dtype.type(0), product)
 
 

@@ -52,6 +52,7 @@ def test_sizes_that_always_vary_are_not_compiled_for_ever(monkeypatch):
 
 
 def test_a_formula_that_cannot_be_compiled_is_left_to_numpy(monkeypatch, caplog):
+    from pullback.compiled.counting import counters
     from pullback.compiled.eager.formulas import FORMULAS
 
     def broken(b, x):
@@ -60,6 +61,7 @@ def test_a_formula_that_cannot_be_compiled_is_left_to_numpy(monkeypatch, caplog)
     monkeypatch.setitem(FORMULAS, "broken", broken)
     assert by_machine_code("broken", (drawn(4),)) is None
     assert "a mistake of ours" in caplog.text
+    assert counters["errors"].pop("broken: ZeroDivisionError: a mistake of ours") == 1
 
 
 def test_threads_that_meet_in_a_kernel_get_what_one_alone_gets():
