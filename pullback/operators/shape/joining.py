@@ -103,9 +103,9 @@ def _split(xp: Namespace, input: Array, split_size: int, dim: Dim) -> Any:
         raise RuntimeError(f"split: split_size must be positive, got {split_size}.")
     starts = range(0, length or 1, split_size or 1)
     if dim == 0:
-        parts = []  # few, mostly: then a comprehension, which is a call, takes longer
+        parts = []
         for start in starts:
-            parts.append(input[start : start + split_size])  # noqa: PERF401
+            parts.append(input[start : start + split_size])  # noqa: PERF401 (few: a call is longer)
         return parts
     before = (slice(None),) * dim
     return [input[(*before, slice(start, start + split_size))] for start in starts]

@@ -8,6 +8,7 @@ adjoint.py, the operators are in operators.py.
 from __future__ import annotations
 
 from functools import lru_cache
+from typing import Any
 
 import numpy
 from numpy import ndarray
@@ -104,19 +105,13 @@ _FEW_EXAMPLES = 4
 
 @lru_cache(256)
 def _few_windows(
-    shape: Sizes,
-    filters: Sizes,
-    stride: Sizes,
-    padding: Pads,
-    dilation: Sizes,
-    groups: int,
-    number: Sizes | None = None,
+    shape: Sizes, filters: Sizes, stride: Sizes, padding: Pads, *rest: Any
 ) -> tuple[_Layout, Array, bool] | None:
     """Where the elements of all columns are, and whether some are padding; None if they are many.
 
-    Padding is the element behind the last.
+    Padding is the element behind the last. `rest` is that of a layout.
     """
-    layout = _layout(shape, filters, stride, padding, dilation, groups, number)
+    layout = _layout(shape, filters, stride, padding, *rest)
     if not 0 < layout.size <= _FEW or layout.examples > _FEW_EXAMPLES:
         return None
     behind = volume(shape)
