@@ -7,7 +7,9 @@ import inspect
 import os
 import runpy
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
 from typing import Any
 
 from pullback.checking.command import add_command as add_check_command
@@ -35,6 +37,9 @@ def _obey(arguments: Sequence[str] | None) -> int:
     parser.add_argument("--version", action="version", version=f"pullback {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run", help="run a script that says `import torch` on pullback")
+    run.add_argument(
+        "-m", "--module", action="store_true", help="the script is the name of a module"
+    )
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     show = commands.add_parser("show", help="print an operator's declaration and built source")
@@ -65,16 +70,24 @@ def _obey(arguments: Sequence[str] | None) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    """Run a script; an error in it is printed as if `python` had run it."""
-    if _is_missing(parsed):
+    """Run a script or module; an error in it is printed as if `python` had run it."""
+    from pullback.checking.standing_in import standing_in
+
+    with standing_in():  # also where a package is imported to look for a module of it
+        return _run_here(parsed)
+
+
+def _run_here(parsed: argparse.Namespace) -> int:
+    file = _module_file(parsed.script) if parsed.module else parsed.script
+    if file is None or (not parsed.module and _is_missing(parsed)):
         return 2
     try:
-        run_script(parsed.script, parsed.arguments)
+        (run_module if parsed.module else run_script)(parsed.script, parsed.arguments)
     except Exception as error:
         if wanted_whole():
             raise
         trace = error.__traceback__
-        while trace is not None and trace.tb_frame.f_code.co_filename != parsed.script:
+        while trace is not None and trace.tb_frame.f_code.co_filename != file:
             trace = trace.tb_next
         sys.excepthook(type(error), error, trace or error.__traceback__)
         return 1
@@ -88,17 +101,51 @@ def _is_missing(parsed: argparse.Namespace) -> bool:
     return True
 
 
+def _module_file(module: str) -> str | None:
+    """The file that `python -m module` would run; None, and a word about it, if there is none."""
+    with _first_in_path(os.getcwd()):
+        try:
+            found = find_spec(module)
+            if found is not None and found.submodule_search_locations is not None:
+                found = find_spec(f"{module}.__main__")
+        except ModuleNotFoundError:  # a package above it
+            found = None
+    if found is None or found.origin is None:
+        print(f"pullback run: there is no module {module!r} to run.", file=sys.stderr)
+        return None
+    return found.origin
+
+
 def run_script(script: str, arguments: Sequence[str]) -> dict[str, Any]:
     """Run `script` as the main program, with pullback standing in for torch; its globals."""
+    folder = os.path.dirname(os.path.abspath(script))  # as `python script.py` does
+    return _run_main(folder, [script, *arguments], lambda: runpy.run_path(script, None, "__main__"))
+
+
+def run_module(module: str, arguments: Sequence[str]) -> dict[str, Any]:
+    """The same for a module that can be imported, as `python -m` does it."""
+
+    def run() -> dict[str, Any]:
+        return runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+    return _run_main(os.getcwd(), [module, *arguments], run)
+
+
+def _run_main(folder: str, argv: list[str], run: Callable[[], dict[str, Any]]) -> dict[str, Any]:
     from pullback.checking.standing_in import standing_in
     from pullback.core.explain.absent import reasons_added
 
-    sys.argv = [script, *arguments]
-    folder = os.path.dirname(os.path.abspath(script))
-    sys.path.insert(0, folder)  # as `python script.py` does: modules beside it are found
+    sys.argv = argv
+    with standing_in(), reasons_added(), _first_in_path(folder):
+        return run()
+
+
+@contextmanager
+def _first_in_path(folder: str) -> Iterator[None]:
+    """Inside, modules of this folder are found before all others."""
+    sys.path.insert(0, folder)
     try:
-        with standing_in(), reasons_added():
-            return runpy.run_path(script, run_name="__main__")
+        yield
     finally:
         if folder in sys.path:
             sys.path.remove(folder)

@@ -2,22 +2,25 @@
 
 `stand_in()` is for a program that says so in its first line; `standing_in()` is the same for a
 block, for `pullback run`. Modules `torch.x` are the modules `pullback.x`, the same objects; classes
-say that they come from torch, since libraries look at names.
+say that they come from torch, since libraries look at names. Python processes that are started
+meanwhile find pullback too, by the `sitecustomize` of the folder `children`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from importlib import import_module
-from importlib.abc import Loader, MetaPathFinder
+from importlib.abc import InspectLoader, Loader, MetaPathFinder
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import find_spec
 from types import FunctionType, ModuleType
 from typing import Any
 
 import pullback
+from pullback.core import home
 from pullback.torch_version import __version__
 
 __all__ = ["stand_in", "standing_in"]
@@ -34,6 +37,8 @@ _COMPILED = {
 }
 # Packages of their own that come with torch.
 _BESIDE = ("torch", "functorch")
+# Where children of this process find the module that Python imports at their start.
+_CHILDREN = os.path.join(os.path.dirname(os.path.abspath(__file__)), "children")
 
 
 def stand_in() -> ModuleType:
@@ -58,7 +63,7 @@ def stand_in() -> ModuleType:
 
 
 def _standing() -> bool:
-    return sys.modules.get("torch") is pullback
+    return any(isinstance(one, _TorchFinder) for one in sys.meta_path)
 
 
 @contextmanager
@@ -99,6 +104,7 @@ class _Place:
         self.finder = _TorchFinder(self)
         self.renamed: list[tuple[Any, str]] = []
         self.defined: list[Any] = []  # operators are there as long as the library that defines them
+        self.tells_children = False
 
     def take(self) -> None:
         self.renamed.append((pullback, pullback.__name__))
@@ -108,14 +114,17 @@ class _Place:
                 sys.modules["torch" + name.removeprefix("pullback")] = module
                 self.rename(name, module)
         sys.meta_path.insert(0, self.finder)
+        self.tells_children = _tell_children()
 
     def leave(self) -> None:
+        if self.tells_children:
+            _tell_children_no_more()
         sys.meta_path.remove(self.finder)
         for name in _torch_modules():
             del sys.modules[name]
         pullback.__name__ = self.renamed.pop(0)[1]
         for thing, module in self.renamed:
-            thing.__module__ = module
+            home.restore(thing, module)
 
     def define(self, library: str) -> None:
         """Define what the compiled part of a library would have."""
@@ -133,7 +142,37 @@ class _Place:
             if isinstance(thing, kinds) and thing.__module__ == name:
                 public = inner and vars(pullback).get(known) is thing
                 self.renamed.append((thing, name))
-                thing.__module__ = "torch" if public else "torch" + name.removeprefix("pullback")
+                home.rename(thing, "torch" if public else "torch" + name.removeprefix("pullback"))
+
+
+def _tell_children() -> bool:
+    """Let processes that are started from here find pullback; whether they did not before."""
+    before = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    if _CHILDREN in before:
+        return False
+    os.environ["PYTHONPATH"] = os.pathsep.join([_CHILDREN, *filter(None, before)])
+    return True
+
+
+def _tell_children_no_more() -> None:
+    left = os.environ.get("PYTHONPATH", "").split(os.pathsep)
+    left = [entry for entry in left if entry not in ("", _CHILDREN)]
+    if left:
+        os.environ["PYTHONPATH"] = os.pathsep.join(left)
+    else:
+        os.environ.pop("PYTHONPATH", None)
+
+
+def found(name: str) -> ModuleSpec | None:
+    """How `torch` is imported in a process that waited for it; pullback stands in already."""
+    # A module that appears while it is looked for is loaded from its own spec: a second pullback.
+    sys.modules.pop(name, None)
+    return next(one for one in sys.meta_path if isinstance(one, _TorchFinder)).find_spec(name)
+
+
+def distributions() -> Iterator[Any]:
+    """The distribution "torch", as `importlib.metadata` asks for it."""
+    yield _distribution()
 
 
 class _TorchFinder(MetaPathFinder, Loader):
@@ -148,12 +187,13 @@ class _TorchFinder(MetaPathFinder, Loader):
         if name in _COMPILED:
             self._place.define(name)
             return None
-        if not name.startswith("torch.") and name.partition(".")[0] != "functorch":
+        if name.partition(".")[0] not in _BESIDE:
             return None
         known = find_spec(_own_name(name))
         if known is None:
             return None
-        spec = ModuleSpec(name, self, is_package=known.submodule_search_locations is not None)
+        is_package = known.submodule_search_locations is not None
+        spec = ModuleSpec(name, self, origin=known.origin, is_package=is_package)
         spec.loader_state = known
         return spec
 
@@ -169,6 +209,13 @@ class _TorchFinder(MetaPathFinder, Loader):
         # It ran when it was imported; importing it by this name has overwritten its own spec.
         assert module.__spec__ is not None
         module.__spec__ = module.__spec__.loader_state
+
+    def get_code(self, name: str) -> Any:
+        """The code of `python -m torch.x`."""
+        known = find_spec(_own_name(name))
+        assert known is not None, name
+        assert isinstance(known.loader, InspectLoader), name
+        return known.loader.get_code(known.name)
 
     def find_distributions(self, context: Any = None) -> Iterator[Any]:
         """The distribution "torch", for those who ask `importlib.metadata` for its version."""

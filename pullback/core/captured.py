@@ -14,6 +14,7 @@ from functools import partial
 from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.home import is_in_package, scope_name
 from pullback.core.nesting import Derivative, running
 from pullback.core.sequence import numbering
 from pullback.core.version import writes
@@ -140,7 +141,7 @@ def _parts_of_function(function: Any) -> list[Any]:
             parts.append(cell.cell_contents)
         except ValueError:  # a variable that has no value yet
             continue
-    if not function.__globals__.get("__name__", "").startswith("pullback."):
+    if not is_in_package(scope_name(function.__globals__)):
         names = _names(function.__code__)
         parts += [function.__globals__[name] for name in names if name in function.__globals__]
     return parts

@@ -11,6 +11,8 @@ from collections.abc import Callable
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.home import home_of
+
 if TYPE_CHECKING:
     from pullback.core.nesting import Derivative
     from pullback.core.node import Edge
@@ -150,7 +152,7 @@ class Ports:
 
 def _place(call: Any) -> tuple[Any, Any]:
     """Where a function is written."""
-    return getattr(call, "__module__", call), getattr(call, "__qualname__", call)
+    return home_of(call), getattr(call, "__qualname__", call)
 
 
 ports = Ports()

@@ -161,9 +161,7 @@ class _Job:
         options = self.options
         if options.no_python:
             return [options.script, *options.arguments]
-        if options.module:
-            return [sys.executable, "-m", options.script, *options.arguments]
-        run = [sys.executable, "-m", "pullback", "run"]
+        run = [sys.executable, "-m", "pullback", "run", *(["-m"] if options.module else [])]
         return [*run, options.script, *options.arguments]
 
     def _watch(self) -> int:

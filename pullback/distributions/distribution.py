@@ -5,6 +5,7 @@ from __future__ import annotations
 import warnings
 from typing import Any, ClassVar
 
+from pullback.core.home import is_ours
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.distributions import constraints
@@ -91,9 +92,7 @@ class Distribution:
         torch.Size([2, 3])
         """
         owner = next(cls for cls in type(self).__mro__ if "__init__" in vars(cls))
-        # Where its code is: `__module__` says torch where pullback stands in for it.
-        home = vars(owner)["__init__"].__globals__["__name__"]
-        if _instance is None and home.partition(".distributions")[0] != _PACKAGE:
+        if _instance is None and not is_ours(vars(owner)["__init__"], "distributions"):
             raise NotImplementedError(
                 f"{owner.__name__} defines __init__, so it must define expand too."
             )
@@ -248,9 +247,6 @@ class Distribution:
                 one = value.numel() == 1 and base_of(value) is value  # not one for each example
                 shown.append(f"{name}: {value if one else value.size()}")
         return f"{type(self).__name__}({', '.join(shown)})"
-
-
-_PACKAGE = __name__.partition(".distributions")[0]
 
 
 def _on_class(instance: Any, name: str) -> Any:

@@ -9,6 +9,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any
 
 import pullback
+from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
 from pullback.operators.watching import asking
 
@@ -107,8 +108,7 @@ def _places() -> list[tuple[str, Any]]:
 
 def _public_path(target: Any) -> str | None:
     """Where users find one of the package's functions: "torch.nn.functional.relu"."""
-    own = getattr(target, "__module__", None) or ""
-    if not isinstance(target, FunctionType) or not own.startswith(("pullback.", "torch.")):
+    if not isinstance(target, FunctionType) or not is_ours(target):
         return None
     places = _places()
     if asking.by_name(target):  # F's own, where torch has another of that name

@@ -7,6 +7,7 @@ import operator
 import warnings
 from typing import TYPE_CHECKING, Any
 
+from pullback.core.home import is_ours
 from pullback.core.trees import pytree
 from pullback.fx._asserting import _assert, assert_is_none
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
@@ -38,8 +39,7 @@ class PHWithMeta(PHBase):
 
 def annotations_of(function: Any) -> dict[str, Any]:
     """A function's annotations, which become the types of nodes; not those of the package's own."""
-    own = getattr(function, "__globals__", {}).get("__name__", "")
-    if own.startswith("pullback."):
+    if is_ours(function):
         return {}
     return getattr(function, "__annotations__", {})
 

@@ -10,6 +10,7 @@ from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
 
+from pullback.core.home import is_ours
 from pullback.core.origin import getframe
 from pullback.core.tensor import Tensor
 from pullback.fx._patching import Patches, recording
@@ -135,9 +136,7 @@ class Tracer(TracerBase):
 
     def is_leaf_module(self, m: Module, module_qualified_name: str) -> bool:
         """Whether a module is one node; those of torch.nn are, save Sequential."""
-        own = type(m).__module__
-        ours = own.startswith(("pullback.nn", "torch.nn", "torch.ao.nn"))
-        return ours and not isinstance(m, Sequential)
+        return is_ours(type(m), "nn", "ao.nn") and not isinstance(m, Sequential)
 
     def path_of_module(self, mod: Module) -> str:
         """The name of a module in the root, as in `named_modules`."""

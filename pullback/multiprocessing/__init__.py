@@ -43,29 +43,38 @@ __all__ = [
     "start_processes",
 ]
 
-_STRATEGY = "file_descriptor"
+_STRATEGIES = frozenset(("file_descriptor", "file_system"))
+_strategy = "file_descriptor"
 
 
 def get_all_sharing_strategies() -> set[str]:
-    """The ways to share memory: one, by file descriptors."""
-    return {_STRATEGY}
+    """The words that `set_sharing_strategy` takes."""
+    return set(_STRATEGIES)
 
 
 def get_sharing_strategy() -> str:
-    """How memory is shared: by file descriptors, so that no block can be left behind."""
-    return _STRATEGY
+    """The word that was last given; memory is shared by file descriptors, whichever it is."""
+    return _strategy
 
 
 def set_sharing_strategy(new_strategy: str) -> None:
-    """Accept the one strategy that there is.
+    """Take the word, and go on sharing memory by file descriptors.
 
+    Blocks with names, which are what "file_system" means in torch, would stay behind when a
+    process is killed. Where there are too many open files, `ulimit -n` has to be raised.
+
+    >>> set_sharing_strategy("file_system")
+    >>> get_sharing_strategy()
+    'file_system'
     >>> set_sharing_strategy("file_descriptor")
     """
-    if new_strategy != _STRATEGY:
-        raise ValueError(
-            f"set_sharing_strategy: {new_strategy!r} is not to be had, only {_STRATEGY!r}: blocks "
-            "with names would stay behind when a process is killed."
+    global _strategy
+    if new_strategy not in _STRATEGIES:
+        raise AssertionError(
+            f"set_sharing_strategy: there is no strategy {new_strategy!r}, only "
+            f"{' and '.join(sorted(_STRATEGIES))}."
         )
+    _strategy = new_strategy
 
 
 def __getattr__(name: str) -> Any:

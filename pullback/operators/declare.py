@@ -24,6 +24,7 @@ from types import FunctionType
 from typing import Any, NamedTuple, ParamSpec, TypeAlias, TypeVar
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.home import home_of
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.writing.layers import code_of
@@ -293,7 +294,7 @@ def unwritten(op: Op, called: str, **about: Any) -> Any:
 
     It keeps its identity, so every reference taken before (methods, from-imports) becomes fast too.
     """
-    scope: dict[str, Any] = {"__name__": op.forward.__module__}
+    scope: dict[str, Any] = {"__name__": home_of(op.forward)}
     function = FunctionType(stub.__code__, scope, called)
     scope["build_now"] = lambda: ports.build(function, op, called, **about)
     function.__module__ = op.forward.__module__
@@ -340,10 +341,10 @@ def _enter(op: Op) -> None:
     """Put it in the table; a module that is loaded again may replace its own."""
     key = f"{op.space}.{op.name}" if op.space else op.name
     known = OPERATORS.get(key)
-    if known is not None and known.forward.__module__ != op.forward.__module__:
+    if known is not None and home_of(known.forward) != home_of(op.forward):
         raise TypeError(
-            f"There is an operator {key!r} in {known.forward.__module__} already; give the one in "
-            f"{op.forward.__module__} another name."
+            f"There is an operator {key!r} in {home_of(known.forward)} already; give the one in "
+            f"{home_of(op.forward)} another name."
         )
     OPERATORS[key] = op
 

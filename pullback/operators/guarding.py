@@ -17,6 +17,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.dtype import dtype
+from pullback.core.home import home_of, is_ours
 from pullback.core.tensor import Tensor
 
 __all__ = ["REFUSALS", "explained", "guard_all", "guarded", "named"]
@@ -35,7 +36,6 @@ def _guard(*args: Any, **kwargs: Any) -> Any:
 
 REFUSALS = (AttributeError, MemoryError, OverflowError)
 _guards: dict[Any, Any] = {}
-_OURS = ("pullback.operators.", "pullback.nn.", "pullback.signal.")
 
 
 def guarded(function: Any) -> Any:
@@ -49,7 +49,7 @@ def guarded(function: Any) -> Any:
     if hasattr(function, "op"):
         return function  # which checks its inputs
     scope = {
-        "__name__": function.__module__,
+        "__name__": home_of(function),
         "function": function,
         "explain": lambda error, args, kwargs: explained(
             function, error, named(function, args, kwargs)
@@ -77,8 +77,8 @@ def is_plain(value: Any) -> bool:
     return (
         isinstance(value, FunctionType)
         and not hasattr(value, "op")
-        and value.__module__.startswith(_OURS)
-        and not value.__module__.startswith("pullback.operators.create.")  # of no tensors
+        and is_ours(value, "operators", "nn", "signal")
+        and not is_ours(value, "operators.create")  # of no tensors
         and _guards.get(value) is not value  # a guard itself
     )
 

@@ -14,6 +14,7 @@ from typing import IO, Any
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, LATE, NumpyDtype, dtype
+from pullback.core.home import is_ours
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -147,7 +148,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
     def _tensor(self, tensor: Tensor, kind: type[Tensor]) -> Any:
         warn_of_hooks(tensor)
         attributes = attributes_of(tensor)
-        if kind.__name__ == "Parameter" and kind.__module__ == "pullback.nn.parameter":
+        if kind is getattr(sys.modules.get("pullback.nn.parameter"), "Parameter", None):
             inner: Any = tensor.detach()
             args: tuple[Any, ...] = (inner, tensor.requires_grad, OrderedDict())
             if attributes:
@@ -214,14 +215,14 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
 
 def _torch_name(obj: Any) -> tuple[str, str] | None:
     """Module and name under which torch has the counterpart of a class or function of ours."""
-    module, name = getattr(obj, "__module__", None) or "", getattr(obj, "__qualname__", "")
     if obj is Tensor:
         return "torch", "Tensor"
-    if module != "pullback" and not module.startswith("pullback."):
+    if not is_ours(obj):
         return None
-    inner = module.startswith(("pullback.core", "pullback.operators", "pullback.engine"))
-    if not inner:
-        return "torch" + module.removeprefix("pullback"), name
+    name = obj.__qualname__
+    if not is_ours(obj, "core", "operators", "engine"):
+        _, dot, below = obj.__module__.partition(".")  # where pickles look for it
+        return f"torch{dot}{below}", name
     for place in ("pullback", "pullback.nn.functional", "pullback.special", "pullback.linalg"):
         if getattr(sys.modules.get(place), name, None) is obj:
             return "torch" + place.removeprefix("pullback"), name

@@ -16,6 +16,7 @@ from typing import Any
 
 import pullback
 from pullback import operators
+from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.overloads import has_overload_of_torch
 from pullback.operators.declare import OPERATORS
@@ -152,7 +153,7 @@ def classes_table() -> list[str]:
     declared = {
         key: has_overload_of_torch(key)
         for key, op in OPERATORS.items()
-        if op.forward.__module__.startswith("pullback.operators.")
+        if is_ours(op.forward, "operators")
         and not op.forward.__qualname__.startswith("_filler.")  # made when first drawn
     }
     listed = ", ".join(f"`{key}`" for key in sorted(declared) if not declared[key])

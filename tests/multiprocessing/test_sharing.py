@@ -192,11 +192,21 @@ def test_the_standard_module_is_all_here():
     assert set(multiprocessing.__all__) <= set(dir(mp))
     assert mp.Queue is not None
     assert mp.reducer is multiprocessing.reducer
-    assert mp.get_all_sharing_strategies() == {"file_descriptor"}
-    mp.set_sharing_strategy(mp.get_sharing_strategy())
-    with pytest.raises(ValueError, match="file_system"):
-        mp.set_sharing_strategy("file_system")
     assert torch.multiprocessing is mp
+
+
+def test_both_strategies_of_torch_are_words_that_are_taken():
+    """L-8: training scripts and set-ups of tests say "file_system" against too many open files."""
+    assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
+    before = mp.get_sharing_strategy()
+    try:
+        for word in sorted(mp.get_all_sharing_strategies()):
+            mp.set_sharing_strategy(word)
+            assert mp.get_sharing_strategy() == word
+    finally:
+        mp.set_sharing_strategy(before)
+    with pytest.raises(AssertionError, match="no strategy 'by post'"):
+        mp.set_sharing_strategy("by post")
 
 
 def test_the_modules_of_pools_and_queues_are_pythons():

@@ -14,6 +14,7 @@ from pullback.autograd.answers.modules import ModuleNames
 from pullback.autograd.graph.table import as_html
 from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.home import is_ours
 from pullback.core.node import AccumulateGrad, Node, node_and_number, walk
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -281,8 +282,7 @@ def _arrays(value: Any) -> Iterator[tuple[Any, str | None]]:
             yield from _arrays(one)
     else:
         for attribute in ("tensor", "array", "packed", "data"):
-            ours = type(value).__module__.startswith(("pullback.", "torch."))
-            if ours and hasattr(value, attribute):
+            if is_ours(type(value)) and hasattr(value, attribute):
                 yield from _arrays(getattr(value, attribute))
                 return
 

@@ -20,6 +20,7 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.core.device import device
 from pullback.core.dtype import dtype
+from pullback.core.home import home_of, scope_name
 from pullback.core.tensor import Tensor
 from pullback.operators.random.generator import Generator
 
@@ -104,7 +105,7 @@ class World:
             self._found(function, content)
         self._stack += function.__defaults__ or ()
         self._stack += (function.__kwdefaults__ or {}).values()
-        if _is_library(function.__module__):
+        if _is_library(scope_name(function.__globals__)):
             return
         names = _names(function.__code__)
         self._names |= names
@@ -116,7 +117,7 @@ class World:
 
     def _found(self, function: Any, value: Any) -> None:
         """A value that a function names; of a NumPy array of the user's, the elements count too."""
-        if not isinstance(value, numpy.ndarray) or _is_library(function.__module__):
+        if not isinstance(value, numpy.ndarray) or _is_library(scope_name(function.__globals__)):
             self._stack.append(value)
             return
         if value.nbytes > _MOST_BYTES:
@@ -154,7 +155,7 @@ class World:
         if isinstance(space, dict):
             self._visit_dict(space, whole=True)
         for cls in type(one).__mro__:
-            if _is_library(cls.__module__):
+            if _is_library(home_of(cls)):
                 continue
             for name in getattr(cls, "__slots__", ()):
                 if hasattr(one, name):

@@ -31,6 +31,8 @@ from pullback.compiled.export.rewriting import rewritten
 from pullback.compiled.export.scope import Scope
 from pullback.compiled.export.source import bound_by, source_of
 from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhere
+from pullback.core.home import home_of as module_of
+from pullback.core.home import scope_name
 from pullback.operators.writing.layers import code_of
 
 __all__ = ["Definitions"]
@@ -190,7 +192,7 @@ class Definitions:
         node = None if source is None else source.function(code)
         if source is None or node is None:
             raise CannotWrite(f"the function {function.__qualname__}, whose source is not known")
-        where, line, module = source.name, node.lineno, function.__globals__.get("__name__", "")
+        where, line, module = source.name, node.lineno, scope_name(function.__globals__)
         wanted = hint if function.__name__ == "<lambda>" else function.__name__
         name = self._known[key] = self._name(wanted, where, module)
         self._kept += [code, *defaults]
@@ -237,13 +239,14 @@ class Definitions:
         return ast.FunctionDef("_", arguments, body, [], lineno=0)
 
     def _class(self, cls: type) -> str:
-        module = sys.modules[cls.__module__]
+        own = module_of(cls)
+        module = sys.modules[own]
         source = source_of(module.__file__ or "")
         node = None if source is None else source.class_(cls.__qualname__)
         if source is None or node is None:
-            raise CannotWrite(f"the class {cls.__module__}.{cls.__qualname__}")
+            raise CannotWrite(f"the class {own}.{cls.__qualname__}")
         where, line = source.name, node.lineno
-        name = self._name(cls.__name__, where, cls.__module__)
+        name = self._name(cls.__name__, where, own)
 
         def write() -> None:
             if is_never(cls):
@@ -252,7 +255,7 @@ class Definitions:
             else:
                 made = rewritten(node, Scope(self, vars(module)))
                 made.name = name
-            self.parts.append(_Part(cls.__module__, line, where, ast.unparse(made)))
+            self.parts.append(_Part(own, line, where, ast.unparse(made)))
 
         self._waiting.append(write)
         return self._keep(cls, name)

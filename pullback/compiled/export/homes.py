@@ -9,26 +9,22 @@ from typing import Any
 import numpy
 
 from pullback.compiled.export.source import source_of
+from pullback.core import home
 from pullback.core.arrays import OtherArray
 from pullback.core.origin import GENERATED
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 
-__all__ = ["Home", "home_of", "home_of_name", "is_in_package", "is_never", "is_ours", "operator_of"]
+__all__ = ["Home", "home_of", "home_of_name", "is_never", "is_ours", "operator_of"]
 
 Home = tuple[str, str]  # a module, and a name of it
-
-
-def is_in_package(module: str | None) -> bool:
-    """Whether a module is one of the package's."""
-    return (module or "").partition(".")[0] == "pullback"
 
 
 def is_ours(value: Any) -> bool:
     """Whether a function or class is the package's, written by it included."""
     if isinstance(value, FunctionType) and value.__code__.co_filename.startswith(GENERATED):
         return True
-    return is_in_package(getattr(value, "__module__", None))
+    return home.is_ours(value)
 
 
 def is_never(cls: type) -> bool:
@@ -44,7 +40,7 @@ def operator_of(value: Any) -> Op | None:
 
 def home_of_name(module: str, name: str) -> Home | None:
     """Where a name of a module is given its value: imports followed."""
-    while is_in_package(module) and module in sys.modules:
+    while home.is_in_package(module) and module in sys.modules:
         source = source_of(sys.modules[module].__file__ or "")
         if source is None:
             return None
@@ -56,9 +52,9 @@ def home_of_name(module: str, name: str) -> Home | None:
 
 def home_of(value: Any) -> Home | None:
     """The module that holds an object by a name, and the name."""
-    modules = [name for name in sys.modules if is_in_package(name)]
-    for module in (type(value).__module__, *modules):
+    modules = [name for name in sys.modules if home.is_in_package(name)]
+    for module in (home.home_of(type(value)), *modules):
         for name, one in list(vars(sys.modules[module]).items()):
-            if one is value and (home := home_of_name(module, name)) is not None:
-                return home
+            if one is value and (found := home_of_name(module, name)) is not None:
+                return found
     return None

@@ -11,9 +11,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from pullback.compiled.export.homes import Home, is_in_package, is_never, operator_of
+from pullback.compiled.export.homes import Home, is_never, operator_of
 from pullback.compiled.export.values import CannotWrite
 from pullback.core.arrays import LIBRARIES
+from pullback.core.home import is_in_package, scope_name
 from pullback.operators.declare import Op
 from pullback.operators.writing.layers import code_of
 from pullback.operators.writing.specialise import kernel
@@ -110,5 +111,5 @@ class Scope:
 def _is_opened(value: Any) -> bool:
     """Whether attributes of it are looked up now: a module of ours, or an operator."""
     if isinstance(value, ModuleType):
-        return is_in_package(value.__name__)
+        return is_in_package(scope_name(vars(value)))
     return isinstance(value, Op) or operator_of(value) is not None

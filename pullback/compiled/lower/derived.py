@@ -18,11 +18,11 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.evaluate import elementwise
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import FLOATING, NotLowered
+from pullback.core.home import is_ours
 from pullback.operators.declare import Op
 
 __all__ = ["derived"]
 
-_PACKAGE = "pullback."
 
 _UFUNCS = {
     "absolute": "abs", "abs": "abs", "fabs": "abs", "add": "add", "subtract": "sub",
@@ -303,7 +303,7 @@ _copies: dict[Any, Any] = {}
 
 def _respelled(function: Any) -> Any:
     """The function with those helpers exchanged, in it and in what it calls."""
-    ours = type(function) is FunctionType and function.__module__.startswith(_PACKAGE)
+    ours = type(function) is FunctionType and is_ours(function)
     if not ours or hasattr(function, "op"):
         return function
     known = _copies.get(function)

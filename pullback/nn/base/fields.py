@@ -12,6 +12,7 @@ from __future__ import annotations
 import inspect
 from typing import Any, ClassVar, dataclass_transform
 
+from pullback.core.home import is_ours
 from pullback.nn.modules.module import Module
 
 _EMPTY = inspect.Parameter.empty
@@ -34,7 +35,7 @@ class Layer(Module):
             _, *own = inspect.signature(cls.__dict__["__init__"]).parameters.values()
             cls.__signature__ = inspect.Signature(own)
             return
-        if not cls.__module__.startswith("pullback.nn."):
+        if not is_ours(cls, "nn"):
             return  # a user's annotations are his own
         known = dict(cls._arguments.parameters)
         for name, kind in inspect.get_annotations(cls).items():

@@ -12,13 +12,14 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
 from pullback.operators.guarding import guarded
 
 __all__ = ["fill", "loaded", "look_up", "pairs"]
 
 # Where methods that are functions too trust to be called as methods, of a tensor.
-_TRUSTING = ("pullback.core.tensor", "pullback.operators.shape.reshape_inplace")
+_TRUSTING = ("core.tensor", "operators.shape.reshape_inplace")
 
 
 def pairs(names: str) -> Iterator[tuple[str, str]]:
@@ -33,7 +34,7 @@ def look_up(family: ModuleType, own: str) -> Any:
     if own in vars(family):
         return vars(family)[own]
     found = getattr(Tensor, own)
-    return guarded(found) if found.__module__ in _TRUSTING else found
+    return guarded(found) if is_ours(found, *_TRUSTING) else found
 
 
 def loaded(families: Mapping[str, str]) -> dict[str, str]:

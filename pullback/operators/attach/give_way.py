@@ -104,8 +104,9 @@ def reflected(function: Any) -> Any:
                 return answer
         return function(other, input)
 
+    sign.__wrapped__ = function  # type: ignore[attr-defined]  # whose family it belongs to
     made = caught(sign)
-    made.__module__ = function.__module__  # whose family it belongs to
+    made.__module__ = function.__module__
     return made
 
 

@@ -11,6 +11,7 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import names, signs
@@ -126,13 +127,13 @@ def _attach(module: str | None) -> None:
     """Give Tensor the methods that `module` (None: any) defines, under all their names."""
     methods: dict[str, Any] = {}
     for op in OPERATORS.values():
-        if module in (None, op.forward.__module__):
+        if module in (None, home_of(op.forward)):
             if op.method:
                 methods[op.name] = op.function
             if op.inplace:
                 methods[f"{op.name}_"] = inplace_of(op.function)
     methods |= {
-        name: f for name, f in METHODS.items() if module in (None, f.__module__) or name in methods
+        name: f for name, f in METHODS.items() if module in (None, home_of(f)) or name in methods
     }
     for name, target in names.ALIASES.items():
         for end in ("", "_"):

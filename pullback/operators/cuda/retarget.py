@@ -27,6 +27,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.home import home_of, is_in_package, path_of
 from pullback.operators.arrays.direct import DIRECT
 from pullback.operators.writing.layers import code_of
 
@@ -42,11 +43,13 @@ CLASSES = frozenset({"_Layout", "_Sampling", "_Weights"})
 # Modules that serve every array library as they are.
 _SHARED = frozenset(("pullback.operators.arrays.strides", "pullback.operators.create.factory"))
 
-_FAMILIES = (
-    *("arrays", "pointwise", "special", "reduce", "shape", "indexing", "linalg", "fourier"),
-    *("create", "deferred", "random", "tensor", "nn"),
+_FAMILIES = tuple(
+    f"operators.{family}"
+    for family in (
+        *("arrays", "pointwise", "special", "reduce", "shape", "indexing", "linalg", "fourier"),
+        *("create", "deferred", "random", "tensor", "nn"),
+    )
 )
-_PREFIXES = tuple(f"pullback.operators.{family}" for family in _FAMILIES)
 _CACHED = type(functools.cache(lambda: None))
 # Names of NumPy's functions, as they appear when imported by name.
 _NAMES = {
@@ -68,7 +71,7 @@ def on_device(value: Any, space: Any) -> Any:
         return _known(space, value, lambda: forward_of(op, space))
     if isinstance(value, FunctionType):
         if not _is_ours(value):
-            return INSTEAD.get(f"{value.__module__}.{value.__qualname__}", value)
+            return INSTEAD.get(path_of(value), value)
         return _copied(value, space)
     if isinstance(value, type):
         return (
@@ -85,7 +88,7 @@ def on_device(value: Any, space: Any) -> Any:
             return value
         return _known(space, value, lambda: functools.cache(on_device(value.__wrapped__, space)))
     if isinstance(value, ModuleType):
-        if value.__name__.startswith(_PREFIXES) and value.__name__ not in _SHARED:
+        if _is_copied(value.__name__):
             return _known(space, value, lambda: _Renamed(value, space))
         return value
     if isinstance(value, partial):
@@ -107,8 +110,11 @@ def forward_of(op: Any, space: Any) -> Any:
 
 
 def _is_ours(function: Any) -> bool:
-    module = getattr(function, "__module__", None) or ""
-    return module.startswith(_PREFIXES) and module not in _SHARED
+    return _is_copied(home_of(function))
+
+
+def _is_copied(module: str) -> bool:
+    return is_in_package(module, *_FAMILIES) and module not in _SHARED
 
 
 def _known(space: Any, value: Any, make: Callable[[], Any]) -> Any:
@@ -123,7 +129,7 @@ def _copied(function: FunctionType, space: Any) -> Any:
     found = space.copies.get(id(function))
     if found is not None:
         return found[1]
-    instead = INSTEAD.get(f"{function.__module__}.{function.__qualname__}")
+    instead = INSTEAD.get(path_of(function))
     if instead is not None:
         space.copies[id(function)] = (function, instead)
         return instead

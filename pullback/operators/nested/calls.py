@@ -11,6 +11,7 @@ from typing import Any
 
 from pullback.core import overriding
 from pullback.core.explain import kind_errors as errors
+from pullback.core.home import is_ours
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
@@ -37,7 +38,7 @@ _NAMES = """
 _OF_ANY = frozenset(_NAMES.split())
 _SIGNS = frozenset(SIGNS.values())
 # Modules whose functions take any tensor that has a history.
-_FREE = ("pullback.autograd", "pullback.engine")
+_FREE = ("autograd", "engine")
 # Methods without a form out of place, which write to values.
 _NAMES = """
     zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_ log_normal_ cauchy_ geometric_
@@ -52,7 +53,7 @@ def answer(
     name = (called or func.__name__).partition(".")[0].removesuffix("_method")
     name = name if name.startswith("__") else name.removeprefix("_")
     x = _first(args, kwargs)
-    if x is None or name in _OF_ANY or _home(func).startswith(_FREE):
+    if x is None or name in _OF_ANY or is_ours(func, *_FREE):
         return _plainly(func, args, kwargs)
     out = kwargs.pop("out", None) if "out" in kwargs else None
     if out is not None:
@@ -73,16 +74,10 @@ def answer(
     raise errors.not_taken_nested(name.strip("_"), x.layout)
 
 
-def _home(func: Callable[..., Any]) -> str:
-    """The module of a function, whatever it says while pullback stands for torch."""
-    found = getattr(func, "__globals__", {}).get("__name__") or func.__module__
-    return str(found)
-
-
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:
     """The same from below, where functions do not ask: in passes of the engine."""
     x = _first((*bound.values(), out), {})
-    if x is None or op.forward.__module__.startswith("pullback.operators.nested."):
+    if x is None or is_ours(op.forward, "operators.nested"):
         return False, None
     args = tuple(bound[param.name] for param in op.inputs)
     options = {

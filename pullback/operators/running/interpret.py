@@ -24,6 +24,7 @@ from pullback.core.arrays import (
 from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
+from pullback.core.home import is_ours
 from pullback.core.memory.narrow import converted
 from pullback.core.mode import FRESH, Mode, changed, current, fast, get_mode, settle
 from pullback.core.origin import getframe
@@ -257,7 +258,7 @@ def _is_own(value: Any) -> bool:
     kind = type(value)
     if kind in LIBRARIES:
         return True
-    return isinstance(value, numpy.ndarray) and kind.__module__.startswith("pullback.")
+    return isinstance(value, numpy.ndarray) and is_ours(kind)
 
 
 def _array_of(op: Op, name: str, value: Any) -> Any:

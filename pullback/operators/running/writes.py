@@ -64,6 +64,7 @@ def writing(
     op.forward = forward
     forward.op = op  # type: ignore[attr-defined]  # how `inplace_of` finds it
     forward.__module__ = function.__module__
+    forward.__wrapped__ = write  # type: ignore[attr-defined]  # whose family it belongs to
     in_place = inplace_of(forward, called)
     in_place.__doc__ = f"In-place form of `{called[:-1]}`: changes the tensor itself."
     if name is None:

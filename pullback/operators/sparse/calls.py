@@ -11,6 +11,7 @@ from functools import cache
 from typing import Any
 
 from pullback.core.explain import kind_errors as errors
+from pullback.core.home import is_ours
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
@@ -23,8 +24,6 @@ from pullback.operators.sparse.array import add_into
 from pullback.operators.sparse.tensor import SparseTensor
 
 __all__ = ["install", "table"]
-
-_NATIVE = "pullback.operators.sparse."
 
 
 def install() -> None:
@@ -50,7 +49,7 @@ def layout_among(bound: dict[str, Any]) -> Any:
 
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:
     layout = layout_among(bound) or getattr(out, "_kind", None)
-    if layout is None or op.forward.__module__.startswith(_NATIVE):
+    if layout is None or is_ours(op.forward, "operators.sparse"):
         return False, None
     inplace = called != op.name and called.endswith("_")
     if inplace:

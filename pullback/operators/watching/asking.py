@@ -14,6 +14,7 @@ from types import FunctionType
 from typing import Any
 
 from pullback.core import overriding
+from pullback.core.home import is_in_package, scope_name
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import faces
@@ -132,8 +133,8 @@ def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> I
     for name in namespace if names is None else names:
         value = namespace.get(name)
         if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
-            own = value.__globals__.get("__name__", "")  # `__module__` may say torch
-            ours = own.startswith("pullback.operators.") or own == namespace.get("__name__")
+            own = scope_name(value.__globals__)
+            ours = is_in_package(own, "operators") or value.__globals__ is namespace
             if (ours and own not in _APART) or name in _METADATA:
                 yield value
 
@@ -144,8 +145,8 @@ def asks_as_method(name: str, method: Any) -> bool:
         return False
     if not isinstance(method, FunctionType):
         return hasattr(method, "family")  # which is loaded when the method is first used
-    own = method.__globals__.get("__name__", "")
-    return own.startswith("pullback.operators.") and own not in _APART
+    own = scope_name(method.__globals__)
+    return is_in_package(own, "operators") and own not in _APART
 
 
 def reported_sign(name: str) -> str:

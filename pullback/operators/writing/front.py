@@ -12,6 +12,7 @@ from collections.abc import Callable
 from types import FunctionType
 from typing import Any, NamedTuple
 
+from pullback.core.home import home_of
 from pullback.core.ports import ports
 
 __all__ = ["Front", "fronted", "stub"]
@@ -42,7 +43,7 @@ def fronted(
     The front's lines know what is called `otherwise`, and `names`.
     """
     op = function.op
-    scope: dict[str, Any] = {"__name__": (otherwise or function).__module__}
+    scope: dict[str, Any] = {"__name__": home_of(otherwise or function)}
     made = FunctionType(stub.__code__, scope, op.name)
     if otherwise is not None:
         functools.update_wrapper(made, otherwise)

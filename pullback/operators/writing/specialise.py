@@ -15,9 +15,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64
+from pullback.core.home import is_ours
 from pullback.operators.writing.layers import code_of
 
-_PACKAGE = "pullback.operators."  # what is written in operators lives there
 _made: dict[tuple[Any, Any], Any] = {}
 
 
@@ -44,7 +44,7 @@ def _with_operators(
     op = getattr(function, "op", None)
     if op is not None:
         return replace(op, key)
-    if type(function) is not FunctionType or not function.__module__.startswith(_PACKAGE):
+    if type(function) is not FunctionType or not is_ours(function, "operators"):
         return function
     known = _made.get((function, key)) or making.get((function, key))
     if known is not None:

@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
+from pullback.core.home import path_of
 from pullback.core.ports import ports
 from pullback.core.tensor import device_of
 from pullback.operators.cuda.found import found
@@ -83,4 +84,4 @@ def enter() -> None:
     on_host: tuple[Any, ...] = draws.poisson, draws._binomial, draws._multinomial
     for one in (*on_host, gamma._standard_gamma, gamma._sample_dirichlet):
         forward = one.op.forward
-        INSTEAD[f"{forward.__module__}.{forward.__qualname__}"] = _drawn_on_host(forward)
+        INSTEAD[path_of(forward)] = _drawn_on_host(forward)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
+from pullback.core.home import path_of
 from pullback.core.ports import ports
 from pullback.core.tensor import device_of
 from pullback.operators.cuda.retarget import INSTEAD
@@ -48,4 +49,4 @@ def enter() -> None:
     for name in THROUGH_HOST:
         module, _, function = f"pullback.operators.{name}".rpartition(".")
         forward = getattr(import_module(module), function).op.forward
-        INSTEAD[f"{forward.__module__}.{forward.__qualname__}"] = through_host(forward)
+        INSTEAD[path_of(forward)] = through_host(forward)

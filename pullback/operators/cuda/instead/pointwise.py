@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.errors import unsupported
+from pullback.core.home import path_of
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.fused import Fused
 from pullback.operators.cuda.retarget import INSTEAD
@@ -51,7 +52,7 @@ def _in_blocks(xp: Any, kernel: Any, x: Any, *others: Any, **machine_code: Any) 
     from pullback.operators.arrays import blocks
 
     original = found.library.original(blocks.elementwise)
-    name = f"{kernel.__module__.removeprefix(_PLACE)}.{kernel.__qualname__}"
+    name = path_of(kernel).removeprefix(_PLACE)
     expression = _EXPRESSIONS.get(name)
     if expression is None:
         return original(xp, kernel, x, *others)
