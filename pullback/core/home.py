@@ -9,6 +9,7 @@ class by what is noted here when it is renamed.
 from __future__ import annotations
 
 import sys
+from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
@@ -41,7 +42,7 @@ def home_of(thing: Any) -> str:
     return home_of(inner) if decorates else home
 
 
-def scope_name(scope: dict[str, Any]) -> str:
+def scope_name(scope: Mapping[str, Any]) -> str:
     """Name of the module whose globals these are."""
     # The package's own say "torch" while it stands in.
     top = scope is sys.modules[_PACKAGE].__dict__

@@ -8,6 +8,7 @@ import textwrap
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from pullback.core.home import home_of
 from pullback.nn.modules.module import Module
 
 __all__ = [
@@ -238,7 +239,7 @@ def script(
         return obj
     if inspect.isroutine(obj) or (callable(obj) and hasattr(obj, "__code__")):
         return ScriptFunction(obj)
-    if type(obj).__module__ == "builtins":
+    if home_of(type(obj)) == "builtins":
         raise TypeError(f"script() takes functions, modules and classes, not {type(obj).__name__}.")
     return obj
 

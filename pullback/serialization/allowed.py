@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any, TypeAlias
 
+from pullback.serialization.written import torch_name
+
 __all__ = ["add_safe_globals", "clear_safe_globals", "get_safe_globals", "safe_globals"]
 
 SafeGlobal: TypeAlias = Callable[..., Any] | tuple[Callable[..., Any], str]
@@ -23,7 +25,7 @@ def _entries(given: list[SafeGlobal]) -> dict[tuple[str, str], tuple[Any, SafeGl
                 f"add_safe_globals(): wants classes and functions, got {type(target).__name__}."
             )
         if name is None:
-            place = target.__module__, target.__qualname__
+            place = torch_name(target) or (target.__module__, target.__qualname__)
         else:
             module, _, last = name.rpartition(".")
             place = module, last

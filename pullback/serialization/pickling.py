@@ -14,7 +14,6 @@ from typing import IO, Any
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, LATE, NumpyDtype, dtype
-from pullback.core.home import is_ours
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -28,6 +27,7 @@ from pullback.operators.tensor.pickling import (
     is_hollow,
     warn_of_hooks,
 )
+from pullback.serialization.written import torch_name
 from pullback.storage import UntypedStorage
 
 __all__ = ["Pickler", "Storage"]
@@ -103,7 +103,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
 
     def save_global(self, obj: Any, name: str | None = None) -> None:
         """Write a class or function by its name; ours by torch's."""
-        found = _torch_name(obj)
+        found = torch_name(obj)
         if found is None:
             super().save_global(obj, name)
             return
@@ -211,19 +211,3 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
                 place=where,
             )
         return self.storages[place]
-
-
-def _torch_name(obj: Any) -> tuple[str, str] | None:
-    """Module and name under which torch has the counterpart of a class or function of ours."""
-    if obj is Tensor:
-        return "torch", "Tensor"
-    if not is_ours(obj):
-        return None
-    name = obj.__qualname__
-    if not is_ours(obj, "core", "operators", "engine"):
-        _, dot, below = obj.__module__.partition(".")  # where pickles look for it
-        return f"torch{dot}{below}", name
-    for place in ("pullback", "pullback.nn.functional", "pullback.special", "pullback.linalg"):
-        if getattr(sys.modules.get(place), name, None) is obj:
-            return "torch" + place.removeprefix("pullback"), name
-    return None

@@ -152,3 +152,56 @@ def test_gradients_of_nested_tensors_are_found_there_too():
         """
     )
     assert said == ["True"]
+
+
+def test_compiled_functions_are_captured_there_too():
+    """L-2: arrays of a captured program are known, whatever their class says."""
+    run(
+        """
+        import pullback
+        pullback.stand_in()
+        import torch
+        net = torch.nn.Sequential(torch.nn.Linear(2, 2), torch.nn.ReLU(), torch.nn.LayerNorm(2))
+        for function in (lambda x: torch.unsqueeze(x, 0) * 2, net):
+            x = torch.ones(2, requires_grad=True)
+            made = torch.compile(function, fullgraph=True)(x)
+            assert made.tolist() == function(x).tolist()
+            made.sum().backward()
+            assert x.grad is not None
+        """
+    )
+
+
+def test_saved_parameters_are_leaves_there_too(tmp_path):
+    """L-3: files name what torch makes parameters with."""
+    run(
+        f"""
+        import pullback, pickletools, zipfile
+        pullback.stand_in()
+        import torch
+        file = {str(tmp_path / "p.pt")!r}
+        torch.save([torch.nn.Parameter(torch.ones(2)), torch.nn.Linear(2, 2)], file)
+        with zipfile.ZipFile(file) as parts:
+            data = parts.read(next(n for n in parts.namelist() if n.endswith("data.pkl")))
+        names = {{arg for op, arg, _ in pickletools.genops(data) if op.name == "GLOBAL"}}
+        assert "torch._utils _rebuild_parameter" in names, names
+        assert "torch.nn.modules.linear Linear" in names, names
+        assert not any("pullback" in name or "torch._tensor" in name for name in names), names
+        loaded, net = torch.load(file, weights_only=False)
+        assert loaded.is_leaf and net.weight.is_leaf
+        """
+    )
+
+
+def test_names_in_files_are_the_same_there(tmp_path):
+    """What users allow in files is allowed by the name that files have for it."""
+    for begin in ("import pullback as torch", "import pullback; torch = pullback.stand_in()"):
+        run(
+            f"""
+            {begin}
+            file = {str(tmp_path / "net.pt")!r}
+            torch.save(torch.nn.Linear(2, 2), file)
+            with torch.serialization.safe_globals([torch.nn.Linear]):
+                assert torch.load(file, weights_only=True).in_features == 2
+            """
+        )

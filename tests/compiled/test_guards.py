@@ -1,5 +1,7 @@
 """What a compiled function watches, and when it runs eagerly instead."""
 
+import functools
+
 import numpy as np
 import pytest
 
@@ -235,3 +237,19 @@ def test_a_tensor_kept_by_the_function_is_a_real_one(compiled):
     for n in (1.0, 2.0, 3.0):
         close(g(torch.tensor([n])), torch.tensor([2 * n + 1]))
         close(kept["y"], torch.tensor([2 * n]))
+
+
+factor = 2.0
+
+
+@functools.wraps(torch.nn.functional.normalize)
+def wrapper(x):
+    return x * factor
+
+
+def test_a_wrapper_of_the_users_is_not_taken_for_what_it_wraps(monkeypatch):
+    """It says that it is from the same module; its globals are the user's and may change."""
+    compiled = torch.compile(lambda x: wrapper(x) + 1)
+    assert compiled(torch.ones(1)).item() == 3.0
+    monkeypatch.setitem(globals(), "factor", 5.0)
+    assert compiled(torch.ones(1)).item() == 6.0

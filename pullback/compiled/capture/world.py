@@ -20,7 +20,7 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.core.device import device
 from pullback.core.dtype import dtype
-from pullback.core.home import home_of, scope_name
+from pullback.core.home import home_of, is_in_package, scope_name
 from pullback.core.tensor import Tensor
 from pullback.operators.random.generator import Generator
 
@@ -30,7 +30,7 @@ _PLAIN = (str, bytes, int, float, complex, type(None), dtype, device, numpy.dtyp
           enum.Enum, range, slice, type(Ellipsis))  # fmt: skip
 _MOST_BYTES = 1 << 20
 _MOST = 50_000  # objects; a function that sees more is not compiled
-_LIBRARY = ("pullback", "numpy", "builtins", "math", "functools", "itertools", "collections", "abc",
+_LIBRARY = ("numpy", "builtins", "math", "functools", "itertools", "collections", "abc",
             "typing", "operator", "contextlib", "dataclasses", "copy", "warnings", "scipy",
             "torch")  # fmt: skip
 
@@ -238,8 +238,8 @@ def _code_of(value: Any) -> Any:
     return value if isinstance(value, FunctionType) else None
 
 
-def _is_library(name: Any) -> bool:
-    return not isinstance(name, str) or name.partition(".")[0] in _LIBRARY
+def _is_library(name: str) -> bool:
+    return is_in_package(name) or name.partition(".")[0] in _LIBRARY
 
 
 def _names(code: CodeType) -> set[str]:

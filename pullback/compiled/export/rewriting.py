@@ -12,10 +12,10 @@ from collections.abc import Iterable
 from typing import Any, Protocol
 
 from pullback.compiled.export.source import bound_by
+from pullback.core.home import is_in_package
 
 __all__ = ["Names", "rewritten"]
 
-_PACKAGE = "pullback"
 _NOTHING: frozenset[str] = frozenset()
 
 
@@ -190,7 +190,7 @@ class _Rewriting(ast.NodeTransformer):
 
     def visit_ImportFrom(self, node: ast.ImportFrom) -> Any:
         module = node.module or ""
-        if module.partition(".")[0] != _PACKAGE:
+        if not is_in_package(module):
             return node
         for one in node.names:
             self.names.bring(one.asname or one.name, module, one.name)
@@ -295,7 +295,7 @@ def _not_local(statement: ast.AST) -> set[str]:
     for node in ast.walk(statement):
         if isinstance(node, ast.Global):
             found |= set(node.names)
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").split(".")[0] == _PACKAGE:
+        elif isinstance(node, ast.ImportFrom) and is_in_package(node.module or ""):
             found |= {one.asname or one.name for one in node.names}
     return found
 

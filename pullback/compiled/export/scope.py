@@ -89,9 +89,13 @@ class Scope:
         value, used = self.value(name, []), 0
         home = self.brought.get(name)
         if home is None and name not in self.closed and "__name__" in self.scope:
-            home = (self.scope["__name__"], name)
+            home = (scope_name(self.scope), name)
         while used < len(attributes) and _is_opened(value):
-            home = (value.__name__, attributes[used]) if isinstance(value, ModuleType) else None
+            home = (
+                (scope_name(vars(value)), attributes[used])
+                if isinstance(value, ModuleType)
+                else None
+            )
             value = getattr(value, attributes[used])
             used += 1
         return value, home, used
@@ -102,7 +106,7 @@ class Scope:
             # Not as it is: `x is 1` is a warning, and a dtype would be made in each call.
             text = text if isinstance(value, bool) else self.to.constant(hint, text)
         if home is not None and "__name__" in self.scope and hint not in self.brought:
-            self.to.uses(self.scope["__name__"], text)
+            self.to.uses(scope_name(self.scope), text)
         if text.partition(".")[0] in bound:
             text = self.to.alias(text)
         return ast.Name(text) if text.isidentifier() else ast.parse(text, mode="eval").body

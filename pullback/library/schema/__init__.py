@@ -222,7 +222,7 @@ def default_text(value: Any, argument: Argument | None = None) -> str:
         return f"[{', '.join(default_text(one) for one in value)}]"
     if isinstance(value, bool | int) or value is None:
         return repr(value)
-    return str(value).removeprefix("torch.").removeprefix("pullback.")
+    return str(value).removeprefix("torch.")
 
 
 def parse_schema(text: str) -> Schema:

@@ -107,7 +107,7 @@ def public(namespace: Mapping[str, Any], names: Iterable[str] | None = None) -> 
     """Let the public functions of a module ask; `names` where not all of its globals are."""
     _NAMESPACES.append((namespace, None if names is None else tuple(names)))
     functions = list(_functions(*_NAMESPACES[-1]))
-    for name in _BY_NAME.get(namespace.get("__name__", ""), "").split():
+    for name in _BY_NAME.get(scope_name(namespace), "").split():
         if isinstance(function := namespace.get(name), FunctionType):
             _by_name[function] = None
     _always(functions)
