@@ -1,4 +1,4 @@
-"""For every test: how long hypothesis searches, and that no mode is left behind."""
+"""For every test: how long hypothesis searches, that no mode is left behind, what `torch` is."""
 
 import os
 
@@ -11,6 +11,21 @@ settings.register_profile("dev", max_examples=25, deadline=None)
 settings.register_profile("ci", max_examples=50, deadline=None, derandomize=True)
 settings.register_profile("night", max_examples=5000, deadline=None)
 settings.load_profile(os.environ.get("HYPOTHESIS_PROFILE", "dev"))
+
+
+def pytest_addoption(parser):
+    parser.addoption(
+        "--stand-in",
+        action="store_true",
+        help="run with pullback in torch's place: its modules, classes and functions say torch",
+    )
+
+
+def pytest_configure(config):
+    if config.getoption("--stand-in"):
+        import pullback
+
+        pullback.stand_in()
 
 
 @pytest.fixture(autouse=True)
