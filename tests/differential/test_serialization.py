@@ -1,6 +1,8 @@
 """Files of one library, read by the other."""
 
 import io
+import subprocess
+import sys
 
 import pytest
 
@@ -164,3 +166,20 @@ def test_the_public_names_are_torchs():
 def test_a_module_that_stands_elsewhere_is_found_by_its_name():
     made = pullback.load(saved(torch, torch.nn.Flatten()), weights_only=False)
     assert isinstance(made, pullback.nn.Flatten)
+
+
+def test_what_is_saved_in_torchs_place_torch_loads_as_leaves(tmp_path):
+    """L-3"""
+    program = f"""
+import pullback; pullback.stand_in()
+import torch
+net = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.BatchNorm1d(3))
+torch.save({{"net": net, "one": torch.nn.Parameter(torch.ones(2))}}, {str(tmp_path / "net.pt")!r})
+"""
+    subprocess.run([sys.executable, "-c", program], check=True)
+    loaded = torch.load(tmp_path / "net.pt", weights_only=False)
+    assert type(loaded["net"][0]) is torch.nn.Linear
+    for parameter in (loaded["one"], *loaded["net"].parameters()):
+        assert type(parameter) is torch.nn.Parameter
+        assert parameter.is_leaf
+        assert parameter.requires_grad

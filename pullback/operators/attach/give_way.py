@@ -7,6 +7,7 @@ raises.
 from __future__ import annotations
 
 import functools
+import inspect
 import numbers
 from typing import Any
 
@@ -104,9 +105,11 @@ def reflected(function: Any) -> Any:
                 return answer
         return function(other, input)
 
+    signature = inspect.signature(sign)
     sign.__wrapped__ = function  # type: ignore[attr-defined]  # whose family it belongs to
     made = caught(sign)
     made.__module__ = function.__module__
+    made.__signature__ = signature  # names that it has itself
     return made
 
 
