@@ -9,18 +9,56 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.explain import kind_errors as errors
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
-from pullback.operators.sparse.pattern import Pattern, coordinates, emptied, same_places
+from pullback.operators.sparse.pattern import (
+    Pattern,
+    coordinates,
+    emptied,
+    same_places,
+    with_indices,
+)
 
 __all__ = ["SparseArray", "added", "flat_values", "is_sparse", "pattern_of", "values_at"]
 
 
 class SparseArray(Patterned):
-    """Values and where they are."""
+    """Values and where they are.
 
-    __slots__ = ()
-    pattern: Pattern
+    A pattern is shared by all arrays that agree on it and never changes, but users can write to
+    index tensors: to those that they gave, and to those that they asked for. Such tensors are
+    `shown`, have memory of their own, and are compared with the pattern before it is used.
+    """
+
+    __slots__ = ("_pattern", "shown")
+
+    _pattern: Pattern
+    shown: tuple[Tensor, ...] | None
+
+    @property
+    def pattern(self) -> Pattern:
+        """Where the values are, by now."""
+        if self.shown is not None:
+            self._look_again(self.shown)
+        return self._pattern
+
+    @pattern.setter
+    def pattern(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self.shown = None
+
+    def _look_again(self, shown: tuple[Tensor, ...]) -> None:
+        own = self._pattern
+        arrays = [one._array for one in shown]
+        if not all(map(numpy.array_equal, arrays, own.index_arrays)):
+            self._pattern = with_indices(own, tuple(array.copy() for array in arrays))
+
+    def show(self) -> tuple[Tensor, ...]:
+        """The index tensors, the same memory each time."""
+        if self.shown is None:
+            self.shown = tuple(wrap(array.copy()) for array in self._pattern.index_arrays)
+        return tuple(one.detach() for one in self.shown)
 
     @property
     def shape(self) -> tuple[int, ...]:
@@ -91,7 +129,9 @@ class SparseArray(Patterned):
 
     def become(self, other: SparseArray) -> None:
         """Take over another's places and values: what a write in place does."""
-        self.pattern, self.values = other.pattern, other.values
+        if other.pattern is not self.pattern:
+            self.pattern = other.pattern
+        self.values = other.values
 
 
 def is_sparse(value: Any) -> bool:

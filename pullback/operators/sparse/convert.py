@@ -26,7 +26,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.layouts import pattern_in, places_of_dense
-from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern
+from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, declared
 from pullback.operators.sparse.primitives import (
     _whole,
     as_dense,
@@ -222,10 +222,7 @@ def is_coalesced(self: Tensor) -> bool:
 
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     """Say whether coordinates are sorted, each once."""
-    from pullback.operators.sparse.pattern import coordinates
-
-    own = _coo(self, "_coalesced_")
-    self._array.pattern = coordinates(own.stored, own.shape, own.dense_dim, coalesced=coalesced)
+    self._array._pattern = declared(_coo(self, "_coalesced_"), coalesced=coalesced)
     return self
 
 
@@ -239,7 +236,12 @@ def indices(self: Tensor) -> Tensor:
     pattern = _coo(self, "indices")
     if not pattern.coalesced:
         raise _uncoalesced("indices")
-    return wrap(pattern.stored)
+    return _shown(self)[0]
+
+
+def _shown(self: Tensor) -> tuple[Tensor, ...]:
+    shown: tuple[Tensor, ...] = self._array.show()
+    return shown
 
 
 def values(self: Tensor) -> Tensor:
@@ -266,7 +268,8 @@ def _uncoalesced(op: str) -> RuntimeError:
 
 def _indices(self: Tensor) -> Tensor:
     """The coordinates as they are stored."""
-    return wrap(_coo(self, "_indices").stored)
+    _coo(self, "_indices")
+    return _shown(self)[0]
 
 
 def _values(self: Tensor) -> Tensor:
@@ -310,8 +313,7 @@ def _lines(name: str, *, by_row: bool, compressed: bool) -> Any:
         if kind not in COMPRESSED or (kind in BY_ROW) is not by_row:
             wanted = "sparse_csr or sparse_bsr" if by_row else "sparse_csc or sparse_bsc"
             raise errors.wants(name, f"torch.{wanted}", self.layout)
-        pattern = pattern_of(self)
-        return wrap(pattern.compressed if compressed else pattern.plain)
+        return _shown(self)[0 if compressed else 1]
 
     read.__name__ = read.__qualname__ = name
     layout = "csr" if by_row else "csc"

@@ -75,7 +75,7 @@ def sparse_coo_tensor(
     if values is None:
         return _empty_coo(indices if size is None else size, options, requires_grad)
     rows = _values(op, values, options, requires_grad)
-    places = index_array(op, "indices", indices).astype(numpy.int64, copy=False)
+    places = index_array(op, "indices", indices).astype(numpy.int64)
     if places.ndim != 2:
         raise RuntimeError(
             f"{op}: indices must have two dimensions (sparse dimensions, elements), got shape "
@@ -93,8 +93,9 @@ def sparse_coo_tensor(
             f"do not make the {len(shape)} dimensions of size {shape}."
         )
     pattern = coordinates(places, shape, rows.ndim - 1)
-    pattern.coalesced = bool(is_coalesced) or places.shape[1] == 0
-    return _finished(op, pattern, rows, check_invariants, requires_grad)
+    if is_coalesced is not None:
+        pattern.coalesced = is_coalesced
+    return _finished(op, pattern, rows, check_invariants, requires_grad, (indices,))
 
 
 def _shape_for(op: str, places: Array, values: Any) -> tuple[int, ...]:
@@ -126,7 +127,12 @@ def _values(op: str, values: Any, options: dict[str, Any], requires_grad: bool) 
 
 
 def _finished(
-    op: str, pattern: Pattern, values: Any, check: bool | None, requires_grad: bool
+    op: str,
+    pattern: Pattern,
+    values: Any,
+    check: bool | None,
+    requires_grad: bool,
+    indices: tuple[Any, ...] = (),
 ) -> Tensor:
     if not isinstance(requires_grad, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool.")
@@ -138,7 +144,19 @@ def _finished(
     made: Tensor = shown_as(f"{node}Backward0", from_values(values, pattern))
     if made._array.values is values._array and made._cell is not INFERENCE_CELL:
         made._cell = own_cell(values)  # one memory
+    made._array.shown = _shared_with(indices, pattern)
     return made.requires_grad_() if requires_grad else made
+
+
+def _shared_with(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Tensor, ...] | None:
+    """The user's index tensors, if the sparse tensor stands on their memory as in torch."""
+    own = pattern.index_arrays
+    if indices and all(
+        isinstance(one, Tensor) and one._array.dtype == kept.dtype
+        for one, kept in zip(indices, own, strict=True)
+    ):
+        return tuple(one.detach() for one in indices)
+    return None
 
 
 # Compressed rows and columns ----------------------------------------------------------------------
@@ -185,7 +203,7 @@ def _compressed(
     settle()
     if layout not in COMPRESSED:
         raise RuntimeError(f"{op}: layout {layout} is not one of compressed rows or columns.")
-    starts, plain = (index_array(op, "indices", one) for one in given[:2])
+    starts, plain = (index_array(op, "indices", one).copy() for one in given[:2])
     rows = _values(op, given[2], options, requires_grad)
     batch = starts.ndim - 1
     if starts.ndim < 1 or plain.ndim != starts.ndim or starts.shape[:-1] != plain.shape[:-1]:
@@ -204,7 +222,7 @@ def _compressed(
         raise RuntimeError(f"{op}: size {shape} has too few dimensions for {batch} of a batch.")
     pattern = compressed(layout, starts, plain, shape, block)
     _check_lengths(op, pattern)
-    return _finished(op, pattern, rows, check, requires_grad)
+    return _finished(op, pattern, rows, check, requires_grad, tuple(given[:2]))
 
 
 def _check_lengths(op: str, pattern: Pattern) -> None:

@@ -10,7 +10,7 @@ from pullback.core.layout import sparse_coo
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.sparse import convert, filled, shape
 from pullback.operators.sparse.array import SparseArray, pattern_of
-from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
+from pullback.operators.sparse.pattern import compressed, coordinates, declared
 from pullback.operators.sparse.printing import describe
 from pullback.operators.sparse.tensor import SparseTensor
 from pullback.operators.tensor.pickling import (
@@ -94,13 +94,6 @@ def nbytes(self: Any) -> int:
 # Copies ------------------------------------------------------------------------------------------
 
 
-def parts_of(pattern: Pattern) -> tuple[Any, ...]:
-    """What a pattern is made of."""
-    if pattern.stored is not None:
-        return (pattern.stored,)
-    return pattern.compressed, pattern.plain
-
-
 def rebuilt(
     layout: Any,
     parts: tuple[Any, ...],
@@ -112,7 +105,8 @@ def rebuilt(
 ) -> Tensor:
     """What a pickle calls to make the tensor again."""
     if layout is sparse_coo:
-        pattern = coordinates(parts[0], size, values.ndim - 1, coalesced=coalesced)
+        places = coordinates(parts[0], size, values.ndim - 1)
+        pattern = declared(places, coalesced=coalesced)
     else:
         batch = parts[0].ndim - 1
         block = values.shape[batch + 1 : batch + 3] if layout._name[7] == "b" else ()
@@ -128,7 +122,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
     pattern = pattern_of(self)
     state = pattern.shape, pattern.coalesced, self.requires_grad, attributes_of(self)
-    return rebuilt, (self.layout, parts_of(pattern), self._array.values, *state)
+    return rebuilt, (self.layout, pattern.index_arrays, self._array.values, *state)
 
 
 def _copy(self: Any) -> Any:

@@ -21,7 +21,7 @@ from pullback.operators.sparse import kernels
 from pullback.operators.sparse.array import SparseArray, is_sparse, pattern_of
 from pullback.operators.sparse.pattern import Pattern
 
-__all__ = ["as_dense", "at_places", "from_values", "values_of"]
+__all__ = ["as_dense", "at_places", "from_values", "times", "values_of"]
 
 
 # Between sparse tensors and their values ----------------------------------------------------------
@@ -131,6 +131,21 @@ def from_values(values: Any, pattern: Pattern) -> Tensor:
     return made
 
 
+def times(input: Any, factor: Any) -> Any:
+    """A multiple of a dense or sparse tensor; 0 times whatever it holds, infinite or not, is 0."""
+    if factor != 0:
+        return input if factor == 1 else input * factor
+    if input._kind is None:
+        return _nothing_of(input)
+    return from_values(_nothing_of(values_of(input)), pattern_of(input))
+
+
+@linear(input=lambda g: _nothing_of(g), aten="", has_out=False, node="MulBackward0")
+def _nothing_of(xp: Namespace, input: Array) -> Array:
+    """Zeros of the same shape, which the gradient is too."""
+    return xp.zeros(input.shape, input.dtype)
+
+
 def at_places(input: Any, pattern: Pattern) -> Any:
     """The elements of a dense or sparse tensor at places, in the shape of values."""
     return _values_at(input, pattern)
@@ -199,7 +214,8 @@ def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Ar
 )
 def _swapped(xp: Namespace, input: Array, pattern: Any, dim0: int, dim1: int) -> Array:
     """Two dimensions swapped, values in the same order; a dense gradient stays whole."""
-    return SparseArray(arrays.swapped(pattern, dim0, dim1), input.values)
+    values = input.values if pattern.stored is None else input.values.copy()  # as in torch
+    return SparseArray(arrays.swapped(pattern, dim0, dim1), values)
 
 
 def _moved_back(g: Any, pattern: Pattern, dim0: int, dim1: int) -> Any:

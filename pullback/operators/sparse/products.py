@@ -31,6 +31,7 @@ from pullback.operators.sparse.primitives import (
     _times_whole,
     from_values,
     rows_of,
+    times,
 )
 
 FOUND_IN = {
@@ -97,12 +98,12 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> An
     product = mm(mat1, mat2) * alpha
     if input._kind is None and product._kind is not None:
         product = product.to_dense()
-    return shown_as("AddmmBackward0", (input * beta if beta != 1 else input) + product)
+    return shown_as("AddmmBackward0", times(input, beta) + product)
 
 
 def addmv(input: Any, mat: Any, vec: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * mat @ vec`."""
-    return shown_as("AddmvBackward0", input * beta + mv(mat, vec) * alpha)
+    return shown_as("AddmvBackward0", times(input, beta) + mv(mat, vec) * alpha)
 
 
 def bmm(input: Any, mat2: Any) -> Any:
@@ -188,7 +189,7 @@ def sparse_addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any 
     if mat._kind is None and product._kind is not None:
         product = product.to_dense()
     scaled = product if alpha == 1 else product * alpha
-    return shown_as("SparseAddmmBackward0", (mat if beta == 1 else mat * beta) + scaled)
+    return shown_as("SparseAddmmBackward0", times(mat, beta) + scaled)
 
 
 def sampled_addmm(
