@@ -12,10 +12,12 @@ from pullback.core.explain import kind_errors as errors
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
+from pullback.operators.sparse.layouts import pattern_in
 from pullback.operators.sparse.pattern import (
     Pattern,
     coordinates,
     emptied,
+    numbered_like,
     same_places,
     with_indices,
 )
@@ -273,7 +275,9 @@ def added(a: SparseArray, b: SparseArray) -> SparseArray:
     if one is other or (one.stored is None and same_places(one, other)):
         return SparseArray(one, a.values + b.values)
     if one.stored is None or other.stored is None or one.sparse_shape != other.sparse_shape:
-        raise errors.not_taken("add of different places in", a.layout)
+        both = union(one, other)
+        rows = values_at(a, both) + values_at(b, both)
+        return SparseArray(both, rows.reshape(both.values_shape))
     indices = numpy.concatenate([one.stored, other.stored], 1)
     values = numpy.concatenate([a.values, b.values])
     joined = SparseArray(coordinates(indices, a.shape, one.dense_dim), values)
@@ -310,8 +314,49 @@ def _multiply(a: Any, b: Any) -> Any:
         a, b = b, a
     if type(b) is not SparseArray:
         return _scaled(a, b, numpy.multiply)
-    merged, values = coalesced_rows(a)
-    return SparseArray(merged, values * values_at(b, merged))
+    return multiplied(a, b)
+
+
+def multiplied(a: SparseArray, b: SparseArray) -> SparseArray:
+    """A product of two of one shape, at the places of both."""
+    one, other = a.pattern, b.pattern
+    if one.is_unique and same_places(one, other):
+        return SparseArray(one, a.values * b.values)
+    both = _intersection(one, other)
+    rows = values_at(a, both) * values_at(b, both)
+    return SparseArray(both, rows.reshape(both.values_shape))
+
+
+def _intersection(one: Pattern, other: Pattern) -> Pattern:
+    """The places that two patterns share; blocks, and batches of matrices, stay whole."""
+    if one.block or one.batch_shape:
+        return one
+    if one.dense_dim != other.dense_dim:
+        return one if one.dense_dim > other.dense_dim else other
+    shared = numpy.isin(one.keys, other.keys)
+    places = one.indices[:, shared]
+    return numbered_like(pattern_in(one.layout, places, one.shape, one.dense_dim), one)
+
+
+def union(one: Pattern, other: Pattern) -> Pattern:
+    """All places of two patterns of one shape; dense dimensions of one may be sparse in both."""
+    if one.block != other.block:
+        raise errors.not_taken("a sum of different blocks", one.layout)
+    most = one if one.dense_dim <= other.dense_dim else other
+    parts = [_as_sparse_as(pattern, most) for pattern in (one, other)]
+    places = numpy.concatenate(parts, 1)
+    made = pattern_in(one.layout, places, one.shape, most.dense_dim, one.block or None)
+    return numbered_like(made, one)
+
+
+def _as_sparse_as(pattern: Pattern, most: Pattern) -> Array:
+    """The places of a pattern, of each element of the dimensions that are sparse in another."""
+    more = most.sparse_shape[len(pattern.sparse_shape) :]
+    if not more:
+        return pattern.indices
+    inside = numpy.indices(more).reshape(len(more), -1)
+    outside = pattern.indices.repeat(inside.shape[1], 1)
+    return numpy.concatenate([outside, numpy.tile(inside, (1, pattern.count))])
 
 
 def _divide(a: Any, b: Any) -> Any:

@@ -26,7 +26,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.layouts import pattern_in, places_of_dense
-from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, declared
+from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, declared, numbered_like
 from pullback.operators.sparse.primitives import (
     _whole,
     as_dense,
@@ -119,6 +119,7 @@ def _to_layout(x: Tensor, layout: layout_type, blocksize: Any, sparse_dim: int |
     if own.stored is not None and len(own.stored) < 2:
         raise RuntimeError(f"to_sparse: layout {layout} needs two sparse dimensions or more.")
     pattern = pattern_in(layout, own.indices, own.shape, own.dense_dim, block)
+    pattern = numbered_like(pattern, own)
     if own.coalesced and layout is sparse_csr and not pattern.batch_shape:  # the same order
         return shown_as("ToSparseCsrBackward0", from_values(rows_of(x), pattern))
     name = f"ToSparse{layout._name[-3:].capitalize()}Backward0"

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
+from pullback.core.errors import out_requires_grad
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import sparse_coo
+from pullback.core.layout import preserve_format, sparse_coo, strided
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.declare import method
@@ -36,13 +38,44 @@ def zeros(layout: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     return wrap(SparseArray(pattern, numpy.zeros(pattern.values_shape, dtype)))
 
 
-def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
-    """`zeros_like` and `empty_like`."""
-    if number:
-        raise errors.not_taken(
-            "a *_like function that fills with other numbers than 0", input._kind
+def become_zeros(op: str, out: Any, made: Any) -> Tensor:
+    """Put zeros of a sparse layout into a tensor given as `out=`."""
+    if out._kind is not made._kind:
+        raise RuntimeError(
+            f"{op}: layout={made.layout} does not fit out= of layout {out.layout}; give one of "
+            "them, or the same for both."
         )
-    return wrap(input._array.zeros().astype(dtype))
+    if out.requires_grad and get_mode().grad:
+        raise out_requires_grad(op)
+    return cast("Tensor", _become(out, op, made._array))
+
+
+def example(op: str, input: Any, number: Any, wanted: Any, order: Any) -> Any:
+    """A tensor in the layout that a `*_like` function is asked for; its values do not matter."""
+    own = input._kind
+    if own is sparse_coo and order not in (None, preserve_format):
+        raise RuntimeError(f"{op}: memory_format is for dense tensors; leave it out.")
+    if wanted is None or wanted is own:
+        return input
+    if own is not sparse_coo and (wanted is strided or number is not False):
+        kept = "torch.strided" if own is None else own
+        fault = RuntimeError if own is not None else NotImplementedError
+        raise fault(f"{op}: a tensor of layout {kept} is no model for layout {wanted}.")
+    if wanted is strided:
+        return wrap(numpy.empty(tuple(input.shape), input._array.dtype))
+    return zeros(wanted, tuple(input.shape), input._array.dtype)
+
+
+def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
+    """`zeros_like` specifies nothing; the others what a compressed tensor does."""
+    if input._kind is sparse_coo or number is False:
+        if number:
+            raise errors.not_taken(
+                "a *_like function that fills with other numbers than 0", input._kind
+            )
+        return wrap(input._array.zeros().astype(dtype))
+    pattern = pattern_of(input)
+    return wrap(SparseArray(pattern, numpy.full(pattern.values_shape, number or 0, dtype)))
 
 
 def new(input: Any, size: Any, number: Any, dtype: Any) -> Tensor:

@@ -1,8 +1,9 @@
 """Where the specified elements of a sparse tensor are: the same object for all tensors that agree.
 
-A pattern never changes and its memory is nobody else's, so what follows from it (flat positions, sorted order, rows for products)
-is worked out once and kept. Whatever the layout, the values of a tensor are rows of `dense_shape`
-in one order, and `indices` has a column of coordinates for each; blocks count as their elements.
+A pattern never changes and its memory is nobody else's, so what follows from it (flat positions,
+sorted order, rows for products) is worked out once and kept. Whatever the layout, the values of a
+tensor are rows of `dense_shape` in one order, and `indices` has a column of coordinates for each;
+blocks count as their elements.
 """
 
 from __future__ import annotations
@@ -204,6 +205,16 @@ def with_indices(pattern: Pattern, indices: tuple[Array, ...]) -> Pattern:
     made = coordinates(*indices, pattern.shape, pattern.dense_dim)
     made.coalesced = pattern.coalesced
     return made
+
+
+def numbered_like(pattern: Pattern, own: Pattern) -> Pattern:
+    """A compressed pattern with indices of another's dtype, where that is compressed too."""
+    if pattern.stored is not None or own.stored is not None:
+        return pattern
+    wanted = own.compressed.dtype
+    if pattern.compressed.dtype == wanted:
+        return pattern
+    return with_indices(pattern, tuple(one.astype(wanted) for one in pattern.index_arrays))
 
 
 def declared(pattern: Pattern, *, coalesced: bool) -> Pattern:

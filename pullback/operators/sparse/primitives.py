@@ -13,7 +13,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
-from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.pointwise.arithmetic import conj, mul
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import array as arrays
@@ -203,6 +203,19 @@ def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Ar
     out = dense.copy()
     arrays.add_into(out, input if alpha == 1 else input * input.dtype.type(alpha))
     return out
+
+
+@multilinear(
+    input=lambda g, other: mul(g, conj(other)),
+    other=lambda g, input: mul(g, conj(input)),
+    aten="",
+    has_out=False,
+    makes_kind=True,
+    node="MulBackward0",
+)
+def _times_sparse(xp: Namespace, input: Array, other: Array) -> Array:
+    """Two sparse tensors of one shape, element by element; gradients are where the factor is."""
+    return arrays.multiplied(input, other)
 
 
 @linear(

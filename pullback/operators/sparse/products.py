@@ -11,7 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import sparse_coo, sparse_csc
+from pullback.core.layout import sparse_coo, sparse_csr
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS
 from pullback.operators.indexing.rows import index_select
@@ -67,7 +67,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 def sparse_times_sparse(a: Any, b: Any) -> Any:
-    """The sparse product of two sparse matrices, in the layout of the first."""
+    """The sparse product of two sparse matrices: of coordinates, or of compressed rows."""
     for one in (a, b):
         if pattern_of(one).block:
             raise errors.not_taken("sparse.mm of two sparse matrices", one._kind)
@@ -77,10 +77,8 @@ def sparse_times_sparse(a: Any, b: Any) -> Any:
     shape = (left.shape[0], right.shape[1])
     x, y = rows_of(a), rows_of(b)
     places, product = kernels.product_places(x._array, y._array, left, right)
-    made = pattern_in(left.layout, places, shape, 0)
-    known = None
-    if product is not None and left.layout is not sparse_csc:  # it is in the order of rows
-        known = x._array, y._array, product
+    made = pattern_in(sparse_coo if left.layout is sparse_coo else sparse_csr, places, shape, 0)
+    known = None if product is None else (x._array, y._array, product)
     rows = _sparse_product(x, y, left, right, made, known)
     return shown_as("SparseSparseMatmulBackward0", from_values(rows, made))
 

@@ -1,0 +1,187 @@
+"""Short programs on sparse and nested tensors give on pullback what they give on torch."""
+
+import warnings
+
+import pytest
+
+import pullback
+
+torch = pytest.importorskip("torch")
+
+
+@pytest.fixture(autouse=True)
+def no_word_about_beta():
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        yield
+
+
+def described(lib, made):
+    """What can be seen of a result, the same for both libraries."""
+    if isinstance(made, tuple | list):
+        return [described(lib, one) for one in made]
+    if not isinstance(made, lib.Tensor):
+        return str(made)
+    seen = [str(made.layout), str(made.dtype), tuple(made.shape), str(made.device)]
+    if made.layout is not lib.strided and not made.is_nested:
+        seen += [str(one.dtype) for one in indices(lib, made)]
+        seen += [made._nnz()] if made.device.type != "meta" else []
+        if made.device.type != "meta":
+            made = made.to_dense()
+    if made.is_nested:
+        return [*seen[:2], *(described(lib, one) for one in made.unbind())]
+    return [*seen, None if made.device.type == "meta" else str(made.tolist())]
+
+
+def indices(lib, x):
+    if x.layout is lib.sparse_coo:
+        return [x._indices()]
+    if x.layout in (lib.sparse_csr, lib.sparse_bsr):
+        return [x.crow_indices(), x.col_indices()]
+    return [x.ccol_indices(), x.row_indices()]
+
+
+def run(lib, program):
+    """The value of the last expression; statements before it are separated by semicolons."""
+    scope = {"torch": lib, "nn": lib.nn, "F": lib.nn.functional}
+    *steps, last = program.split("; ")
+    for step in steps:
+        exec(step, scope)
+    return described(lib, eval(last, scope))
+
+
+S = "s = torch.tensor([[1., 0., 2.], [0., 3., 0.]]).to_sparse(); "
+SQUARE = "m = torch.tensor([[1., 0., 2.], [0., 3., 0.], [4., 0., 0.]]); "
+BATCH = "d = torch.tensor([[[1., 0.], [2., 3.]], [[0., 4.], [5., 6.]]]); "
+NAN = "nan = torch.full((2, 2), float('nan')); e = torch.eye(2); o = torch.ones(2, 2); "
+
+SAME: dict[str, list[str]] = {}
+
+SAME["N-3"] = [
+    f"{NAN}torch.{name}(nan{first}, e{left}, o{right}, beta=0)"
+    for name in ("addmm", "sparse.addmm")
+    for first, left, right in [
+        ("", ".to_sparse()", ""),
+        ("", ".to_sparse_csr()", ""),
+        ("[0]", ".to_sparse_csc()", ""),
+        ("", "", ".to_sparse_csr()"),
+        (".to_sparse_csr()", ".to_sparse_csr()", ".to_sparse_csr()"),
+        (".to_sparse_csr()", ".to_sparse_csc()", ".to_sparse_csr()"),
+        ("", ".to_sparse_bsr((1, 1))", ""),
+    ]
+]
+SAME["N-3"] += [
+    f"{NAN}nan.addmm_(e.to_sparse(), o, beta=0)",
+    f"{NAN}torch.addmv(nan[0], e.to_sparse_csr(), o[0], beta=0)",
+    f"{NAN}nan[0].addmv_(e.to_sparse_csr(), o[0], beta=0)",
+    f"{NAN}torch.sparse.sampled_addmm(nan.to_sparse_csr(), o, o, beta=0.)",
+    f"{NAN}torch.sspaddmm(nan.to_sparse(), e.to_sparse(), o, beta=0).to_dense()",
+    f"{NAN}nan.requires_grad_(); torch.sparse.addmm(nan, e.to_sparse(), o, beta=0).sum().backward(); "
+    "nan.grad",
+]
+SAME["N-21"] = [
+    "x = torch.arange(10., requires_grad=True); "
+    "torch.gather(x, 0, torch.tensor(3), sparse_grad=True).backward(); x.grad",
+]
+SAME["N-90"] = [
+    f"x = torch.tensor([[1., 0.], [0., 2.]]).to_sparse_{k}().requires_grad_(); "
+    f"y = torch.tensor([[3., 4.], [0., 5.]]).to_sparse_{k}().requires_grad_(); "
+    f"({product}).backward(torch.tensor([[1., 1.], [1., 0.]]).to_sparse_{k}()); "
+    "[x.grad.to_dense(), y.grad.to_dense()]"
+    for k in ("csr",)
+    for product in ("y * x", "x * y")
+]
+SAME["N-93"] = [
+    "torch.tensor([[1, 2], [3, 4]], dtype=torch.int32).to_sparse()[0, 1]",
+    "torch.tensor([[True, False]]).to_sparse()[0, 1]",
+    "torch.tensor([1, 2], dtype=torch.int8).to_sparse()[0]",
+    f"{SQUARE}c = m.to_sparse_csr(); "
+    "i = torch.sparse_csr_tensor(c.crow_indices().int(), c.col_indices().int(), c.values(), (3, 3)); "
+    "[i, i.to_sparse_csc(), i.to_sparse_bsr((3, 3)), i.to_sparse_bsc((1, 1)), i.to_sparse(), "
+    "i.t(), i + i, -i, i @ i, i.clone(), i.double(), i.sum(0, keepdim=True)]",
+    *(
+        f"{BATCH}b = d.to_sparse_{k}; [b[0], b[1], b[-1], b.select(0, 1), torch.select_copy(b, 0, 1)]"
+        for k in ("csr()", "csc()", "bsr((1, 1))", "bsc((1, 1))")
+    ),
+    f"{SQUARE}[m.to_sparse_csc() @ m.to_sparse_csc(), m.to_sparse_csr() @ m.to_sparse_csc()]",
+]
+SAME["N-95"] = [
+    f"torch.{call}(torch.tensor([1, 2], dtype=torch.{a}).to_sparse(), "
+    f"{rest}out=torch.tensor([1, 2], dtype=torch.{b}).to_sparse())"
+    for call, rest in (("asin", ""), ("mul", "2, "), ("neg", ""), ("sqrt", ""))
+    for a, b in (("int64", "float32"), ("float64", "float32"), ("float32", "float64"))
+]
+SAME["N-95"] += [
+    "torch.mm(torch.eye(2).to_sparse(), torch.eye(2), out=torch.zeros(3, 3))",
+    "t = torch.ones(2, 2); torch.addmm(t, torch.eye(2).to_sparse_csr(), t, out=torch.empty(0))",
+    "torch.tensor([1., 2.]).mul_(torch.tensor([1.5, 2.], dtype=torch.float64).to_sparse())",
+    "torch.tensor([1., 2.]).add_(torch.tensor([3, 2]).to_sparse())",
+]
+SAME["N-94"] = [
+    "o = torch.eye(2).to_sparse(); torch.zeros((2, 3), out=o, layout=torch.sparse_coo); [o, o._nnz()]",
+]
+SAME["N-29"] = [
+    f"{S}torch.{f}_like(s{k}, {n}layout=torch.strided)"
+    for f, n in (("zeros", ""), ("ones", ""), ("full", "7., "))
+    for k in ("",)
+]
+SAME["N-29"] += [
+    f"{S}[torch.empty_like(s, layout=torch.strided).layout, "
+    "torch.rand_like(s, layout=torch.strided).shape]",
+    f"{S}torch.zeros_like(s, dtype=torch.float64)",
+    f"{S}c = s.to_sparse_csr(); [torch.ones_like(c), torch.full_like(c, 3.), torch.zeros_like(c), "
+    "torch.empty_like(c).shape, torch.zeros_like(c, layout=torch.sparse_coo), "
+    "torch.zeros_like(s, layout=torch.sparse_csr), "
+    "torch.zeros_like(torch.ones(2, 3), layout=torch.sparse_coo)]",
+]
+
+
+@pytest.mark.parametrize(
+    "program", [pytest.param(one, id=f"{row} {one}") for row, all in SAME.items() for one in all]
+)
+def test_both_libraries_give_the_same(program):
+    theirs = run(torch, program)
+    assert run(pullback, program) == theirs
+
+
+REFUSED: dict[str, list[str]] = {}
+
+REFUSED["N-94"] = ["torch.zeros((2, 3), out=torch.zeros(2, 2), layout=torch.sparse_coo)"]
+REFUSED["N-93"] = [
+    f"{BATCH}d.to_sparse_{k}.select({dim}, 0)"
+    for k in ("csr()", "bsr((1, 1))")
+    for dim in (1, 2, -1)
+]
+REFUSED["N-29"] = [
+    f"{S}torch.{f}_like(s.to_sparse_csr(), {n}layout=torch.strided)"
+    for f, n in (("zeros", ""), ("ones", ""), ("full", "7., "), ("empty", ""))
+]
+REFUSED["N-29"] += [
+    f"{S}torch.zeros_like(s, memory_format=torch.contiguous_format)",
+    f"{S}torch.ones_like(s)",
+]
+REFUSED["N-95"] = [
+    "torch.tensor([1, 2]).mul_(torch.tensor([1.5, 2.]).to_sparse())",
+    "torch.tensor([1, 2]).add_(torch.tensor([1.5, 2.]).to_sparse())",
+    "torch.tensor([1, 2]).sub_(torch.tensor([1.5, 2.]).to_sparse())",
+    "torch.tensor([1, 2]).to_sparse().mul_(torch.tensor([1.5, 2.]).to_sparse())",
+    "torch.tensor([1, 2]).to_sparse().mul_(1.5)",
+    "torch.tensor([1, 2]).to_sparse().add_(torch.tensor([1.5, 2.]).to_sparse())",
+    "torch.tensor([1, 2]).to_sparse().div_(2)",
+    "torch.tensor([1, 2]).to_sparse().log1p_()",
+    "torch.tensor([1, 2]).to_sparse().asin_()",
+    "torch.tensor([[1, 2]]).to_sparse_csr().sin_()",
+    "torch.asin(torch.tensor([1, 2]).to_sparse(), out=torch.tensor([1, 2]).to_sparse())",
+    "torch.add(torch.tensor([1., 2]).to_sparse(), torch.tensor([1., 2]).to_sparse(), "
+    "out=torch.tensor([1, 2]).to_sparse())",
+]
+
+
+@pytest.mark.parametrize(
+    "program", [pytest.param(one, id=f"{row} {one}") for row, all in REFUSED.items() for one in all]
+)
+def test_both_libraries_refuse_in_the_same_way(program):
+    with pytest.raises(Exception) as theirs:  # noqa: PT011 (whatever torch raises)
+        run(torch, program)
+    with pytest.raises(theirs.type):
+        run(pullback, program)
