@@ -576,6 +576,7 @@ class Tensor(Methods):
 # What a tensor's `__dict__` holds besides the user's own attributes.
 _NAMES = """
     _cut _depth _former_mark _grad_dtype _leaf_hooks _post_accumulate_grad_hooks _scope _stored_grad
+    _viewed
 """
 COLD = frozenset(_NAMES.split())
 # Bits of `Tensor._bits`.

@@ -58,6 +58,10 @@ class Patterned(NDArrayOperatorsMixin, OtherArray):
         """The same pattern, values in another dtype."""
         return type(self)(self.pattern, self.values.astype(dtype))
 
+    def equals(self, other: Any) -> bool:
+        """Whether another array has the same elements at the same places."""
+        return bool((self == other).all())
+
     @property
     def real(self) -> Self:
         """The real parts."""

@@ -56,7 +56,7 @@ def _stride(self: Any, dim: int | None = None) -> Any:
 def _is_contiguous(self: Any, **options: Any) -> bool:
     form = form_of(self)
     if isinstance(form, Shapes):
-        return True
+        return form.strides is None
     return form.rows.given_lengths is None and bool(self._array.values.flags.c_contiguous)
 
 
@@ -155,7 +155,7 @@ def rebuilt(
 
 def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
-    form = form_of(self)
+    form, values = form_of(self), self._array.packed().values
     pattern: tuple[Any, ...]
     if isinstance(form, Shapes):
         pattern = ("strided", form.sizes)
@@ -163,7 +163,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
         given = form.rows.given_lengths
         lengths = None if given is None else numpy.ascontiguousarray(given._array)
         pattern = ("jagged", numpy.ascontiguousarray(form.rows.offsets._array), lengths, form.dim)
-    return rebuilt, (pattern, self._array.values, self.requires_grad, attributes_of(self))
+    return rebuilt, (pattern, values, self.requires_grad, attributes_of(self))
 
 
 def _copy(self: Any) -> Any:
@@ -194,6 +194,8 @@ _METHODS: dict[str, Any] = {
     "untyped_storage": lambda self: self.values().untyped_storage(),
     "values": lambda self: values_of(self),
     "unbind": unbind,
+    "_base": property(lambda self: vars(self).get("_viewed")),
+    "_is_view": lambda self: "_viewed" in vars(self),
     "_min_seqlen": property(lambda self: _rows(self, "_min_seqlen").shortest),
     "_max_seqlen": property(lambda self: _rows(self, "_max_seqlen").longest),
     "_get_min_seqlen": lambda self: _rows(self, "_get_min_seqlen").shortest,

@@ -12,6 +12,7 @@ from pullback.core.device import META
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.pointwise.comparison import isclose
@@ -143,6 +144,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
+    if isinstance(a, Patterned):
+        return bool(a.equals(b))
     if a.shape != b.shape:
         if META in (input.device, other.device):
             raise errors.no_data("equal()")
