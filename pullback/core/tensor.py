@@ -524,6 +524,10 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f".data must be a Tensor, got {type(value).__name__}.")
+        if value._kind is not self._kind:
+            raise RuntimeError(
+                f".data must have the layout of the tensor, {self.layout}, got {value.layout}."
+            )
         if self.requires_grad and not value.dtype.is_differentiable:
             raise errors.not_differentiable_dtype(value.dtype)
         if value._array.dtype != self._array.dtype and self._leaf_mark().__class__ is Leaf:

@@ -150,6 +150,8 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
     if tensor._takes & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
+    if tensor._kind is not None:
+        return unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
     with beside(tensor._array):
         return wrap(numpy.full_like(tensor._array, value))
 

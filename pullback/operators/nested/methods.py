@@ -100,6 +100,15 @@ def _repr(self: Any, *, tensor_contents: Any = None) -> str:
     return f"nested_tensor([\n{lines}\n]{history})"
 
 
+def _share_memory(self: Any) -> Any:
+    from pullback.core.memory import shared  # most programs are one process
+
+    array = self._array
+    if shared.block_of(array.values) is None:
+        array.values = shared.shared_copy(array.values)
+    return self
+
+
 # Refusals ----------------------------------------------------------------------------------------
 
 
@@ -184,6 +193,7 @@ _METHODS: dict[str, Any] = {
     "lengths": _lengths,
     "numpy": _refused("numpy"),
     "offsets": _offsets,
+    "share_memory_": _share_memory,
     "size": _size,
     "storage": _refused("storage", NotImplementedError),
     "stride": _stride,

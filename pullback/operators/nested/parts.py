@@ -227,6 +227,8 @@ def as_padded(x: Any, padding: Any, output_size: Any = None) -> Any:
 
 
 def _padded_shapes(x: Any, form: Shapes, padding: Any, size: Any) -> Any:
+    if not form.count:
+        return wrap(numpy.zeros(0, x._array.dtype))
     largest = tuple(max(lengths) for lengths in zip(*form.sizes, strict=True))
     wanted = largest if size is None else size[1:]
     if any(n < m for n, m in zip(wanted, largest, strict=True)):

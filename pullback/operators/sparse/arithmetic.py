@@ -111,6 +111,9 @@ def _added(a: Any, b: Any) -> Any:
         raise RuntimeError(f"add: shapes {one.shape} and {other.shape} of sparse tensors differ.")
     if same_places(one, other):
         return from_values(values_of(a) + values_of(b), one)
+    if not (one.count and other.count) and one.stored is not None:
+        fuller = one if one.count or one.dense_dim > other.dense_dim else other
+        return from_values(at_places(a, fuller) + at_places(b, fuller), fuller)
     if one.stored is None or one.sparse_shape != other.sparse_shape:
         both = union(one, other)
         return from_values(at_places(a, both) + at_places(b, both), both)

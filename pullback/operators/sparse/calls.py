@@ -12,6 +12,7 @@ from typing import Any
 
 from pullback.core.errors import inplace_dtype
 from pullback.core.explain import kind_errors as errors
+from pullback.core.layout import sparse_coo
 from pullback.core.mode import get_mode
 from pullback.core.promotion import can_cast
 from pullback.core.tensor import Tensor
@@ -21,7 +22,7 @@ from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.running import kinds
 from pullback.operators.running.inplace import check_history_can_change, write_out
 from pullback.operators.running.naming import shown_as
-from pullback.operators.sparse.array import add_into
+from pullback.operators.sparse.array import add_into, pattern_of
 from pullback.operators.sparse.tensor import SparseTensor
 
 __all__ = ["install", "table"]
@@ -93,7 +94,20 @@ def _write(op: Op, called: str, bound: dict[str, Any], layout: Any) -> Any:
         raise errors.not_taken(called, layout) from None
     if target._kind is None:
         return _write_dense(op, called, target, bound, layout)
+    if target._kind is sparse_coo and op.name in _of_sums() and not pattern_of(target).coalesced:
+        raise RuntimeError(
+            f"{called}: the tensor may have several values at one place, which it would add up "
+            "first; call coalesce() first."
+        )
     return replace(target, called, function(**bound))
+
+
+@cache
+def _of_sums() -> frozenset[str]:
+    """Operators that must not be applied to the terms of a sum."""
+    from pullback.operators.sparse.arithmetic import ZERO_STAYS
+
+    return frozenset(ZERO_STAYS.split())
 
 
 def replace(target: Any, called: str, made: Any) -> Any:
@@ -174,6 +188,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "vector_norm": reduce.norm,
         "mm": products.mm,
         "mv": products.mv,
+        "_matmul": products.matmul,
         "bmm": products.bmm,
         "addmm": products.addmm,
         "addmv": products.addmv,

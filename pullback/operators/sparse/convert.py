@@ -17,6 +17,7 @@ from pullback.core.layout import (
     sparse_coo,
     sparse_csc,
     sparse_csr,
+    strided,
 )
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
@@ -70,7 +71,12 @@ def to_sparse(
                values=tensor([2.]),
                size=(2, 2), nnz=1, layout=torch.sparse_coo)
     """
+    if layout is strided:
+        return to_dense(self)
     wanted = sparse_coo if layout is None else layout
+    blocksize = _pair(blocksize)
+    if blocksize is not None and wanted is sparse_coo:
+        raise RuntimeError("to_sparse: blocksize goes with a layout of blocks, torch.sparse_bsr.")
     if sparse_dim is not None and (layout is not None or blocksize is not None):
         raise RuntimeError("to_sparse: give sparse_dim, or layout with its options, not both.")
     if wanted not in _NAMES.values():
@@ -78,6 +84,13 @@ def to_sparse(
     if self._kind is not None:
         return _to_layout(self, wanted, blocksize, sparse_dim)
     return _from_dense(self, wanted, sparse_dim, dense_dim, blocksize)
+
+
+def _pair(blocksize: Any) -> tuple[int, ...] | None:
+    """Sizes of blocks; one number is for both sides."""
+    if blocksize is None:
+        return None
+    return (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
 
 
 def _from_dense(

@@ -24,7 +24,14 @@ from pullback.operators.create.data import as_tensor
 from pullback.operators.create.factory import checked
 from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
-from pullback.operators.sparse.checks import check_contents, check_shapes, checking, index_array
+from pullback.operators.shape.reshaping import reshape
+from pullback.operators.sparse.checks import (
+    check_contents,
+    check_given,
+    check_shapes,
+    checking,
+    index_array,
+)
 from pullback.operators.sparse.pattern import (
     BLOCKED,
     BY_ROW,
@@ -75,13 +82,15 @@ def sparse_coo_tensor(
     if values is None:
         return _empty_coo(indices if size is None else size, options, requires_grad)
     rows = _values(op, values, options, requires_grad)
-    places = index_array(op, "indices", indices).astype(numpy.int64)
+    places = index_array(op, "indices", indices, whole=False).astype(numpy.int64)
     if places.ndim != 2:
         raise RuntimeError(
             f"{op}: indices must have two dimensions (sparse dimensions, elements), got shape "
             f"{places.shape}."
         )
-    if not rows.ndim or len(rows) != places.shape[1]:
+    if not rows.ndim:
+        rows = reshape(rows, (1,))
+    if len(rows) != places.shape[1]:
         raise RuntimeError(
             f"{op}: indices and values must be about the same number of elements, got "
             f"{places.shape[1]} columns and values of shape {tuple(rows.shape)}."
@@ -138,6 +147,8 @@ def _finished(
         raise TypeError(f"{op}(): requires_grad must be a bool.")
     check_shapes(op, pattern, values)
     if check or (check is None and checking.enabled):
+        if pattern.stored is None:
+            check_given(op, indices)
         check_contents(op, pattern)
     coo = pattern.stored is not None
     node = "SparseCooTensorWithDimsAndTensors" if coo else "SparseCompressedTensor"

@@ -8,15 +8,16 @@ import numpy
 
 from pullback.core.errors import out_requires_grad
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import preserve_format, sparse_coo, strided
+from pullback.core.layout import preserve_format, sparse_coo, sparse_csr, strided
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
+from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import method
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.layouts import pattern_in
-from pullback.operators.sparse.pattern import Pattern, coordinates
+from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
 
 FOUND_IN = {
     "torch": "resize_as_sparse_",
@@ -172,8 +173,7 @@ def _resizable(self: Any, op: str, size: Any, sparse_dim: int, dense_dim: int) -
             f"{op}: {sparse_dim} sparse and {dense_dim} dense dimensions do not make the "
             f"{len(size)} of {tuple(size)}."
         )
-    if self.requires_grad:
-        raise RuntimeError(f"{op}: a tensor that requires grad cannot change its size.")
+    _check_no_grad(self, op)
     return pattern_of(self)
 
 
@@ -182,6 +182,43 @@ def _become(self: Any, op: str, array: SparseArray) -> Any:
     self._array.become(array)
     bump(self, op)
     return self
+
+
+def resize_(self: Any, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
+    """Other numbers of rows and columns of a matrix of compressed rows; nothing is lost."""
+    if self._kind is not sparse_csr:
+        raise errors.not_taken("resize_", self._kind)
+    rows, columns = shape_argument("resize_", sizes, size)
+    own = pattern_of(self)
+    if rows < own.shape[0] or columns < own.shape[1]:
+        raise RuntimeError(
+            f"resize_: {own.shape} cannot shrink to {(rows, columns)} in layout {self.layout}; "
+            "specified elements would be lost."
+        )
+    _check_no_grad(self, "resize_")
+    more = numpy.repeat(own.compressed[..., -1:], rows - own.shape[0], -1)
+    starts = numpy.concatenate([own.compressed, more], -1)
+    pattern = compressed(own.layout, starts, own.plain, (rows, columns))
+    return _become(self, "resize_", SparseArray(pattern, self._array.values))
+
+
+def _resized_as(self: Any, template: Any) -> Any:
+    """The pattern of another compressed tensor; values stay as far as there are as many."""
+    if template._kind is not self._kind:
+        raise RuntimeError(
+            f"resize_as_sparse_: the model must have layout {self.layout}, got {template.layout}."
+        )
+    _check_no_grad(self, "resize_as_sparse_")
+    pattern, old = pattern_of(template), self._array.values.reshape(-1)
+    values = numpy.zeros(pattern.values_shape, old.dtype)
+    kept = min(values.size, old.size)
+    values.reshape(-1)[:kept] = old[:kept]
+    return _become(self, "resize_as_sparse_", SparseArray(pattern, values))
+
+
+def _check_no_grad(self: Any, op: str) -> None:
+    if self.requires_grad:
+        raise RuntimeError(f"{op}: a tensor that requires grad cannot change its size.")
 
 
 @method
@@ -193,6 +230,8 @@ def resize_as_sparse_(self: Any, the_template: Any) -> Any:
     >>> x.resize_as_sparse_(torch.ones(3, 4).to_sparse()).shape
     torch.Size([3, 4])
     """
+    if self._kind is not sparse_coo:
+        return _resized_as(self, the_template)
     return sparse_resize_(
         self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim()
     )

@@ -6,6 +6,7 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -56,6 +57,13 @@ def _check(op: str, a: Any, b: Any) -> None:
         raise RuntimeError(f"{op}: factors have dtypes {a.dtype} and {b.dtype}; convert one.")
 
 
+def _check_sum(op: str, input: Any, factor: Any) -> None:
+    if input._array.dtype != factor._array.dtype:
+        raise RuntimeError(
+            f"{op}: input has dtype {input.dtype}, the product {factor.dtype}; convert one."
+        )
+
+
 def mm(input: Any, mat2: Any) -> Any:
     """A product of matrices; dense unless both are sparse."""
     _check("mm", input, mat2)
@@ -91,8 +99,18 @@ def mv(input: Any, vec: Any) -> Any:
     return shown_as("MvBackward0", reshape(product, (-1,)))
 
 
+def matmul(input: Any, other: Any) -> Any:
+    """A vector, or dense matrices of a batch, times a sparse matrix."""
+    if input._kind is not None or other.ndim != 2 or not input.ndim:
+        raise errors.not_taken("matmul", input._kind or other._kind, " in this place")
+    count = math.prod(input.shape[:-1])
+    made = mm(reshape(input, (count, input.shape[-1])), other)
+    return reshape(made, (*input.shape[:-1], other.shape[1]))
+
+
 def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * mat1 @ mat2`."""
+    _check_sum("addmm", input, mat1)
     product = mm(mat1, mat2) * alpha
     if input._kind is None and product._kind is not None:
         product = product.to_dense()
@@ -101,6 +119,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> An
 
 def addmv(input: Any, mat: Any, vec: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * mat @ vec`."""
+    _check_sum("addmv", input, mat)
     return shown_as("AddmvBackward0", times(input, beta) + mv(mat, vec) * alpha)
 
 
@@ -116,7 +135,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     number, row, column = pattern_of(input).indices
     places = numpy.stack([number * rows + row, number * inner + column])
     diagonal = coordinates(places, (batch * rows, batch * inner), 0)
-    made = _product(rows_of(input), reshape(mat2, (batch * inner, -1)), diagonal)
+    made = _product(rows_of(input), reshape(mat2, (batch * inner, mat2.shape[2])), diagonal)
     return shown_as("BmmBackward0", reshape(made, (batch, rows, mat2.shape[2])))
 
 

@@ -22,14 +22,14 @@ def described(lib, made):
         return [described(lib, one) for one in made]
     if not isinstance(made, lib.Tensor):
         return str(made)
+    if made.is_nested:
+        return [str(made.layout), *(described(lib, one) for one in made.unbind())]
     seen = [str(made.layout), str(made.dtype), tuple(made.shape), str(made.device)]
-    if made.layout is not lib.strided and not made.is_nested:
+    if made.layout is not lib.strided:
         seen += [str(one.dtype) for one in indices(lib, made)]
         seen += [made._nnz()] if made.device.type != "meta" else []
         if made.device.type != "meta":
             made = made.to_dense()
-    if made.is_nested:
-        return [*seen[:2], *(described(lib, one) for one in made.unbind())]
     return [*seen, None if made.device.type == "meta" else str(made.tolist())]
 
 
@@ -137,6 +137,104 @@ SAME["N-29"] += [
     "torch.zeros_like(s, layout=torch.sparse_csr), "
     "torch.zeros_like(torch.ones(2, 3), layout=torch.sparse_coo)]",
 ]
+SAME["N-61"] = [
+    "n = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged); "
+    "[isinstance(n.shape[1], torch.SymInt), isinstance(n.shape[0], torch.SymInt)]",
+]
+EMPTY = "empty = torch.tensor([], dtype=torch.int64); "
+SAME["N-104"] = [
+    f"{EMPTY}torch.sparse_{k}_tensor(torch.tensor({starts}), empty, "
+    f"torch.zeros({values}), (2, 4), check_invariants=True)"
+    for k, starts, values in [
+        ("csr", [0, 0, 0], (0,)),
+        ("csc", [0, 0, 0, 0, 0], (0,)),
+        ("bsr", [0, 0], (0, 2, 2)),
+        ("bsc", [0, 0, 0], (0, 2, 2)),
+    ]
+]
+SAME["N-104"] += [
+    f"{EMPTY}torch.sparse_csr_tensor(torch.zeros(2, 3, dtype=torch.int64), "
+    "empty.reshape(2, 0), torch.zeros(2, 0), (2, 2, 3), check_invariants=True)",
+    f"{EMPTY}torch.sparse_csr_tensor(torch.tensor([0]), empty, torch.zeros(0), (0, 3), "
+    "check_invariants=True)",
+    f"{EMPTY}torch.sparse_coo_tensor(empty.reshape(2, 0), torch.zeros(0), (0, 3), "
+    "check_invariants=True)",
+]
+SAME["N-112"] = [
+    f"{S}z = torch.tensor(2.).to_sparse(); [s * z, z * s, z * z, s.to_sparse_csr() * z]",
+    "torch.ones(2, 3, 4, 5).to_sparse(2) * torch.ones(2, 3, 1, 5).to_sparse(2)",
+    "torch.ones(2, 3, 1, 5).to_sparse(2) * (2 * torch.ones(2, 3, 4, 5)).to_sparse(2)",
+    f"{S}[s * s.int(), s.int() * s.double()]",
+    "x = torch.ones(2, 1, requires_grad=True); "
+    "(x.to_sparse(1) * torch.ones(2, 3).to_sparse(1)).to_dense().sum().backward(); x.grad",
+]
+SAME["N-113"] = [
+    "x = torch.sparse_coo_tensor([[0, 0], [1, 1]], torch.tensor([1., 2.], dtype=torch.float64), "
+    "(2, 2)).requires_grad_(); d = torch.ones(2, 2, dtype=torch.float64, requires_grad=True); "
+    "[torch.autograd.gradcheck(torch.sparse.mm, (x, d), masked=True), x]",
+]
+SAME["N-114"] = [
+    f"{S}s.new(s.indices(), s.values(), (3, 4))",
+    f"{S}[s.new().layout, s.new().shape, s.new(2, 3), s.new(torch.Size([3, 2]))]",
+    "torch.eye(2).to_sparse(layout=torch.strided)",
+    "torch.zeros(0, 3, 4).to_sparse().bmm(torch.ones(0, 4, 5))",
+    "torch.zeros(2, 3, 0).to_sparse().bmm(torch.ones(2, 0, 5))",
+    "torch.zeros(2, 3, 4).to_sparse().bmm(torch.ones(2, 4, 0))",
+    f"{SQUARE}[one.shape for one in torch.pca_lowrank(m.to_sparse(), q=2)]",
+    "t = torch.ones(2, 2); o = torch.empty(0); "
+    "torch.addmm(t, torch.eye(2).to_sparse_csr(), t, out=o); o",
+]
+SAME["N-19"] = [
+    "F.linear(torch.arange(3.), torch.eye(3).to_sparse_csr())",
+    "F.linear(torch.arange(6.).reshape(2, 3), torch.eye(3).to_sparse_csr())",
+    "F.linear(torch.arange(6.).reshape(2, 3), torch.eye(3).to_sparse_csr(), torch.ones(3))",
+    "F.linear(torch.arange(6.).reshape(2, 3), torch.eye(3).to_sparse_csc())",
+    "x = torch.arange(3., requires_grad=True); "
+    "F.linear(x, torch.tensor([[1., 2., 0.], [0., 0., 3.]]).to_sparse_csr()).sum().backward(); "
+    "x.grad",
+    f"{SQUARE}[torch.arange(3.) @ m.to_sparse_csc(), m.to_sparse_csc() @ torch.arange(3.)]",
+    f"{S}s.to_sparse_csr().resize_as_sparse_(torch.eye(4).to_sparse_csr()).shape",
+]
+SAME["N-28"] = [
+    "torch.sparse_coo_tensor(torch.zeros([1, 1]), torch.ones([1]))",
+    "torch.sparse_coo_tensor(torch.tensor([[1.9]]), torch.ones([1]))",
+    "torch.sparse_coo_tensor([[0]], 5., (2,))",
+    "torch.eye(4).to_sparse_bsr(2)",
+    "torch.eye(4).to_sparse_bsc(2)",
+    "torch.ones(2, 2).to_sparse(1) + torch.sparse_coo_tensor((2, 2))",
+]
+SAME["N-38"] = [
+    "torch.func.grad(lambda x: x.coalesce()._values().sum())(torch.eye(2).to_sparse())",
+]
+SAME["N-111"] = [
+    "torch.eye(2).to_sparse().to('meta')",
+    "torch.eye(2).to_sparse_csr().to('meta')",
+    "torch.eye(4).to_sparse_bsr((2, 2)).to('meta')",
+    f"{S}torch.zeros_like(s, device='meta')",
+    f"{S}torch.empty_like(s.to_sparse_csr(), device='meta')",
+    "i = torch.zeros(2, 3, dtype=torch.int64, device='meta'); "
+    "torch.sparse_coo_tensor(i, torch.ones(3, device='meta'), (2, 2))",
+    "i = torch.zeros(3, dtype=torch.int64, device='meta'); "
+    "torch.sparse_csr_tensor(i, i, torch.ones(3, device='meta'), (2, 2))",
+    "torch.sparse_coo_tensor(size=(2, 2), device='meta')",
+]
+SAME["K"] = [
+    f"{S}s.to_sparse_csr().resize_(3, 3).shape",
+    f"{S}s.t_()",
+    f"{S}s.transpose_(0, 1)",
+    "torch.nested.nested_tensor([torch.ones(2), torch.ones(3)]).share_memory_()",
+]
+SAME["N-115"] = [
+    "n = torch.nested.nested_tensor([torch.ones(2, 5), torch.ones(3, 5)]); "
+    "[*n.split_with_sizes([2, 3], dim=-1)]",
+    "torch.nested.to_padded_tensor(torch.nested.nested_tensor([]), 4)",
+    "n = torch.nested.nested_tensor([torch.ones(2, dtype=torch.bool)], layout=torch.jagged); "
+    "[torch.ops.aten._is_all_true(n), torch.ops.aten._is_any_true(n)]",
+    "q = torch.nested.nested_tensor([torch.ones(3, 2, 4)] * 2, layout=torch.jagged).transpose(1, 2)"
+    "; F.scaled_dot_product_attention(q, q, q).transpose(1, 2).values().shape",
+    "x = torch.arange(24.).view(2, 3, 4); r = torch.nested.masked_select(x, x > 5); "
+    "[r.values(), r.offsets()]",
+]
 
 
 @pytest.mark.parametrize(
@@ -177,6 +275,44 @@ REFUSED["N-95"] = [
     "torch.asin(torch.tensor([1, 2]).to_sparse(), out=torch.tensor([1, 2]).to_sparse())",
     "torch.add(torch.tensor([1., 2]).to_sparse(), torch.tensor([1., 2]).to_sparse(), "
     "out=torch.tensor([1, 2]).to_sparse())",
+]
+REFUSED["N-50"] = [
+    "x = torch.ones(2, 2); x.data = torch.eye(2).to_sparse(); x",
+    f"{S}s.data = torch.ones(2, 3); s",
+    f"{S}s.data = s.to_sparse_csr(); s",
+]
+REFUSED["K"] = [
+    f"{S}s.to_sparse_csr().t_()",
+    f"{S}s.to_sparse_csr().resize_(2, 2)",
+    f"{S}s.to_sparse_csr().new(2, 3)",
+    f"{S}s.new([1., 2.])",
+    f"{S}s.to_sparse_csr().resize_as_sparse_(s)",
+]
+REFUSED["K"] += ["torch.from_dlpack(torch.eye(2).to_sparse())"]
+REFUSED["N-130"] = [
+    "torch.addmv(torch.ones(2, dtype=torch.float64), torch.eye(2).to_sparse_csr(), torch.ones(2))",
+    "i = torch.tensor([0, 1], dtype=torch.int16); torch.sparse_compressed_tensor("
+    "i, i[:1], torch.ones(1), (1, 1), layout=torch.sparse_csr, check_invariants=True)",
+    f"{S}s.to_sparse_csr().is_contiguous()",
+    "torch.sparse_coo_tensor([[0, 0]], [.1, .2], (2,)).asin_()",
+    "torch.sparse_coo_tensor([[0, 0]], [.1, .2], (2,)).log1p_()",
+    f"{S}s.norm(keepdim=True)",
+    "torch.eye(2).to_sparse(blocksize=(1,))",
+    "c = torch.sparse.check_sparse_tensor_invariants(); c.__enter__(); c.__enter__()",
+    "torch.sparse_coo_tensor([[0], [0]], [1.], (2 ** 62, 4))",
+    "torch.sparse_coo_tensor(size=(2 ** 62, 4))",
+]
+REFUSED["N-135"] = [
+    f"{S}torch.cat([s, torch.ones(2, 3)])",
+    f"{S}torch.ones(2, 3) / s",
+    f"{S}s // s",
+    f"{S}s / s",
+    f"{S}s + 1",
+    f"{S}torch.empty_like(s.to_sparse_csr(), layout=torch.sparse_coo)",
+    "torch.nested.nested_tensor([torch.ones(1, 2)]).squeeze()",
+    f"{S}s[0] = 1.; s",
+    f"{S}s.narrow_copy(0, 4, 3)",
+    f"{S}s.to_sparse_csr().stride()",
 ]
 
 
