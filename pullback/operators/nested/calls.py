@@ -21,7 +21,7 @@ from pullback.operators.attach.signs import SIGNS
 from pullback.operators.declare import Op
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.form import Shapes
-from pullback.operators.nested.parts import filled, unbind
+from pullback.operators.nested.parts import unbind
 from pullback.operators.nested.pointwise import COMPOSED, on_values, pointwise
 from pullback.operators.nested.primitives import values_of
 from pullback.operators.running import kinds
@@ -234,11 +234,6 @@ def _equal(func: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> bool
     )
 
 
-def _of_elements(func: Any, x: Any) -> Any:
-    """A function of all elements, wherever they are."""
-    return func(values_of(filled(x)))
-
-
 # The tables --------------------------------------------------------------------------------------
 
 
@@ -257,8 +252,6 @@ def table(strided: bool) -> dict[str, Callable[..., Any]]:
         "view_as": shape.view_as,
         "reshape_as": shape.view_as,
         "values": lambda func, x: values_of(x),
-        "is_all_true": _of_elements,
-        "is_any_true": _of_elements,
     }
     if strided:
         from pullback.operators.nested.strided import TABLE

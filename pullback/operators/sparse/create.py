@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
+from pullback.core.device import META
 from pullback.core.dtype import as_dtype, default
 from pullback.core.layout import (
     layout as layout_type,
@@ -21,10 +22,10 @@ from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.create.data import as_tensor
-from pullback.operators.create.factory import checked
+from pullback.operators.create.factory import checked, unmarked
 from pullback.operators.running.naming import shown_as
-from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
 from pullback.operators.shape.reshaping import reshape
+from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
 from pullback.operators.sparse.checks import (
     check_contents,
     check_given,
@@ -32,6 +33,7 @@ from pullback.operators.sparse.checks import (
     checking,
     index_array,
 )
+from pullback.operators.sparse.filled import on_meta
 from pullback.operators.sparse.pattern import (
     BLOCKED,
     BY_ROW,
@@ -117,10 +119,13 @@ def _shape_for(op: str, places: Array, values: Any) -> tuple[int, ...]:
 
 def _empty_coo(size: Any, options: dict[str, Any], requires_grad: bool) -> Tensor:
     shape = tuple(int(n) for n in size)
-    kept = checked("sparse_coo_tensor", options, default.numpy)  # type: ignore[arg-type]  # a dict
+    wanted = checked("sparse_coo_tensor", options, default.numpy)  # type: ignore[arg-type]  # a dict
+    kept, place = unmarked(wanted)
     none = numpy.zeros((len(shape), 0), numpy.int64)
     rows = wrap(numpy.zeros(0, kept))
     pattern = coordinates(none, shape, 0, coalesced=True)
+    if place is not None:
+        return on_meta(from_values(rows, pattern)).requires_grad_(requires_grad)
     return _finished("sparse_coo_tensor", pattern, rows, None, requires_grad)
 
 
@@ -146,7 +151,7 @@ def _finished(
     if not isinstance(requires_grad, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool.")
     check_shapes(op, pattern, values)
-    if check or (check is None and checking.enabled):
+    if (check or (check is None and checking.enabled)) and values.device is not META:
         if pattern.stored is None:
             check_given(op, indices)
         check_contents(op, pattern)
@@ -163,7 +168,9 @@ def _shared_with(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Tensor, ..
     """The user's index tensors, if the sparse tensor stands on their memory as in torch."""
     own = pattern.index_arrays
     if indices and all(
-        isinstance(one, Tensor) and one._array.dtype == kept.dtype
+        isinstance(one, Tensor)
+        and type(one._array) is type(kept) is numpy.ndarray
+        and one._array.dtype == kept.dtype
         for one, kept in zip(indices, own, strict=True)
     ):
         return tuple(one.detach() for one in indices)

@@ -6,6 +6,7 @@ from typing import Any, cast
 
 import numpy
 
+from pullback.core.device import META
 from pullback.core.errors import out_requires_grad
 from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import preserve_format, sparse_coo, sparse_csr, strided
@@ -17,7 +18,7 @@ from pullback.operators.declare import method
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.layouts import pattern_in
-from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
+from pullback.operators.sparse.pattern import Pattern, compressed, coordinates, with_indices
 
 FOUND_IN = {
     "torch": "resize_as_sparse_",
@@ -74,9 +75,21 @@ def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
             raise errors.not_taken(
                 "a *_like function that fills with other numbers than 0", input._kind
             )
-        return wrap(input._array.zeros().astype(dtype))
-    pattern = pattern_of(input)
-    return wrap(SparseArray(pattern, numpy.full(pattern.values_shape, number or 0, dtype)))
+        made = wrap(input._array.zeros().astype(dtype))
+    else:
+        pattern = pattern_of(input)
+        made = wrap(SparseArray(pattern, numpy.full(pattern.values_shape, number or 0, dtype)))
+    return on_meta(made) if input.device is META else made
+
+
+def on_meta(input: Any, dtype: Any = None) -> Tensor:
+    """A tensor of the same size and layout on device "meta": indices and values without data."""
+    from pullback.core.memory import meta
+
+    own, array = pattern_of(input), input._array
+    lines = tuple(meta.of(one.shape, one.dtype) for one in own.index_arrays)
+    pattern = with_indices(own, lines)
+    return wrap(SparseArray(pattern, meta.of(pattern.values_shape, dtype or array.dtype)))
 
 
 def new(input: Any, size: Any, number: Any, dtype: Any) -> Tensor:

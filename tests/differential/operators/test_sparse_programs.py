@@ -171,7 +171,8 @@ SAME["N-112"] = [
 SAME["N-113"] = [
     "x = torch.sparse_coo_tensor([[0, 0], [1, 1]], torch.tensor([1., 2.], dtype=torch.float64), "
     "(2, 2)).requires_grad_(); d = torch.ones(2, 2, dtype=torch.float64, requires_grad=True); "
-    "[torch.autograd.gradcheck(torch.sparse.mm, (x, d), masked=True), x]",
+    f"[torch.autograd.gradcheck(torch.sparse.mm, (x, d), masked=True, fast_mode={fast}), x]"
+    for fast in (False, True)
 ]
 SAME["N-114"] = [
     f"{S}s.new(s.indices(), s.values(), (3, 4))",
