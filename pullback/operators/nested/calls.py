@@ -44,6 +44,7 @@ _FREE = ("pullback.autograd", "pullback.engine")
 # Methods without a form out of place, which write to values.
 _NAMES = """
     zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_ log_normal_ cauchy_ geometric_
+    apply_
 """
 _WRITES = frozenset(_NAMES.split())
 
@@ -290,6 +291,7 @@ def _jagged() -> dict[str, Callable[..., Any]]:
         "flatten": shape.flatten,
         "reshape": shape.reshape,
         "view": shape.reshape,
+        "unsafe_view": shape.reshape,
         "expand": shape.expand,
         "expand_as": shape.expand_as,
         "select": shape.select,

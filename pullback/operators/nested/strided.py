@@ -59,6 +59,8 @@ def _along(name: str, *, more: int = 0) -> Callable[..., Any]:
 
 
 def _softmax(func: Any, x: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if not form_of(x).count:
+        return x.clone()
     at = _dim(x, dim, func.__name__)
     return _named(func, mapped(lambda one: func(one, at, *args, **kwargs), x))
 

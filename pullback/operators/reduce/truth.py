@@ -83,7 +83,7 @@ def _whole_truth(op: str, ufunc: Any, tensor: Any) -> Tensor:
         raise RuntimeError(f"{op}: the tensor must be of dtype bool, got {tensor.dtype}.")
     while hasattr(tensor, "bdim"):  # mapped: all examples count
         tensor = tensor.value
-    if isinstance(tensor._array, Patterned):
+    if tensor.is_nested:
         parts = [ufunc.reduce(one, None) for one in tensor._array.components()]
         return wrap(as_array(ufunc.reduce(parts)))
     combine = getattr(namespace(tensor._array), ufunc.__name__).reduce

@@ -201,8 +201,9 @@ def compressed(
 def with_indices(pattern: Pattern, indices: tuple[Array, ...]) -> Pattern:
     """The same pattern with other indices in the place of its own."""
     if pattern.stored is None:
-        return compressed(pattern.layout, *indices, pattern.shape, pattern.block)
-    made = coordinates(*indices, pattern.shape, pattern.dense_dim)
+        starts, plain = indices
+        return compressed(pattern.layout, starts, plain, pattern.shape, pattern.block)
+    made = coordinates(indices[0], pattern.shape, pattern.dense_dim)
     made.coalesced = pattern.coalesced
     return made
 

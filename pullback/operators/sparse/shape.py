@@ -146,14 +146,12 @@ def _matrix_of_batch(input: Any, at: int, index: int) -> Any:
             "compressed; select one of the matrices first."
         )
     shape = (*pattern.shape[:at], *pattern.shape[at + 1 :])
+    starts, plain = pattern.index_arrays
+    along = at - 1 + len(pattern.block)
     if at < batch:
-        lines = (one.take(index, at) for one in pattern.index_arrays)
-        made = compressed(pattern.layout, *lines, shape, pattern.block)
-        return shown_as(
-            "SelectBackward0", from_values(dense_select(values_of(input), at, index), made)
-        )
-    made = compressed(pattern.layout, *pattern.index_arrays, shape, pattern.block)
-    values = dense_select(values_of(input), at - 1 + len(pattern.block), index)
+        starts, plain, along = starts.take(index, at), plain.take(index, at), at
+    made = compressed(pattern.layout, starts, plain, shape, pattern.block)
+    values = dense_select(values_of(input), along, index)
     return shown_as("SelectBackward0", from_values(values, made))
 
 

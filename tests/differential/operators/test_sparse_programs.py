@@ -195,6 +195,10 @@ SAME["N-19"] = [
     "x.grad",
     f"{SQUARE}[torch.arange(3.) @ m.to_sparse_csc(), m.to_sparse_csc() @ torch.arange(3.)]",
     f"{S}s.to_sparse_csr().resize_as_sparse_(torch.eye(4).to_sparse_csr()).shape",
+    "a = torch.tensor([[2., 0.], [1., 4.]]).to_sparse_csr(); "
+    "[*torch.triangular_solve(torch.ones(2, 1), a, upper=False)]",
+    "F.linear(torch.ones(5, 2, 3), torch.eye(3).to_sparse_csr(), torch.ones(3))",
+    f"{SQUARE}torch.matmul(torch.ones(5, 1, 3), m.to_sparse())",
 ]
 SAME["N-28"] = [
     "torch.sparse_coo_tensor(torch.zeros([1, 1]), torch.ones([1]))",
@@ -229,6 +233,11 @@ SAME["N-115"] = [
     "n = torch.nested.nested_tensor([torch.ones(2, 5), torch.ones(3, 5)]); "
     "[*n.split_with_sizes([2, 3], dim=-1)]",
     "torch.nested.to_padded_tensor(torch.nested.nested_tensor([]), 4)",
+    "torch.softmax(torch.nested.nested_tensor([]), 0)",
+    "n = torch.nested.nested_tensor([torch.ones(2), torch.ones(3)], layout=torch.jagged); "
+    "n.apply_(lambda v: v + 1).values()",
+    "n = torch.nested.nested_tensor([torch.ones(2, 4), torch.ones(3, 4)], layout=torch.jagged); "
+    "torch.ops.aten._unsafe_view(n, [2, -1, 2, 2]).values()",
     "n = torch.nested.nested_tensor([torch.ones(2, dtype=torch.bool)], layout=torch.jagged); "
     "[torch.ops.aten._is_all_true(n), torch.ops.aten._is_any_true(n)]",
     "q = torch.nested.nested_tensor([torch.ones(3, 2, 4)] * 2, layout=torch.jagged).transpose(1, 2)"
