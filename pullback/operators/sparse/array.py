@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.explain import kind_errors as errors
+from pullback.core.layout import layout
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
@@ -62,15 +63,22 @@ class SparseArray(Patterned):
             self.shown = tuple(wrap(array.copy()) for array in self._pattern.index_arrays)
         return tuple(one.detach() for one in self.shown)
 
+    # What indices have no part in is read without looking at them again.
+
+    @property
+    def layout(self) -> layout:
+        """How elements are stored."""
+        return self._pattern.layout
+
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the dimensions."""
-        return self.pattern.shape
+        return self._pattern.shape
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.pattern.shape)
+        return len(self._pattern.shape)
 
     @property
     def size(self) -> int:

@@ -33,6 +33,7 @@ from pullback.operators.sparse.primitives import (
     as_dense,
     at_places,
     from_values,
+    rows_by,
     rows_of,
     values_of,
 )
@@ -211,7 +212,7 @@ def coalesce(self: Tensor) -> Tensor:
     if pattern.coalesced:
         return self
     merged, numbers, first = pattern.merging
-    rows = summed_rows(rows_of(self), numbers, len(first))
+    rows = summed_rows(rows_by(self, pattern), numbers, len(first))
     return shown_as("CoalesceBackward0", from_values(rows, merged))
 
 

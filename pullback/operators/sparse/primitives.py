@@ -106,7 +106,11 @@ def _scattered(xp: Namespace, values: Array, pattern: Any) -> Array:
 
 def values_of(input: Any) -> Any:
     """The values of a sparse tensor, with its history and its version counter."""
-    made = _values_of(input, pattern_of(input))
+    return _values_by(input, pattern_of(input))
+
+
+def _values_by(input: Any, pattern: Pattern) -> Any:
+    made = _values_of(input, pattern)
     if isinstance(made, Tensor) and made._cell is not INFERENCE_CELL:
         made._cell = own_cell(input)  # writes to either are writes to both
     return made
@@ -114,13 +118,15 @@ def values_of(input: Any) -> Any:
 
 def rows_of(input: Any) -> Any:
     """The same as rows, one for each column of the pattern's indices."""
-    pattern = pattern_of(input)
-    values = values_of(input)
-    return (
-        values
-        if pattern.values_shape == pattern.flat_shape
-        else reshape(values, pattern.flat_shape)
-    )
+    return rows_by(input, pattern_of(input))
+
+
+def rows_by(input: Any, pattern: Pattern) -> Any:
+    """The same, for who has the tensor's pattern already."""
+    values = _values_by(input, pattern)
+    if pattern.values_shape == pattern.flat_shape:
+        return values
+    return reshape(values, pattern.flat_shape)
 
 
 def from_values(values: Any, pattern: Pattern) -> Tensor:
@@ -154,7 +160,7 @@ def at_places(input: Any, pattern: Pattern) -> Any:
 def as_dense(input: Any) -> Any:
     """All elements; the gradient is sparse, at the specified ones."""
     pattern = pattern_of(input)
-    return _scattered(values_of(input), pattern)
+    return _scattered(_values_by(input, pattern), pattern)
 
 
 # Whole gradients: not only at the places of the input ---------------------------------------------

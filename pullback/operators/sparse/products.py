@@ -31,6 +31,7 @@ from pullback.operators.sparse.primitives import (
     _sparse_product,
     _times_whole,
     from_values,
+    rows_by,
     rows_of,
     times,
 )
@@ -43,7 +44,7 @@ FOUND_IN = {
 
 def _check(op: str, a: Any, b: Any) -> None:
     for one in (a, b):
-        if one.ndim != 2 or (one._kind is not None and pattern_of(one).dense_dim):
+        if one.ndim != 2 or (one._kind is not None and one._array._pattern.dense_dim):
             raise RuntimeError(
                 f"{op}: needs matrices without dense dimensions, got shapes {tuple(a.shape)} and "
                 f"{tuple(b.shape)}."
@@ -172,9 +173,11 @@ def sparse_mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     if mat1._kind is not None and mat2._kind is not None:
         return sparse_times_sparse(mat1, mat2)
     if mat1._kind is not None:
-        return _product(rows_of(mat1), mat2, pattern_of(mat1))
-    flipped = pattern_of(mat2).matrix.transposed
-    return transpose(_product(rows_of(mat2), transpose(mat1, 0, 1), flipped), 0, 1)
+        pattern = pattern_of(mat1)
+        return _product(rows_by(mat1, pattern), mat2, pattern)
+    pattern = pattern_of(mat2)
+    flipped = pattern.matrix.transposed
+    return transpose(_product(rows_by(mat2, pattern), transpose(mat1, 0, 1), flipped), 0, 1)
 
 
 def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
