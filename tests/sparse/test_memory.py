@@ -149,6 +149,17 @@ def test_writes_in_place_that_keep_the_places_keep_the_indices():
     assert x.to_dense().tolist() == [0, 4, 2]
 
 
+@pytest.mark.parametrize("masked", [False, True])
+def test_gradcheck_leaves_values_and_indices_as_they_were(masked):
+    index = torch.tensor([[0, 0]])
+    x = torch.sparse_coo_tensor(index, torch.tensor([1.0, 2.0], dtype=torch.float64), (3,))
+    x.requires_grad_()
+    assert torch.autograd.gradcheck(lambda x: x.to_dense(masked_grad=masked) ** 2, x, masked=masked)
+    assert x._nnz() == 2
+    index[0, 0] = 2
+    assert x.detach().to_dense().tolist() == [2, 0, 1]
+
+
 @pytest.mark.parametrize("count", [0, 1])
 def test_fewer_than_two_values_are_coalesced(count):
     x = torch.sparse_coo_tensor(torch.zeros(2, count, dtype=torch.int64), torch.ones(count), (2, 2))

@@ -34,20 +34,20 @@ def all_specified(inputs: dict[int, Tensor], *, masked: bool) -> Iterator[None]:
     from pullback.operators.sparse.array import SparseArray, values_at
     from pullback.operators.sparse.layouts import full_pattern
 
-    before: list[tuple[Any, Any]] = []
+    before: list[tuple[Any, ...]] = []
     for one in inputs.values():
         if one._kind is None or (masked and one._array.pattern.is_unique):
             continue
         array = one._array
         pattern = array.pattern.merging[0] if masked else full_pattern(array.pattern)
         values = values_at(array, pattern).reshape(pattern.values_shape)
-        before.append((array, SparseArray(array.pattern, array.values)))
+        before.append((array, array.pattern, array.values, array.shown))
         array.become(SparseArray(pattern, values))
     try:
         yield
     finally:
-        for array, old in before:
-            array.become(old)
+        for array, own, old, shown in before:
+            array.pattern, array.values, array.shown = own, old, shown
 
 
 def refuse_sparse(outputs: Sequence[Tensor]) -> None:
