@@ -524,6 +524,10 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f".data must be a Tensor, got {type(value).__name__}.")
+        if value._kind is not self._kind:
+            raise RuntimeError(
+                f".data must have the layout of the tensor, {self.layout}, got {value.layout}."
+            )
         if self.requires_grad and not value.dtype.is_differentiable:
             raise errors.not_differentiable_dtype(value.dtype)
         if value._array.dtype != self._array.dtype and self._leaf_mark().__class__ is Leaf:
@@ -576,6 +580,7 @@ class Tensor(Methods):
 # What a tensor's `__dict__` holds besides the user's own attributes.
 _NAMES = """
     _cut _depth _former_mark _grad_dtype _leaf_hooks _post_accumulate_grad_hooks _scope _stored_grad
+    _viewed
 """
 COLD = frozenset(_NAMES.split())
 # Bits of `Tensor._bits`.

@@ -25,7 +25,7 @@ def is_jagged(tensor: Tensor) -> bool:
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
     """What torch's function for such tensors is given."""
-    form, values = form_of(tensor), wrap(tensor._array.values)
+    form, values = form_of(tensor), wrap(tensor._array.packed().values)
     if isinstance(form, Shapes):
         shape = (form.count, len(form.sizes[0]) if form.count else 0)
         sizes = numpy.array(form.sizes, numpy.int64).reshape(shape)

@@ -26,7 +26,7 @@ class check_sparse_tensor_invariants:  # noqa: N801 (torch's name)
 
     def __init__(self, enable: bool = True) -> None:
         self.state = enable
-        self._before: list[bool] = []
+        self._before: bool | None = None
 
     @staticmethod
     def is_enabled() -> bool:
@@ -44,11 +44,15 @@ class check_sparse_tensor_invariants:  # noqa: N801 (torch's name)
         checking.enabled = False
 
     def __enter__(self) -> None:
-        self._before.append(checking.enabled)
+        if self._before is not None:
+            raise RuntimeError(
+                "check_sparse_tensor_invariants: this context is open already; make another one."
+            )
+        self._before = checking.enabled
         checking.enabled = self.state
 
     def __exit__(self, *error: object) -> None:
-        checking.enabled = self._before.pop()
+        checking.enabled, self._before = bool(self._before), None
 
     def __call__(self, function: Callable[..., Any]) -> Callable[..., Any]:
         """Run a function with checks on or off."""

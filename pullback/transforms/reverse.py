@@ -147,7 +147,8 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
 
     Modes below autograd are shown the operator that makes it.
     """
-    if tensor._takes & DISPATCH or get_mode().dispatch:
+    kind = tensor._kind is not None  # sparse or nested
+    if kind or tensor._takes & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
     with beside(tensor._array):

@@ -1,7 +1,7 @@
 """Sparse inputs of gradcheck: which of their elements are moved.
 
-Specified ones with `masked=True`. Without, all: while the function is evaluated beside the input,
-that has every place specified.
+Specified ones with `masked=True`, each once: sums stand for values at one place. Without, all:
+while the function is evaluated beside the input, that has every place specified.
 """
 
 from __future__ import annotations
@@ -30,24 +30,24 @@ def movable(input: Tensor) -> tuple[Array, Sequence[int]]:
 
 @contextmanager
 def all_specified(inputs: dict[int, Tensor], *, masked: bool) -> Iterator[None]:
-    """Specify every place of the sparse inputs for a while, unless `masked`."""
+    """Specify every place of the sparse inputs for a while; if `masked`, each of theirs once."""
     from pullback.operators.sparse.array import SparseArray, values_at
     from pullback.operators.sparse.layouts import full_pattern
 
-    before: list[tuple[Any, Any]] = []
+    before: list[tuple[Any, ...]] = []
     for one in inputs.values():
-        if one._kind is None or masked:
+        if one._kind is None or (masked and one._array.pattern.is_unique):
             continue
         array = one._array
-        full = full_pattern(array.pattern)
-        values = values_at(array, full).reshape(full.values_shape)
-        before.append((array, SparseArray(array.pattern, array.values)))
-        array.become(SparseArray(full, values))
+        pattern = array.pattern.merging[0] if masked else full_pattern(array.pattern)
+        values = values_at(array, pattern).reshape(pattern.values_shape)
+        before.append((array, array.pattern, array.values, array.shown))
+        array.become(SparseArray(pattern, values))
     try:
         yield
     finally:
-        for array, old in before:
-            array.become(old)
+        for array, own, old, shown in before:
+            array.pattern, array.values, array.shown = own, old, shown
 
 
 def refuse_sparse(outputs: Sequence[Tensor]) -> None:

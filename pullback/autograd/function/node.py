@@ -241,20 +241,22 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         filled = []
         for number, value in enumerate(given):
             if value is None:
-                filled.append(self._missing(number))
+                filled.append(self._missing(number, given))
             elif isinstance(value, Tensor):
                 filled.append(value)
             else:
                 filled.append(wrap(as_array(value)))
         return filled
 
-    def _missing(self, number: int) -> Tensor | None:
+    def _missing(self, number: int, given: Any) -> Tensor | None:
         size = (self._g_shape, self._g_dtype) if self._g_sizes is None else self._g_sizes[number]
         cls = type(self)
         if size is None or not self._materializes:
             return None
         if not cls._materialize_non_diff_grads.of(self) and number in self._without_gradient:
             return None
+        if not all(isinstance(length, int) for length in size[0]):
+            return _nested_zeros(size[0], size[1], given)
         return self._zeros(*size)
 
     @staticmethod
@@ -348,3 +350,15 @@ def of_tensors(
             raise function_errors.gradient_type(name, position, value)
         gradients.append(value)
     return gradients
+
+
+def _nested_zeros(shape: tuple[Any, ...], dtype: Any, given: Any) -> Tensor:
+    """Zeros of a nested shape, whose lengths only a gradient beside it can tell."""
+    for value in given:
+        array = getattr(value, "_array", value)
+        if array is not None and array.shape == shape:
+            return wrap(array.zeros().astype(dtype))
+    raise RuntimeError(
+        f"No gradient arrived for a nested result of shape {shape}, and none of that shape beside "
+        "it tells the lengths of its components. Call ctx.set_materialize_grads(False)."
+    )

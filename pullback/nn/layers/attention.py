@@ -110,6 +110,21 @@ class MultiheadAttention(Module):
             if extra is not None:
                 init.xavier_normal_(extra)
 
+    def _of_nested(self, query: Tensor, key: Tensor, value: Tensor, *, is_causal: bool) -> Tensor:
+        """Attention of each component of a batch of sequences that differ in length."""
+        if is_causal or not self.batch_first:
+            raise RuntimeError(
+                "MultiheadAttention: of nested tensors it takes those with batch_first=True, "
+                "without is_causal."
+            )
+        from pullback.operators.nested.create import as_nested_tensor  # which few need
+
+        parts = zip(query.unbind(), key.unbind(), value.unbind(), strict=True)
+        made = [
+            self.forward(q[None], k[None], v[None], need_weights=False)[0][0] for q, k, v in parts
+        ]
+        return as_nested_tensor(made, layout=query.layout)
+
     def forward(
         self,
         query: Tensor,
@@ -122,6 +137,13 @@ class MultiheadAttention(Module):
         is_causal: bool = False,
     ) -> tuple[Tensor, Tensor | None]:
         """The result, and the weights or None."""
+        if query.is_nested:
+            if need_weights or key_padding_mask is not None or attn_mask is not None:
+                raise RuntimeError(
+                    "MultiheadAttention: of nested tensors it takes no masks and gives no weights; "
+                    "pass need_weights=False, or to_padded_tensor() and key_padding_mask."
+                )
+            return self._of_nested(query, key, value, is_causal=is_causal), None
         swapped = self.batch_first and query.ndim == 3
         if swapped:
             query, key, value = (one.transpose(0, 1) for one in (query, key, value))

@@ -11,6 +11,7 @@ from typing import Any, Self
 from numpy.lib.mixins import NDArrayOperatorsMixin
 
 from pullback.core.arrays import Array, OtherArray
+from pullback.core.device import CPU, device
 from pullback.core.layout import layout
 
 __all__ = ["Patterned"]
@@ -28,6 +29,12 @@ class Patterned(NDArrayOperatorsMixin, OtherArray):
     def __init__(self, pattern: Any, values: Array) -> None:
         self.pattern = pattern
         self.values = values
+
+    @property
+    def _device(self) -> device:
+        """Where the values are: on the host, or on device "meta" and nowhere."""
+        place: device = getattr(self.values, "_device", CPU)
+        return place
 
     @property
     def base(self) -> Array:
@@ -57,6 +64,10 @@ class Patterned(NDArrayOperatorsMixin, OtherArray):
     def astype(self, dtype: Any) -> Self:
         """The same pattern, values in another dtype."""
         return type(self)(self.pattern, self.values.astype(dtype))
+
+    def equals(self, other: Any) -> bool:
+        """Whether another array has the same elements at the same places."""
+        return bool((self == other).all())
 
     @property
     def real(self) -> Self:

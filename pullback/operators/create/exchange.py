@@ -226,6 +226,7 @@ def _dlpack(
     copy: bool | None = None,
 ) -> Any:
     """The tensor's memory as a DLPack capsule, for another library's `from_dlpack`."""
+    _check_strided(self)
     if self.requires_grad:
         raise BufferError(
             "__dlpack__: this tensor requires grad, and a capsule does not carry its history. Use "
@@ -238,8 +239,17 @@ def _dlpack(
     )
 
 
+def _check_strided(self: Tensor) -> None:
+    if self._kind is not None:
+        raise BufferError(
+            f"__dlpack__: a tensor of layout {self.layout} is not one block of memory; exchange "
+            "its parts, or what to_dense() gives."
+        )
+
+
 def _dlpack_device(self: Tensor) -> tuple[int, int]:
     """Device type and number as DLPack counts them."""
+    _check_strided(self)
     place: tuple[int, int] = self._array.__dlpack_device__()
     return place
 

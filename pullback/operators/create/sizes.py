@@ -77,18 +77,21 @@ def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Opti
             return usual
     shape = shape_argument("zeros", sizes, size)
     if options and options.get("layout") in SPARSE:
-        return _sparse_zeros("zeros", shape, options)
+        return _sparse_zeros("zeros", shape, options, out)
     dtype = checked("zeros", options, default.numpy, out)
     return made("zeros", allocated("zeros", numpy.zeros, shape, dtype), options, out)
 
 
-def _sparse_zeros(op: str, shape: tuple[int, ...], options: Options) -> Tensor:
+def _sparse_zeros(op: str, shape: tuple[int, ...], options: Options, out: Any) -> Tensor:
     """Zeros in a sparse layout: no element is specified."""
-    from pullback.operators.sparse.filled import zeros as of_layout  # which few need
+    from pullback.operators.sparse.filled import become_zeros  # which few need
+    from pullback.operators.sparse.filled import zeros as of_layout
 
     kind = options.pop("layout")
-    dtype = checked(op, options, default.numpy)
+    dtype = checked(op, options, default.numpy, out)
     made = of_layout(kind, shape, dtype)
+    if out is not None:
+        return become_zeros(op, out, made)
     return made.requires_grad_() if options.get("requires_grad") else made
 
 
@@ -139,7 +142,7 @@ def empty(
             return usual
     shape = shape_argument("empty", sizes, size)
     if options and options.get("layout") in SPARSE:
-        return _sparse_zeros("empty", shape, options)
+        return _sparse_zeros("empty", shape, options, out)
     dtype = checked("empty", options, default.numpy, out)
     if memory_format is None or memory_format is contiguous_format:
         array = allocated("empty", numpy.empty, shape, dtype)
@@ -371,12 +374,24 @@ def _made_like(
         if number is not None and number.__class__ is not bool:
             number = _fitting(op, number, dtype)
         return _like(input, number, dtype, preserve_format)
+    if getattr(input, "_kind", None) in SPARSE or (options and options.get("layout") in SPARSE):
+        input, memory_format = _sparse_like(op, input, number, options, memory_format)
     dtype = _dtype_like(op, input, options)
     if options and "device" in options and options["device"] is not None:
         input = _on_device(input, options["device"])
     order = preserve_format if memory_format is None else memory_format
     result = _like(input, _fitting(op, number, dtype), dtype, order)
     return result.requires_grad_() if options and options.get("requires_grad") else result
+
+
+def _sparse_like(
+    op: str, input: Any, number: Any, options: Options, memory_format: memory_format | None
+) -> tuple[Any, memory_format | None]:
+    """An example in the layout that is asked for, where that or the input's is a sparse one."""
+    from pullback.operators.sparse.filled import example  # which few need
+
+    wanted = options.pop("layout", None) if options else None
+    return example(op, input, number, wanted, memory_format), preserve_format
 
 
 def _on_device(input: Tensor, place: Any) -> Any:

@@ -10,6 +10,7 @@ from pullback.operators.linalg.products import matmul
 from pullback.operators.linalg.spectral import linalg_svd
 from pullback.operators.random.tensors import randn
 from pullback.operators.reduce.sums import mean
+from pullback.operators.shape.reshaping import broadcast_to
 
 FOUND_IN = {
     "torch": "pca_lowrank svd_lowrank",
@@ -72,4 +73,6 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
         )
     if niter < 0:
         raise ValueError(f"pca_lowrank: niter must not be negative, got {niter}.")
+    if center and A._kind is not None:  # which stays sparse
+        return svd_lowrank(A, count, niter, broadcast_to(A.sum(-2).to_dense() / m, (m, n)))
     return svd_lowrank(A - mean(A, -2, keepdim=True) if center else A, count, niter)

@@ -221,6 +221,10 @@ def triangular_solve(
             [2.]])
     """
     check_system("triangular_solve", A, input, left=True)
+    if A._kind is not None:  # torch makes no copy of a sparse matrix
+        dense = triangular_solve(input, A.to_dense(), upper, transpose, unitriangular)
+        nothing = dense.solution.new_empty(0)
+        return delivered_all("triangular_solve", _TriangularSolve((dense.solution, nothing)), out)
     coefficient = A.mT if transpose else A
     solution = triangular(coefficient, input, bool(upper) != bool(transpose), True, unitriangular)
     shown_as("TriangularSolveBackward0", solution)

@@ -9,6 +9,8 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+import numpy
+
 from pullback.core import overriding
 from pullback.core.explain import kind_errors as errors
 from pullback.core.home import is_ours
@@ -20,6 +22,7 @@ from pullback.operators.attach.signs import SIGNS
 from pullback.operators.declare import Op
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.form import Shapes
+from pullback.operators.nested.parts import unbind
 from pullback.operators.nested.pointwise import COMPOSED, on_values, pointwise
 from pullback.operators.nested.primitives import values_of
 from pullback.operators.running import kinds
@@ -42,6 +45,7 @@ _FREE = ("autograd", "engine")
 # Methods without a form out of place, which write to values.
 _NAMES = """
     zero_ fill_ normal_ uniform_ bernoulli_ exponential_ random_ log_normal_ cauchy_ geometric_
+    apply_
 """
 _WRITES = frozenset(_NAMES.split())
 
@@ -64,7 +68,7 @@ def answer(
         return replace(x, name, answer(func, args, kwargs))
     own = table(isinstance(form_of(x), Shapes))
     if name in own:
-        return own[name](func, *args, **kwargs)
+        return _marked(own[name](func, *args, **kwargs), x)
     if _is_pointwise(func, name):
         return pointwise(func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
@@ -72,6 +76,20 @@ def answer(
         if plain is not None and is_nested(args[0]):
             return replace(args[0], name, answer(plain, args, kwargs))
     raise errors.not_taken_nested(name.strip("_"), x.layout)
+
+
+def _marked(made: Any, x: Any) -> Any:
+    """Results that stand on the memory of `x` know whose views they are."""
+    if isinstance(made, tuple):
+        for one in made:
+            _marked(one, x)
+    elif made is not x and isinstance(made, Tensor) and is_nested(made) and _on_memory_of(x, made):
+        vars(made)["_viewed"] = vars(x).get("_viewed", x)
+    return made
+
+
+def _on_memory_of(x: Any, made: Any) -> bool:
+    return bool(numpy.may_share_memory(made._array.values, x._array.values))
 
 
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:
@@ -134,7 +152,7 @@ def _checked(target: Any, called: str, *, tracked: bool) -> None:
 
 def replace(target: Any, called: str, made: Any) -> Any:
     """Put a result, with its history, in the place of a nested tensor."""
-    if not is_nested(made) or made._array.values.shape != target._array.values.shape:
+    if not is_nested(made) or not _fits(form_of(made), made, target):
         raise RuntimeError(
             f"{called}: the result has shape {tuple(made._array.shape)}, which does not go into a "
             f"nested tensor of shape {tuple(target._array.shape)}."
@@ -143,7 +161,11 @@ def replace(target: Any, called: str, made: Any) -> Any:
         if made.is_complex() and not target.is_complex():
             raise RuntimeError(f"{called}: {made.dtype} does not go into {target.dtype}.")
         made = made.to(target.dtype)
-    _checked(target, called, tracked=target.requires_grad or made.requires_grad)
+    base = vars(target).get("_viewed", target)
+    tracked = target.requires_grad or made.requires_grad or base.requires_grad
+    _checked(target, called, tracked=tracked)
+    if tracked and base is not target and get_mode().grad:
+        raise errors.not_taken_nested(called, target.layout, " that are views, with history")
     target._array.become(made._array)
     bump(target, called)
     if made.requires_grad:
@@ -151,11 +173,24 @@ def replace(target: Any, called: str, made: Any) -> Any:
     return target
 
 
+def _fits(form: Any, made: Any, target: Any) -> bool:
+    """Whether a result has components of a target's sizes."""
+    if isinstance(form, Shapes):
+        own = form_of(target)
+        return isinstance(own, Shapes) and own.sizes == form.sizes
+    return bool(made._array.values.shape == target._array.values.shape)
+
+
 def _written(func: Any, target: Any, *args: Any, **kwargs: Any) -> Any:
     _checked(target, func.__name__, tracked=target.requires_grad)
     if target.requires_grad and get_mode().grad:
         raise errors.not_taken_nested(func.__name__, target.layout, " with history")
-    func(values_of(target).detach(), *args, **kwargs)
+    form, values = form_of(target), values_of(target).detach()
+    if form.is_filled(target._array.values) or not isinstance(form, Shapes):
+        func(values, *args, **kwargs)
+        return target
+    for one in unbind(target.detach()):
+        func(one, *args, **kwargs)
     return target
 
 
@@ -187,8 +222,6 @@ def _into(name: str, out: Any, made: Any) -> Any:
 
 def _equal(func: Any, input: Any, other: Any, *args: Any, **kwargs: Any) -> bool:
     """Whether components have the same shapes and elements."""
-    from pullback.operators.nested.parts import unbind
-
     if not (is_nested(input) and is_nested(other)) or input.layout is not other.layout:
         return False
     sides = list(zip(unbind(input), unbind(other), strict=False))
@@ -253,11 +286,13 @@ def _jagged() -> dict[str, Callable[..., Any]]:
         "flatten": shape.flatten,
         "reshape": shape.reshape,
         "view": shape.reshape,
+        "unsafe_view": shape.reshape,
         "expand": shape.expand,
         "expand_as": shape.expand_as,
         "select": shape.select,
         "narrow": shape.narrow,
         "split": shape.split,
+        "split_with_sizes": shape.split,
         "chunk": shape.chunk,
         "cat": shape.cat,
         "concat": shape.cat,

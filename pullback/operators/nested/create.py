@@ -232,7 +232,7 @@ def _numbers(given: Any, count: int) -> Any:
 
 
 def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
-    """The elements of each row of a matrix where a mask is true, as a jagged tensor.
+    """The elements of each row where a mask is true, as a jagged tensor; a row is the last dim.
 
     Example:
         >>> import pullback as torch
@@ -245,11 +245,9 @@ def masked_select(tensor: Tensor, mask: Tensor) -> Tensor:
     from pullback.operators.shape.reshaping import broadcast_to
 
     shape = numpy.broadcast_shapes(tuple(tensor.shape), tuple(mask.shape))
-    if len(shape) != 2:
-        raise RuntimeError(
-            f"nested.masked_select: selects from rows of a matrix, got shape {shape}."
-        )
+    if not shape:
+        raise RuntimeError("nested.masked_select: a tensor without dimensions has no rows.")
     chosen = broadcast_to(mask, shape)
     values = broadcast_to(tensor, shape).masked_select(chosen)
-    made: Tensor = from_values(values, Jagged(rows_of_lengths(chosen._array.sum(1))))
+    made: Tensor = from_values(values, Jagged(rows_of_lengths(chosen._array.sum(-1).reshape(-1))))
     return made

@@ -9,6 +9,7 @@ from typing import Any
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy
+from numpy.lib.stride_tricks import as_strided
 
 from pullback.core.arrays import Array
 from pullback.core.layout import jagged, nested_strided
@@ -159,23 +160,66 @@ class Jagged:
         """Whether every element belongs to a component."""
         return self.rows.fills(values.shape[self.axis])
 
+    def components(self, values: Array) -> list[Array]:
+        """The components, as views of an array of values."""
+        lines = values.swapaxes(0, self.axis)
+        pieces = zip(self.rows.starts.tolist(), self.rows.lengths.tolist(), strict=True)
+        return [lines[a : a + n].swapaxes(0, self.axis) for a, n in pieces]
+
     def at(self, dim: int) -> Jagged:
         """The same components along another dimension."""
         return self if dim == self.dim else Jagged(self.rows, dim)
 
 
 class Shapes:
-    """Components of any shapes of one rank, flat, one after the other."""
+    """Components of any shapes of one rank, in flat values.
 
-    __slots__ = ("offsets", "sizes")
+    Packed ones stand one after the other. Those of a view begin at `starts` and have `strides`,
+    both counted in elements.
+    """
+
+    __slots__ = ("offsets", "sizes", "starts", "strides")
 
     layout = nested_strided
 
-    def __init__(self, sizes: tuple[tuple[int, ...], ...]) -> None:
+    def __init__(
+        self,
+        sizes: tuple[tuple[int, ...], ...],
+        strides: tuple[tuple[int, ...], ...] | None = None,
+        starts: tuple[int, ...] = (),
+    ) -> None:
         self.sizes = sizes
+        self.strides = strides
+        self.starts = starts
         self.offsets = [0]
         for size in sizes:
             self.offsets.append(self.offsets[-1] + math.prod(size))
+
+    @property
+    def packed(self) -> Shapes:
+        """Components of the same sizes, one after the other."""
+        return self if self.strides is None else Shapes(self.sizes)
+
+    def is_same(self, other: Shapes) -> bool:
+        """Whether components are of the same sizes at the same places."""
+        return self is other or (
+            (self.sizes, self.strides, self.starts) == (other.sizes, other.strides, other.starts)
+        )
+
+    def covers(self, values: Any) -> bool:
+        """Whether components are all of the values."""
+        return self.offsets[-1] == len(values)
+
+    def components(self, values: Array) -> list[Array]:
+        """The components, as views of an array of values."""
+        if self.strides is None:
+            pieces = zip(self.offsets, self.offsets[1:], self.sizes, strict=False)
+            return [values[a:b].reshape(size) for a, b, size in pieces]
+        step = values.itemsize
+        return [
+            as_strided(values[start:], size, tuple(one * step for one in strides))
+            for size, strides, start in zip(self.sizes, self.strides, self.starts, strict=True)
+        ]
 
     @property
     def count(self) -> int:
@@ -195,5 +239,5 @@ class Shapes:
         return self.offsets[-1]
 
     def is_filled(self, values: Any) -> bool:
-        """Whether every element belongs to a component: always."""
-        return True
+        """Whether components stand one after the other, with nothing between them."""
+        return self.strides is None

@@ -56,7 +56,7 @@ def _stride(self: Any, dim: int | None = None) -> Any:
 def _is_contiguous(self: Any, **options: Any) -> bool:
     form = form_of(self)
     if isinstance(form, Shapes):
-        return True
+        return form.strides is None
     return form.rows.given_lengths is None and bool(self._array.values.flags.c_contiguous)
 
 
@@ -98,6 +98,15 @@ def _repr(self: Any, *, tensor_contents: Any = None) -> str:
     parts = [repr(one.detach().requires_grad_(self.requires_grad)) for one in unbind(self)]
     lines = ",\n".join("  " + part.replace("\n", "\n  ") for part in parts)
     return f"nested_tensor([\n{lines}\n]{history})"
+
+
+def _share_memory(self: Any) -> Any:
+    from pullback.core.memory import shared  # most programs are one process
+
+    array = self._array
+    if shared.block_of(array.values) is None:
+        array.values = shared.shared_copy(array.values)
+    return self
 
 
 # Refusals ----------------------------------------------------------------------------------------
@@ -155,7 +164,7 @@ def rebuilt(
 
 def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
-    form = form_of(self)
+    form, values = form_of(self), self._array.packed().values
     pattern: tuple[Any, ...]
     if isinstance(form, Shapes):
         pattern = ("strided", form.sizes)
@@ -163,7 +172,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
         given = form.rows.given_lengths
         lengths = None if given is None else numpy.ascontiguousarray(given._array)
         pattern = ("jagged", numpy.ascontiguousarray(form.rows.offsets._array), lengths, form.dim)
-    return rebuilt, (pattern, self._array.values, self.requires_grad, attributes_of(self))
+    return rebuilt, (pattern, values, self.requires_grad, attributes_of(self))
 
 
 def _copy(self: Any) -> Any:
@@ -184,6 +193,7 @@ _METHODS: dict[str, Any] = {
     "lengths": _lengths,
     "numpy": _refused("numpy"),
     "offsets": _offsets,
+    "share_memory_": _share_memory,
     "size": _size,
     "storage": _refused("storage", NotImplementedError),
     "stride": _stride,
@@ -194,6 +204,8 @@ _METHODS: dict[str, Any] = {
     "untyped_storage": lambda self: self.values().untyped_storage(),
     "values": lambda self: values_of(self),
     "unbind": unbind,
+    "_base": property(lambda self: vars(self).get("_viewed")),
+    "_is_view": lambda self: "_viewed" in vars(self),
     "_min_seqlen": property(lambda self: _rows(self, "_min_seqlen").shortest),
     "_max_seqlen": property(lambda self: _rows(self, "_max_seqlen").longest),
     "_get_min_seqlen": lambda self: _rows(self, "_get_min_seqlen").shortest,

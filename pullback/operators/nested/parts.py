@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -20,6 +21,7 @@ from pullback.operators.nested.primitives import (
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat, narrow
 from pullback.operators.shape.reshaping import movedim, reshape
+from pullback.operators.shape.restriding import as_strided
 
 __all__ = [
     *("contiguous", "filled", "from_rows", "of_components", "rows_first", "to_padded_tensor"),
@@ -45,6 +47,8 @@ def filled(x: Any) -> Any:
     form = form_of(x)
     if form.is_filled(x._array.values):
         return x
+    if isinstance(form, Shapes):
+        return of_components(unbind(x))
     return from_rows(described(rows_first(x), form.rows), Jagged(form.rows.packed, form.dim))
 
 
@@ -64,11 +68,48 @@ def unbind(x: Any, dim: int = 0) -> tuple[Any, ...]:
             f"unbind: nested tensors are taken apart along dim 0, the batch, not {dim}."
         )
     form, values = form_of(x), values_of(x)
+    if isinstance(form, Shapes) and form.strides is not None:
+        begun = values.storage_offset()
+        places = zip(form.sizes, form.strides, form.starts, strict=True)
+        return tuple(as_strided(values, size, steps, begun + at) for size, steps, at in places)
     if isinstance(form, Shapes):
         pieces = zip(form.offsets, form.offsets[1:], form.sizes, strict=False)
         return tuple(reshape(narrow(values, 0, a, b - a), size) for a, b, size in pieces)
     begun, lengths = form.rows.starts.tolist(), form.rows.lengths.tolist()
     return tuple(narrow(values, form.axis, a, n) for a, n in zip(begun, lengths, strict=True))
+
+
+def viewed(function: Callable[[Any], Any], x: Any) -> Any:
+    """What a function makes of components, on the memory of `x`; None where it makes copies."""
+    values = x._array.values
+    first, step = values.ctypes.data, values.itemsize
+    sizes, strides, starts = [], [], []
+    for one in unbind(x.detach()):
+        array = function(one)._array
+        if array.size and not numpy.may_share_memory(array, values):
+            return None
+        sizes.append(array.shape)
+        strides.append(tuple(stride // step for stride in array.strides))
+        starts.append((array.ctypes.data - first) // step if array.size else 0)
+    form = _as_view(tuple(sizes), tuple(strides), tuple(starts), len(values))
+    return from_values(values_of(x), form)
+
+
+def _as_view(sizes: Any, strides: Any, starts: Any, length: int) -> Shapes:
+    """A form of components at these places, packed where they are so anyway."""
+    packed = Shapes(sizes)
+    if packed.offsets[-1] == length and all(
+        start == begun and steps == steps_of(size)
+        for start, begun, steps, size in zip(starts, packed.offsets, strides, sizes, strict=False)
+        if math.prod(size)
+    ):
+        return packed
+    return Shapes(sizes, strides, starts)
+
+
+def steps_of(size: tuple[int, ...]) -> tuple[int, ...]:
+    """The strides of a component without gaps, in the order of its dimensions."""
+    return tuple(math.prod(size[dim + 1 :]) for dim in range(len(size)))
 
 
 def joined(parts: Sequence[Any], form: Jagged) -> Any:
@@ -186,6 +227,8 @@ def as_padded(x: Any, padding: Any, output_size: Any = None) -> Any:
 
 
 def _padded_shapes(x: Any, form: Shapes, padding: Any, size: Any) -> Any:
+    if not form.count:
+        return wrap(numpy.zeros(0, x._array.dtype))
     largest = tuple(max(lengths) for lengths in zip(*form.sizes, strict=True))
     wanted = largest if size is None else size[1:]
     if any(n < m for n, m in zip(wanted, largest, strict=True)):
@@ -204,7 +247,7 @@ def _padded_shapes(x: Any, form: Shapes, padding: Any, size: Any) -> Any:
     )
     # Of one component as long as all that is padded, whose rows stand where elements belong.
     whole = _Elements(places)
-    flat = padded(values_of(x), whole, padding, form.count * int(numpy.prod(wanted)))
+    flat = padded(values_of(filled(x)), whole, padding, form.count * int(numpy.prod(wanted)))
     return reshape(flat, (form.count, *wanted))
 
 

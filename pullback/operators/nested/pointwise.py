@@ -131,7 +131,8 @@ def _of_shapes(func: Any, args: Any, kwargs: Any, forms: list[Shapes]) -> Any:
     form = forms[0]
     everything = (*args, *kwargs.values())
     nested = [one for one in everything if is_nested(one)]
-    alike = all(other.sizes == form.sizes for other in forms)
+    alike = all(other.is_same(form) for other in forms)
+    alike = alike and form.covers(nested[0]._array.values)
     dense = [one for one in everything if isinstance(one, Tensor) and not is_nested(one)]
     if alike and all(one.ndim == 0 for one in dense):
         laid = [values_of(one) if is_nested(one) else one for one in args]
@@ -164,5 +165,5 @@ def _each(one: Any, count: int, ndim: int) -> Any:
 
 
 def on_values(func: Callable[..., Any], x: Any, *args: Any, **kwargs: Any) -> Any:
-    """A function of the first operand's values alone, whose rows stay where they are."""
+    """A function of a jagged operand's values alone, whose rows stay where they are."""
     return wrapped(func(values_of(x), *args, **kwargs), form_of(x))

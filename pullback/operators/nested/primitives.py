@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.declare import linear, primitive
 from pullback.operators.nested.array import NestedArray, form_of
+from pullback.operators.nested.form import Shapes
 
 __all__ = ["described", "from_values", "padded", "repeated", "segment_sum", "unpadded", "values_of"]
 
@@ -36,7 +37,7 @@ def _nested_values(xp: Namespace, input: Array, pattern: Any) -> Array:
 
 
 @linear(
-    values=lambda g, pattern: _values_at(g),
+    values=lambda g, pattern, values_shape: _values_at(g, pattern, values_shape),
     aten="",
     has_out=False,
     shifts=False,
@@ -48,8 +49,26 @@ def _nested_from_values(xp: Namespace, values: Array, pattern: Any) -> Array:
     return NestedArray(pattern, values)
 
 
-def _values_at(g: Any) -> Any:
+def _values_at(g: Any, pattern: Any, shape: Any) -> Any:
+    """The gradient of values: zero where a view leaves some of them out."""
+    if isinstance(pattern, Shapes) and not form_of(g).is_same(pattern):
+        return _laid_out(g, pattern, shape)
     return values_of(g) if isinstance(g, Tensor) else g.values
+
+
+@linear(
+    input=lambda g, pattern: _nested_from_values(g, pattern),
+    aten="",
+    has_out=False,
+    shifts=False,
+    node="NestedGetValuesBackward0",
+)
+def _laid_out(xp: Namespace, input: Array, pattern: Any, shape: Any) -> Array:
+    """Components where another form of the same sizes has them, in zeros."""
+    out = numpy.zeros(tuple(shape), input.dtype)
+    for place, one in zip(pattern.components(out), input.components(), strict=True):
+        place[...] = one
+    return out
 
 
 def values_of(input: Any) -> Any:

@@ -8,8 +8,16 @@ from typing import Any
 from pullback.core.explain import kind_errors as errors
 from pullback.core.tensor import Tensor
 from pullback.operators.nested.array import form_of, is_nested
-from pullback.operators.nested.parts import mapped, of_components, unbind
-from pullback.operators.nested.primitives import values_of
+from pullback.operators.nested.form import Shapes
+from pullback.operators.nested.parts import (
+    filled,
+    mapped,
+    of_components,
+    steps_of,
+    unbind,
+    viewed,
+)
+from pullback.operators.nested.primitives import from_values, values_of
 from pullback.operators.nested.shape import component
 from pullback.operators.nested.symbol import RaggedSize
 from pullback.operators.options import as_dim, as_dims
@@ -28,6 +36,12 @@ def _dim(x: Any, dim: Any, op: str, *, more: int = 0) -> int:
     return at - 1
 
 
+def _viewed(func: Any, function: Callable[[Any], Any], x: Any) -> Any:
+    """A function that makes views of components: a view of the whole, or copies if it must."""
+    made = viewed(function, x)
+    return _named(func, mapped(function, x) if made is None else made)
+
+
 def _named(func: Any, made: Any) -> Any:
     """The result, shown by the name of the function that was called."""
     words = func.__name__.strip("_").split("_")
@@ -39,18 +53,21 @@ def _along(name: str, *, more: int = 0) -> Callable[..., Any]:
 
     def run(func: Any, x: Any, dim: Any, *args: Any, **kwargs: Any) -> Any:
         at = _dim(x, dim, name, more=more)
-        return _named(func, mapped(lambda one: func(one, at, *args, **kwargs), x))
+        return _viewed(func, lambda one: func(one, at, *args, **kwargs), x)
 
     return run
 
 
 def _softmax(func: Any, x: Any, dim: Any = None, *args: Any, **kwargs: Any) -> Any:
-    return _along(func.__name__)(func, x, dim, *args, **kwargs)
+    if not form_of(x).count:
+        return x.clone()
+    at = _dim(x, dim, func.__name__)
+    return _named(func, mapped(lambda one: func(one, at, *args, **kwargs), x))
 
 
 def _transpose(func: Any, x: Any, dim0: Any, dim1: Any) -> Any:
     a, b = _dim(x, dim0, "transpose"), _dim(x, dim1, "transpose")
-    return _named(func, mapped(lambda one: func(one, a, b), x))
+    return _viewed(func, lambda one: func(one, a, b), x)
 
 
 def _select(func: Any, x: Any, dim: Any, index: Any) -> Any:
@@ -63,18 +80,37 @@ def _squeeze(func: Any, x: Any, dim: Any = None) -> Any:
     if dim is None:
         raise errors.not_taken_nested("squeeze", x.layout, " without dim")
     dims = tuple(_dim(x, one, "squeeze") for one in ([dim] if isinstance(dim, int) else dim))
-    return _named(func, mapped(lambda one: one.squeeze(dims), x))
+    return _viewed(func, lambda one: one.squeeze(dims), x)
 
 
 def _chunk(func: Any, x: Any, chunks: Any, dim: Any = 0) -> Any:
     at = _dim(x, dim, "chunk")
-    pieces = [func(one, chunks, at) for one in unbind(x)]
-    return tuple(of_components(parts) for parts in zip(*pieces, strict=True))
+    return _pieces(func, lambda one: func(one, chunks, at), x)
+
+
+def _split(func: Any, x: Any, sizes: Any = None, dim: Any = 0, **named: Any) -> Any:
+    sizes = next(iter(named.values()), sizes)
+    at = _dim(x, dim, func.__name__)
+    return _pieces(func, lambda one: func(one, sizes, at), x)
+
+
+def _pieces(func: Any, cut: Callable[[Any], Any], x: Any) -> Any:
+    """Views of the pieces that each component is cut into, as many of each."""
+    counts = {len(cut(one)) for one in unbind(x.detach())}
+    if len(counts) > 1:
+        raise RuntimeError(
+            f"{func.__name__}: components are cut into different numbers of pieces; cut along a "
+            "dimension in which they agree."
+        )
+    return tuple(
+        _viewed(func, lambda one, number=number: cut(one)[number], x)  # type: ignore[misc]  # bound
+        for number in range(counts.pop() if counts else 0)
+    )
 
 
 def _narrow(func: Any, x: Any, dim: Any, start: Any, length: Any) -> Any:
     if as_dim(dim, x._array.ndim, "narrow") == 0:
-        return of_components(unbind(x)[int(start) : int(start) + int(length)])
+        return _named(func, _some(x, slice(int(start), int(start) + int(length))))
     return _along("narrow")(func, x, dim, start, length)
 
 
@@ -87,12 +123,20 @@ def _reshape(func: Any, x: Any, *shape: Any) -> Any:
             f"{func.__name__}: a nested tensor of {form.count} components keeps its first size, "
             f"got {sizes}."
         )
-    return _named(func, mapped(lambda one: func(one, sizes[1:]), x))
+    return _viewed(func, lambda one: func(one, sizes[1:]), x)
+
+
+def _some(x: Any, kept: slice) -> Any:
+    """Some of the components, a view."""
+    form = form_of(x)
+    strides = form.strides or tuple(steps_of(size) for size in form.sizes)
+    starts = form.starts if form.strides is not None else tuple(form.offsets[:-1])
+    return from_values(values_of(x), Shapes(form.sizes[kept], strides[kept], starts[kept]))
 
 
 def _sum(func: Any, x: Any, dim: Any = None, keepdim: bool = False, **options: Any) -> Any:
     if dim is None:
-        return func(values_of(x), **options)
+        return func(values_of(filled(x)), **options)
     dims: Any = as_dims(dim, x._array.ndim, func.__name__)
     if 0 in dims:
         raise RuntimeError(
@@ -158,8 +202,8 @@ def _getitem(func: Any, x: Any, key: Any) -> Any:
     if items in ((Ellipsis,), ()):
         return x
     if items and isinstance(items[0], slice):
-        parts = unbind(x)[items[0]]
-        return of_components([one[items[1:]] if items[1:] else one for one in parts])
+        some = x if items[0] == slice(None) else _some(x, items[0])
+        return _viewed(func, lambda one: one[items[1:]], some) if items[1:] else some
     raise errors.not_taken_nested("x[...] by these keys", x.layout)
 
 
@@ -175,6 +219,8 @@ TABLE: dict[str, Callable[..., Any]] = {
     "squeeze": _squeeze,
     "chunk": _chunk,
     "narrow": _narrow,
+    "split": _split,
+    "split_with_sizes": _split,
     "reshape": _reshape,
     "view": _reshape,
     "sum": _sum,

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.operators.tensor.symbols import SymInt
+
 __all__ = ["RaggedSize"]
 
 
-class RaggedSize:
+class RaggedSize(SymInt):
     """A multiple of the size of a ragged dimension; equal to itself alone.
 
     `owner` is what makes two of them the same: the object for jagged tensors, whose components

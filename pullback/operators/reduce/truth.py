@@ -12,6 +12,7 @@ from pullback.core.device import META
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.reductions import check_keepdim
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.pointwise.comparison import isclose
@@ -82,6 +83,9 @@ def _whole_truth(op: str, ufunc: Any, tensor: Any) -> Tensor:
         raise RuntimeError(f"{op}: the tensor must be of dtype bool, got {tensor.dtype}.")
     while hasattr(tensor, "bdim"):  # mapped: all examples count
         tensor = tensor.value
+    if tensor.is_nested:
+        parts = [ufunc.reduce(one, None) for one in tensor._array.components()]
+        return wrap(as_array(ufunc.reduce(parts)))
     combine = getattr(namespace(tensor._array), ufunc.__name__).reduce
     return wrap(as_array(combine(tensor._array, None)))
 
@@ -143,6 +147,8 @@ def equal(input: Tensor, other: Tensor) -> bool:
     if answers(input, other):
         return bool(ports.answered_below("equal", input, other))
     a, b = input._array, other._array
+    if isinstance(a, Patterned):
+        return bool(a.equals(b))
     if a.shape != b.shape:
         if META in (input.device, other.device):
             raise errors.no_data("equal()")

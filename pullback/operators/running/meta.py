@@ -42,6 +42,8 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
             f"{op.name.strip('_')}: the shape of its result depends on the values of its input, "
             "and a tensor on device 'meta' has none. Run it on real data."
         )
+    if op.makes_kind:
+        return op.forward(numpy, **arrays, **options)
     if op.kind == "view":
         made = op.forward(numpy, **arrays, **options)
         if _is_single(op):

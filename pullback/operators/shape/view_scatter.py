@@ -281,7 +281,8 @@ def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = Non
         raise RuntimeError(  # an IndexError in all others; torch's
             f"narrow_copy: there is no dimension {dim}, shape is {tuple(input.shape)}."
         )
-    narrow(input, dim, start, length)  # refuses what does not fit
+    if input._kind is None:
+        narrow(input, dim, start, length)  # refuses what does not fit
     size = input.shape[dim]
     first = start + size if start < 0 else start
     given = {} if out is None else {"out": out}

@@ -17,11 +17,11 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import broadcast_to
 from pullback.operators.sparse import convert
-from pullback.operators.sparse.array import pattern_of
-from pullback.operators.sparse.layouts import pattern_in
-from pullback.operators.sparse.pattern import Pattern, coordinates, same_places
+from pullback.operators.sparse.array import pattern_of, union
+from pullback.operators.sparse.pattern import coordinates, same_places
 from pullback.operators.sparse.primitives import (
     _dense_plus,
+    _times_sparse,
     at_places,
     from_values,
     values_of,
@@ -111,21 +111,17 @@ def _added(a: Any, b: Any) -> Any:
         raise RuntimeError(f"add: shapes {one.shape} and {other.shape} of sparse tensors differ.")
     if same_places(one, other):
         return from_values(values_of(a) + values_of(b), one)
+    if not (one.count and other.count) and one.stored is not None:
+        fuller = one if one.count or one.dense_dim > other.dense_dim else other
+        return from_values(at_places(a, fuller) + at_places(b, fuller), fuller)
     if one.stored is None or one.sparse_shape != other.sparse_shape:
-        union = _union(one, other)
-        return from_values(at_places(a, union) + at_places(b, union), union)
+        both = union(one, other)
+        return from_values(at_places(a, both) + at_places(b, both), both)
     indices = numpy.concatenate([one.stored, other.stored], 1)
     joined = from_values(
         cat([values_of(a), values_of(b)]), coordinates(indices, one.shape, one.dense_dim)
     )
     return convert.coalesce(joined) if one.coalesced and other.coalesced else joined
-
-
-def _union(one: Pattern, other: Pattern) -> Pattern:
-    if one.dense_dim != other.dense_dim or one.block != other.block:
-        raise errors.not_taken("add of different dense dimensions or blocks", one.layout)
-    places = numpy.concatenate([one.indices, other.indices], 1)
-    return pattern_in(one.layout, places, one.shape, one.dense_dim, one.block or None)
 
 
 def sub(input: Any, other: Any, alpha: Any = 1) -> Any:
@@ -143,18 +139,37 @@ def multiply(input: Any, other: Any) -> Any:
 
 
 def _multiplied(a: Any, b: Any) -> Any:
-    if tuple(a.shape) != tuple(b.shape):
-        raise RuntimeError(
-            f"mul: shapes {tuple(a.shape)} and {tuple(b.shape)} of sparse tensors differ."
-        )
+    if not b.ndim or not a.ndim:
+        a, b = (a, b) if a.ndim else (b, a)
+        return scaled(mul, a, b.to_dense())
     if a._kind is not b._kind:
         raise errors.not_taken("mul", b._kind, f" together with {a._kind}")
+    a, b = _one_dtype(*_one_shape(a, b))
     if a._kind is sparse_coo:
         a, b = convert.coalesce(a), convert.coalesce(b)
+    return _times_sparse(a, b)
+
+
+def _one_shape(a: Any, b: Any) -> tuple[Any, Any]:
+    """Two factors with their dense dimensions stretched; sparse ones must be the same."""
+    if tuple(a.shape) == tuple(b.shape):
+        return a, b
     first, second = pattern_of(a), pattern_of(b)
-    if same_places(first, second):
-        return from_values(mul(values_of(a), values_of(b)), first)
-    return from_values(mul(values_of(a), at_places(b, first)), first)
+    alike = first.sparse_shape == second.sparse_shape and first.dense_dim == second.dense_dim
+    if not alike or first.stored is None:
+        raise RuntimeError(
+            f"mul: shapes {first.shape} and {second.shape} of sparse tensors differ; dense "
+            "dimensions of as many broadcast, sparse ones do not."
+        )
+    dense = numpy.broadcast_shapes(first.dense_shape, second.dense_shape)
+    return _stretched(a, dense), _stretched(b, dense)
+
+
+def _stretched(x: Any, dense: tuple[int, ...]) -> Any:
+    pattern = pattern_of(x)
+    shape = (*pattern.sparse_shape, *dense)
+    made = coordinates(pattern.stored, shape, len(dense), coalesced=pattern.coalesced)
+    return from_values(broadcast_to(values_of(x), made.values_shape), made)
 
 
 def scaled(function: Any, x: Any, factor: Any) -> Any:

@@ -9,28 +9,76 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.explain import kind_errors as errors
+from pullback.core.layout import layout
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
-from pullback.operators.sparse.pattern import Pattern, coordinates, emptied, same_places
+from pullback.operators.sparse.layouts import pattern_in
+from pullback.operators.sparse.pattern import (
+    Pattern,
+    coordinates,
+    emptied,
+    numbered_like,
+    same_places,
+    with_indices,
+)
 
 __all__ = ["SparseArray", "added", "flat_values", "is_sparse", "pattern_of", "values_at"]
 
 
 class SparseArray(Patterned):
-    """Values and where they are."""
+    """Values and where they are.
 
-    __slots__ = ()
-    pattern: Pattern
+    A pattern is shared by all arrays that agree on it and never changes, but users can write to
+    index tensors: to those that they gave, and to those that they asked for. Such tensors are
+    `shown`, have memory of their own, and are compared with the pattern before it is used.
+    """
+
+    __slots__ = ("_pattern", "shown")
+
+    _pattern: Pattern
+    shown: tuple[Tensor, ...] | None
+
+    @property
+    def pattern(self) -> Pattern:
+        """Where the values are, by now."""
+        if self.shown is not None:
+            self._look_again(self.shown)
+        return self._pattern
+
+    @pattern.setter
+    def pattern(self, pattern: Pattern) -> None:
+        self._pattern = pattern
+        self.shown = None
+
+    def _look_again(self, shown: tuple[Tensor, ...]) -> None:
+        own = self._pattern
+        arrays = [one._array for one in shown]
+        if not all(map(numpy.array_equal, arrays, own.index_arrays)):
+            self._pattern = with_indices(own, tuple(array.copy() for array in arrays))
+
+    def show(self) -> tuple[Tensor, ...]:
+        """The index tensors, the same memory each time."""
+        if self.shown is None:
+            self.shown = tuple(wrap(array.copy()) for array in self._pattern.index_arrays)
+        return tuple(one.detach() for one in self.shown)
+
+    # What indices have no part in is read without looking at them again.
+
+    @property
+    def layout(self) -> layout:
+        """How elements are stored."""
+        return self._pattern.layout
 
     @property
     def shape(self) -> tuple[int, ...]:
         """Sizes of the dimensions."""
-        return self.pattern.shape
+        return self._pattern.shape
 
     @property
     def ndim(self) -> int:
         """Number of dimensions."""
-        return len(self.pattern.shape)
+        return len(self._pattern.shape)
 
     @property
     def size(self) -> int:
@@ -91,7 +139,9 @@ class SparseArray(Patterned):
 
     def become(self, other: SparseArray) -> None:
         """Take over another's places and values: what a write in place does."""
-        self.pattern, self.values = other.pattern, other.values
+        if other.pattern is not self.pattern:
+            self.pattern = other.pattern
+        self.values = other.values
 
 
 def is_sparse(value: Any) -> bool:
@@ -233,7 +283,9 @@ def added(a: SparseArray, b: SparseArray) -> SparseArray:
     if one is other or (one.stored is None and same_places(one, other)):
         return SparseArray(one, a.values + b.values)
     if one.stored is None or other.stored is None or one.sparse_shape != other.sparse_shape:
-        raise errors.not_taken("add of different places in", a.layout)
+        both = union(one, other)
+        rows = values_at(a, both) + values_at(b, both)
+        return SparseArray(both, rows.reshape(both.values_shape))
     indices = numpy.concatenate([one.stored, other.stored], 1)
     values = numpy.concatenate([a.values, b.values])
     joined = SparseArray(coordinates(indices, a.shape, one.dense_dim), values)
@@ -270,8 +322,49 @@ def _multiply(a: Any, b: Any) -> Any:
         a, b = b, a
     if type(b) is not SparseArray:
         return _scaled(a, b, numpy.multiply)
-    merged, values = coalesced_rows(a)
-    return SparseArray(merged, values * values_at(b, merged))
+    return multiplied(a, b)
+
+
+def multiplied(a: SparseArray, b: SparseArray) -> SparseArray:
+    """A product of two of one shape, at the places of both."""
+    one, other = a.pattern, b.pattern
+    if one.is_unique and same_places(one, other):
+        return SparseArray(one, a.values * b.values)
+    both = _intersection(one, other)
+    rows = values_at(a, both) * values_at(b, both)
+    return SparseArray(both, rows.reshape(both.values_shape))
+
+
+def _intersection(one: Pattern, other: Pattern) -> Pattern:
+    """The places that two patterns share; blocks, and batches of matrices, stay whole."""
+    if one.block or one.batch_shape:
+        return one
+    if one.dense_dim != other.dense_dim:
+        return one if one.dense_dim > other.dense_dim else other
+    shared = numpy.isin(one.keys, other.keys)
+    places = one.indices[:, shared]
+    return numbered_like(pattern_in(one.layout, places, one.shape, one.dense_dim), one)
+
+
+def union(one: Pattern, other: Pattern) -> Pattern:
+    """All places of two patterns of one shape; dense dimensions of one may be sparse in both."""
+    if one.block != other.block:
+        raise errors.not_taken("a sum of different blocks", one.layout)
+    most = one if one.dense_dim <= other.dense_dim else other
+    parts = [_as_sparse_as(pattern, most) for pattern in (one, other)]
+    places = numpy.concatenate(parts, 1)
+    made = pattern_in(one.layout, places, one.shape, most.dense_dim, one.block or None)
+    return numbered_like(made, one)
+
+
+def _as_sparse_as(pattern: Pattern, most: Pattern) -> Array:
+    """The places of a pattern, of each element of the dimensions that are sparse in another."""
+    more = most.sparse_shape[len(pattern.sparse_shape) :]
+    if not more:
+        return pattern.indices
+    inside = numpy.indices(more).reshape(len(more), -1)
+    outside = pattern.indices.repeat(inside.shape[1], 1)
+    return numpy.concatenate([outside, numpy.tile(inside, (1, pattern.count))])
 
 
 def _divide(a: Any, b: Any) -> Any:

@@ -10,17 +10,20 @@ from collections.abc import Callable
 from functools import cache
 from typing import Any
 
+from pullback.core.errors import inplace_dtype
 from pullback.core.explain import kind_errors as errors
 from pullback.core.home import is_ours
+from pullback.core.layout import sparse_coo
 from pullback.core.mode import get_mode
+from pullback.core.promotion import can_cast
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.running import kinds
-from pullback.operators.running.inplace import check_history_can_change
+from pullback.operators.running.inplace import check_history_can_change, write_out
 from pullback.operators.running.naming import shown_as
-from pullback.operators.sparse.array import add_into
+from pullback.operators.sparse.array import add_into, pattern_of
 from pullback.operators.sparse.tensor import SparseTensor
 
 __all__ = ["install", "table"]
@@ -64,13 +67,18 @@ def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool,
 
 
 def _into(op: Op, out: Any, made: Any) -> Any:
-    if out._kind is None and made._kind is None:
-        return out.copy_(made)
     if out._kind is not made._kind:
-        raise errors.not_taken(f"{op.name} with out= of layout {out.layout}", made.layout)
-    if out.requires_grad or made.requires_grad:
+        raise RuntimeError(
+            f"{op.name}: the result has layout {made.layout}, out= {out.layout}; give one of the "
+            "result's layout."
+        )
+    if get_mode().grad and (out.requires_grad or made.requires_grad):
         raise RuntimeError(f"{op.name}: out= does not go with gradients; leave it away.")
-    out._array.become(made._array)
+    if out._kind is None:
+        write_out(op.name, out, made._array)
+        return out
+    check_write(out, op.name, tracked=False)
+    out._array.become(_in_dtype_of(out, op.name, made)._array)
     bump(out, op.name)
     return out
 
@@ -85,7 +93,20 @@ def _write(op: Op, called: str, bound: dict[str, Any], layout: Any) -> Any:
         raise errors.not_taken(called, layout) from None
     if target._kind is None:
         return _write_dense(op, called, target, bound, layout)
+    if target._kind is sparse_coo and op.name in _of_sums() and not pattern_of(target).coalesced:
+        raise RuntimeError(
+            f"{called}: the tensor may have several values at one place, which it would add up "
+            "first; call coalesce() first."
+        )
     return replace(target, called, function(**bound))
+
+
+@cache
+def _of_sums() -> frozenset[str]:
+    """Operators that must not be applied to the terms of a sum."""
+    from pullback.operators.sparse.arithmetic import ZERO_STAYS
+
+    return frozenset(ZERO_STAYS.split())
 
 
 def replace(target: Any, called: str, made: Any) -> Any:
@@ -95,14 +116,22 @@ def replace(target: Any, called: str, made: Any) -> Any:
             f"{called}: the result has layout {made.layout} and shape {tuple(made.shape)}, which "
             f"do not go into a tensor of layout {target.layout} and shape {tuple(target.shape)}."
         )
-    if made.dtype is not target.dtype:
-        made = made.to(target.dtype)
+    made = _in_dtype_of(target, called, made)
     check_write(target, called, tracked=target.requires_grad or made.requires_grad)
     target._array.become(made._array)
     bump(target, called)
     if made.requires_grad:
         target._node = edge_of(made)
     return target
+
+
+def _in_dtype_of(target: Any, called: str, made: Any) -> Any:
+    """A result as it goes into a tensor; integers do not take fractions."""
+    if made.dtype is target.dtype:
+        return made
+    if not can_cast(made.dtype, target.dtype):
+        raise inplace_dtype(called, target.dtype, made.dtype)
+    return made.to(target.dtype)
 
 
 def check_write(target: Any, called: str, *, tracked: bool) -> None:
@@ -121,6 +150,7 @@ def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout
     )
     other = bound.get("other")
     plain = isinstance(other, SparseTensor) and other.shape == target.shape
+    plain = plain and other.dtype is target.dtype  # type: ignore[union-attr]  # which is sparse
     if op.name in ("add", "sub") and plain and not recorded:
         alpha = bound.get("alpha", 1)
         array = other._array  # type: ignore[union-attr]  # a sparse tensor, as `plain` says
@@ -129,7 +159,7 @@ def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout
         add_into(target._array, array if factor == 1 else array * array.dtype.type(factor))
         bump(target, called)
         return target
-    made = table()[op.name](**bound)
+    made = _in_dtype_of(target, called, table()[op.name](**bound))
     written = target.copy_(made.to_dense() if made._kind is not None else made)
     return shown_as(op.node_name, written)
 
@@ -157,6 +187,7 @@ def table() -> dict[str, Callable[..., Any]]:
         "vector_norm": reduce.norm,
         "mm": products.mm,
         "mv": products.mv,
+        "_matmul": products.matmul,
         "bmm": products.bmm,
         "addmm": products.addmm,
         "addmv": products.addmv,

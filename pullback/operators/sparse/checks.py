@@ -66,7 +66,8 @@ def _check_lines(op: str, pattern: Pattern) -> None:
         raise RuntimeError(f"{op}: {names[0]} must not decrease.")
     if plain.size and (plain.min() < 0 or plain.max() >= across):
         raise RuntimeError(f"{op}: {names[1]} must be at least 0 and below {across}.")
-    _check_order(op, names, starts.reshape(-1, starts.shape[-1]), plain.reshape(-1, pattern.nnz))
+    begun = starts.reshape(-1, starts.shape[-1])
+    _check_order(op, names, begun, plain.reshape(len(begun), pattern.nnz))
 
 
 _BY_COLUMN = ("ccol_indices", "row_indices")
@@ -82,14 +83,23 @@ def _check_order(op: str, names: tuple[str, str], starts: Array, plain: Array) -
             )
 
 
-def index_array(op: str, name: str, value: Any) -> Array:
-    """Indices as an array of int64 or int32."""
+def check_given(op: str, indices: tuple[Any, ...]) -> None:
+    """Compressed indices are taken as they are, so must be of a dtype that is kept."""
+    for one in indices:
+        dtype = getattr(one, "_array", numpy.zeros(0, numpy.int64)).dtype
+        if dtype not in (numpy.int64, numpy.int32):
+            raise RuntimeError(f"{op}: indices must be of dtype int64 or int32, got {dtype}.")
+
+
+def index_array(op: str, name: str, value: Any, *, whole: bool = True) -> Array:
+    """Indices as an array of int64 or int32; of fractions their whole parts, unless `whole`."""
     array = getattr(value, "_array", None)
     if array is None:
         array = numpy.array(value)
         if not array.size:
             array = array.astype(numpy.int64)
-    if array.dtype.kind not in "iuf" or (array.dtype.kind == "f" and hasattr(value, "_array")):
+    fractions = whole and array.dtype.kind == "f" and hasattr(value, "_array")
+    if array.dtype.kind not in "iuf" or fractions:
         raise TypeError(f"{op}: {name} must be a tensor of integers, got {array.dtype}.")
     if array.dtype in (numpy.int64, numpy.int32):
         return array

@@ -17,6 +17,7 @@ from pullback.core.layout import (
     sparse_coo,
     sparse_csc,
     sparse_csr,
+    strided,
 )
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
@@ -26,12 +27,13 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.layouts import pattern_in, places_of_dense
-from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern
+from pullback.operators.sparse.pattern import BY_ROW, COMPRESSED, Pattern, declared, numbered_like
 from pullback.operators.sparse.primitives import (
     _whole,
     as_dense,
     at_places,
     from_values,
+    rows_by,
     rows_of,
     values_of,
 )
@@ -70,7 +72,12 @@ def to_sparse(
                values=tensor([2.]),
                size=(2, 2), nnz=1, layout=torch.sparse_coo)
     """
+    if layout is strided:
+        return to_dense(self)
     wanted = sparse_coo if layout is None else layout
+    blocksize = _pair(blocksize)
+    if blocksize is not None and wanted is sparse_coo:
+        raise RuntimeError("to_sparse: blocksize goes with a layout of blocks, torch.sparse_bsr.")
     if sparse_dim is not None and (layout is not None or blocksize is not None):
         raise RuntimeError("to_sparse: give sparse_dim, or layout with its options, not both.")
     if wanted not in _NAMES.values():
@@ -78,6 +85,13 @@ def to_sparse(
     if self._kind is not None:
         return _to_layout(self, wanted, blocksize, sparse_dim)
     return _from_dense(self, wanted, sparse_dim, dense_dim, blocksize)
+
+
+def _pair(blocksize: Any) -> tuple[int, ...] | None:
+    """Sizes of blocks; one number is for both sides."""
+    if blocksize is None:
+        return None
+    return (blocksize, blocksize) if isinstance(blocksize, int) else tuple(blocksize)
 
 
 def _from_dense(
@@ -119,6 +133,7 @@ def _to_layout(x: Tensor, layout: layout_type, blocksize: Any, sparse_dim: int |
     if own.stored is not None and len(own.stored) < 2:
         raise RuntimeError(f"to_sparse: layout {layout} needs two sparse dimensions or more.")
     pattern = pattern_in(layout, own.indices, own.shape, own.dense_dim, block)
+    pattern = numbered_like(pattern, own)
     if own.coalesced and layout is sparse_csr and not pattern.batch_shape:  # the same order
         return shown_as("ToSparseCsrBackward0", from_values(rows_of(x), pattern))
     name = f"ToSparse{layout._name[-3:].capitalize()}Backward0"
@@ -197,7 +212,7 @@ def coalesce(self: Tensor) -> Tensor:
     if pattern.coalesced:
         return self
     merged, numbers, first = pattern.merging
-    rows = summed_rows(rows_of(self), numbers, len(first))
+    rows = summed_rows(rows_by(self, pattern), numbers, len(first))
     return shown_as("CoalesceBackward0", from_values(rows, merged))
 
 
@@ -222,10 +237,7 @@ def is_coalesced(self: Tensor) -> bool:
 
 def _coalesced_(self: Tensor, coalesced: bool) -> Tensor:
     """Say whether coordinates are sorted, each once."""
-    from pullback.operators.sparse.pattern import coordinates
-
-    own = _coo(self, "_coalesced_")
-    self._array.pattern = coordinates(own.stored, own.shape, own.dense_dim, coalesced=coalesced)
+    self._array._pattern = declared(_coo(self, "_coalesced_"), coalesced=coalesced)
     return self
 
 
@@ -239,7 +251,12 @@ def indices(self: Tensor) -> Tensor:
     pattern = _coo(self, "indices")
     if not pattern.coalesced:
         raise _uncoalesced("indices")
-    return wrap(pattern.stored)
+    return _shown(self)[0]
+
+
+def _shown(self: Tensor) -> tuple[Tensor, ...]:
+    shown: tuple[Tensor, ...] = self._array.show()
+    return shown
 
 
 def values(self: Tensor) -> Tensor:
@@ -266,7 +283,8 @@ def _uncoalesced(op: str) -> RuntimeError:
 
 def _indices(self: Tensor) -> Tensor:
     """The coordinates as they are stored."""
-    return wrap(_coo(self, "_indices").stored)
+    _coo(self, "_indices")
+    return _shown(self)[0]
 
 
 def _values(self: Tensor) -> Tensor:
@@ -310,8 +328,7 @@ def _lines(name: str, *, by_row: bool, compressed: bool) -> Any:
         if kind not in COMPRESSED or (kind in BY_ROW) is not by_row:
             wanted = "sparse_csr or sparse_bsr" if by_row else "sparse_csc or sparse_bsc"
             raise errors.wants(name, f"torch.{wanted}", self.layout)
-        pattern = pattern_of(self)
-        return wrap(pattern.compressed if compressed else pattern.plain)
+        return _shown(self)[0 if compressed else 1]
 
     read.__name__ = read.__qualname__ = name
     layout = "csr" if by_row else "csc"

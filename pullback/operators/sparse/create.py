@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
+from pullback.core.device import META
 from pullback.core.dtype import as_dtype, default
 from pullback.core.layout import (
     layout as layout_type,
@@ -21,10 +22,18 @@ from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.create.data import as_tensor
-from pullback.operators.create.factory import checked
+from pullback.operators.create.factory import checked, unmarked
 from pullback.operators.running.naming import shown_as
+from pullback.operators.shape.reshaping import reshape
 from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
-from pullback.operators.sparse.checks import check_contents, check_shapes, checking, index_array
+from pullback.operators.sparse.checks import (
+    check_contents,
+    check_given,
+    check_shapes,
+    checking,
+    index_array,
+)
+from pullback.operators.sparse.filled import on_meta
 from pullback.operators.sparse.pattern import (
     BLOCKED,
     BY_ROW,
@@ -75,13 +84,15 @@ def sparse_coo_tensor(
     if values is None:
         return _empty_coo(indices if size is None else size, options, requires_grad)
     rows = _values(op, values, options, requires_grad)
-    places = index_array(op, "indices", indices).astype(numpy.int64, copy=False)
+    places = index_array(op, "indices", indices, whole=False).astype(numpy.int64)
     if places.ndim != 2:
         raise RuntimeError(
             f"{op}: indices must have two dimensions (sparse dimensions, elements), got shape "
             f"{places.shape}."
         )
-    if not rows.ndim or len(rows) != places.shape[1]:
+    if not rows.ndim:
+        rows = reshape(rows, (1,))
+    if len(rows) != places.shape[1]:
         raise RuntimeError(
             f"{op}: indices and values must be about the same number of elements, got "
             f"{places.shape[1]} columns and values of shape {tuple(rows.shape)}."
@@ -93,8 +104,9 @@ def sparse_coo_tensor(
             f"do not make the {len(shape)} dimensions of size {shape}."
         )
     pattern = coordinates(places, shape, rows.ndim - 1)
-    pattern.coalesced = bool(is_coalesced) or places.shape[1] == 0
-    return _finished(op, pattern, rows, check_invariants, requires_grad)
+    if is_coalesced is not None:
+        pattern.coalesced = is_coalesced
+    return _finished(op, pattern, rows, check_invariants, requires_grad, (indices,))
 
 
 def _shape_for(op: str, places: Array, values: Any) -> tuple[int, ...]:
@@ -107,10 +119,13 @@ def _shape_for(op: str, places: Array, values: Any) -> tuple[int, ...]:
 
 def _empty_coo(size: Any, options: dict[str, Any], requires_grad: bool) -> Tensor:
     shape = tuple(int(n) for n in size)
-    kept = checked("sparse_coo_tensor", options, default.numpy)  # type: ignore[arg-type]  # a dict
+    wanted = checked("sparse_coo_tensor", options, default.numpy)  # type: ignore[arg-type]  # a dict
+    kept, place = unmarked(wanted)
     none = numpy.zeros((len(shape), 0), numpy.int64)
     rows = wrap(numpy.zeros(0, kept))
     pattern = coordinates(none, shape, 0, coalesced=True)
+    if place is not None:
+        return on_meta(from_values(rows, pattern)).requires_grad_(requires_grad)
     return _finished("sparse_coo_tensor", pattern, rows, None, requires_grad)
 
 
@@ -126,19 +141,40 @@ def _values(op: str, values: Any, options: dict[str, Any], requires_grad: bool) 
 
 
 def _finished(
-    op: str, pattern: Pattern, values: Any, check: bool | None, requires_grad: bool
+    op: str,
+    pattern: Pattern,
+    values: Any,
+    check: bool | None,
+    requires_grad: bool,
+    indices: tuple[Any, ...] = (),
 ) -> Tensor:
     if not isinstance(requires_grad, bool):
         raise TypeError(f"{op}(): requires_grad must be a bool.")
     check_shapes(op, pattern, values)
-    if check or (check is None and checking.enabled):
+    if (check or (check is None and checking.enabled)) and values.device is not META:
+        if pattern.stored is None:
+            check_given(op, indices)
         check_contents(op, pattern)
     coo = pattern.stored is not None
     node = "SparseCooTensorWithDimsAndTensors" if coo else "SparseCompressedTensor"
     made: Tensor = shown_as(f"{node}Backward0", from_values(values, pattern))
     if made._array.values is values._array and made._cell is not INFERENCE_CELL:
         made._cell = own_cell(values)  # one memory
+    made._array.shown = _shared_with(indices, pattern)
     return made.requires_grad_() if requires_grad else made
+
+
+def _shared_with(indices: tuple[Any, ...], pattern: Pattern) -> tuple[Tensor, ...] | None:
+    """The user's index tensors, if the sparse tensor stands on their memory as in torch."""
+    own = pattern.index_arrays
+    if indices and all(
+        isinstance(one, Tensor)
+        and type(one._array) is type(kept) is numpy.ndarray
+        and one._array.dtype == kept.dtype
+        for one, kept in zip(indices, own, strict=True)
+    ):
+        return tuple(one.detach() for one in indices)
+    return None
 
 
 # Compressed rows and columns ----------------------------------------------------------------------
@@ -185,7 +221,7 @@ def _compressed(
     settle()
     if layout not in COMPRESSED:
         raise RuntimeError(f"{op}: layout {layout} is not one of compressed rows or columns.")
-    starts, plain = (index_array(op, "indices", one) for one in given[:2])
+    starts, plain = (index_array(op, "indices", one).copy() for one in given[:2])
     rows = _values(op, given[2], options, requires_grad)
     batch = starts.ndim - 1
     if starts.ndim < 1 or plain.ndim != starts.ndim or starts.shape[:-1] != plain.shape[:-1]:
@@ -204,7 +240,7 @@ def _compressed(
         raise RuntimeError(f"{op}: size {shape} has too few dimensions for {batch} of a batch.")
     pattern = compressed(layout, starts, plain, shape, block)
     _check_lengths(op, pattern)
-    return _finished(op, pattern, rows, check, requires_grad)
+    return _finished(op, pattern, rows, check, requires_grad, tuple(given[:2]))
 
 
 def _check_lengths(op: str, pattern: Pattern) -> None:

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, cast
 
 import numpy
 
+from pullback.core.device import META
+from pullback.core.errors import out_requires_grad
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import sparse_coo
+from pullback.core.layout import preserve_format, sparse_coo, sparse_csr, strided
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
+from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import method
 from pullback.operators.sparse import calls
 from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.layouts import pattern_in
-from pullback.operators.sparse.pattern import Pattern, coordinates
+from pullback.operators.sparse.pattern import Pattern, compressed, coordinates, with_indices
 
 FOUND_IN = {
     "torch": "resize_as_sparse_",
@@ -36,13 +40,56 @@ def zeros(layout: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
     return wrap(SparseArray(pattern, numpy.zeros(pattern.values_shape, dtype)))
 
 
-def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
-    """`zeros_like` and `empty_like`."""
-    if number:
-        raise errors.not_taken(
-            "a *_like function that fills with other numbers than 0", input._kind
+def become_zeros(op: str, out: Any, made: Any) -> Tensor:
+    """Put zeros of a sparse layout into a tensor given as `out=`."""
+    if out._kind is not made._kind:
+        raise RuntimeError(
+            f"{op}: layout={made.layout} does not fit out= of layout {out.layout}; give one of "
+            "them, or the same for both."
         )
-    return wrap(input._array.zeros().astype(dtype))
+    if out.requires_grad and get_mode().grad:
+        raise out_requires_grad(op)
+    return cast("Tensor", _become(out, op, made._array))
+
+
+def example(op: str, input: Any, number: Any, wanted: Any, order: Any) -> Any:
+    """A tensor in the layout that a `*_like` function is asked for; its values do not matter."""
+    own = input._kind
+    if own is sparse_coo and order not in (None, preserve_format):
+        raise RuntimeError(f"{op}: memory_format is for dense tensors; leave it out.")
+    if wanted is None or wanted is own:
+        return input
+    if own is not sparse_coo and (wanted is strided or number is not False):
+        kept = "torch.strided" if own is None else own
+        fault = RuntimeError if own is not None else NotImplementedError
+        raise fault(f"{op}: a tensor of layout {kept} is no model for layout {wanted}.")
+    if wanted is strided:
+        return wrap(numpy.empty(tuple(input.shape), input._array.dtype))
+    return zeros(wanted, tuple(input.shape), input._array.dtype)
+
+
+def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
+    """`zeros_like` specifies nothing; the others what a compressed tensor does."""
+    if input._kind is sparse_coo or number is False:
+        if number:
+            raise errors.not_taken(
+                "a *_like function that fills with other numbers than 0", input._kind
+            )
+        made = wrap(input._array.zeros().astype(dtype))
+    else:
+        pattern = pattern_of(input)
+        made = wrap(SparseArray(pattern, numpy.full(pattern.values_shape, number or 0, dtype)))
+    return on_meta(made) if input.device is META else made
+
+
+def on_meta(input: Any, dtype: Any = None) -> Tensor:
+    """A tensor of the same size and layout on device "meta": indices and values without data."""
+    from pullback.core.memory import meta
+
+    own, array = pattern_of(input), input._array
+    lines = tuple(meta.of(one.shape, one.dtype) for one in own.index_arrays)
+    pattern = with_indices(own, lines)
+    return wrap(SparseArray(pattern, meta.of(pattern.values_shape, dtype or array.dtype)))
 
 
 def new(input: Any, size: Any, number: Any, dtype: Any) -> Tensor:
@@ -139,8 +186,7 @@ def _resizable(self: Any, op: str, size: Any, sparse_dim: int, dense_dim: int) -
             f"{op}: {sparse_dim} sparse and {dense_dim} dense dimensions do not make the "
             f"{len(size)} of {tuple(size)}."
         )
-    if self.requires_grad:
-        raise RuntimeError(f"{op}: a tensor that requires grad cannot change its size.")
+    _check_no_grad(self, op)
     return pattern_of(self)
 
 
@@ -149,6 +195,43 @@ def _become(self: Any, op: str, array: SparseArray) -> Any:
     self._array.become(array)
     bump(self, op)
     return self
+
+
+def resize_(self: Any, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
+    """Other numbers of rows and columns of a matrix of compressed rows; nothing is lost."""
+    if self._kind is not sparse_csr:
+        raise errors.not_taken("resize_", self._kind)
+    rows, columns = shape_argument("resize_", sizes, size)
+    own = pattern_of(self)
+    if rows < own.shape[0] or columns < own.shape[1]:
+        raise RuntimeError(
+            f"resize_: {own.shape} cannot shrink to {(rows, columns)} in layout {self.layout}; "
+            "specified elements would be lost."
+        )
+    _check_no_grad(self, "resize_")
+    more = numpy.repeat(own.compressed[..., -1:], rows - own.shape[0], -1)
+    starts = numpy.concatenate([own.compressed, more], -1)
+    pattern = compressed(own.layout, starts, own.plain, (rows, columns))
+    return _become(self, "resize_", SparseArray(pattern, self._array.values))
+
+
+def _resized_as(self: Any, template: Any) -> Any:
+    """The pattern of another compressed tensor; values stay as far as there are as many."""
+    if template._kind is not self._kind:
+        raise RuntimeError(
+            f"resize_as_sparse_: the model must have layout {self.layout}, got {template.layout}."
+        )
+    _check_no_grad(self, "resize_as_sparse_")
+    pattern, old = pattern_of(template), self._array.values.reshape(-1)
+    values = numpy.zeros(pattern.values_shape, old.dtype)
+    kept = min(values.size, old.size)
+    values.reshape(-1)[:kept] = old[:kept]
+    return _become(self, "resize_as_sparse_", SparseArray(pattern, values))
+
+
+def _check_no_grad(self: Any, op: str) -> None:
+    if self.requires_grad:
+        raise RuntimeError(f"{op}: a tensor that requires grad cannot change its size.")
 
 
 @method
@@ -160,6 +243,8 @@ def resize_as_sparse_(self: Any, the_template: Any) -> Any:
     >>> x.resize_as_sparse_(torch.ones(3, 4).to_sparse()).shape
     torch.Size([3, 4])
     """
+    if self._kind is not sparse_coo:
+        return _resized_as(self, the_template)
     return sparse_resize_(
         self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim()
     )

@@ -21,7 +21,7 @@ __all__ = ["element_gradient", "row_gradient"]
 
 def row_gradient(g: Any, indices: Any, shape: Any, padding_idx: int) -> Any:
     """One row for each row that was read, duplicates kept, padding left out."""
-    index = getattr(indices, "_array", indices).reshape(-1).astype(numpy.int64, copy=False)
+    index = getattr(indices, "_array", indices).reshape(-1).astype(numpy.int64)  # users keep theirs
     kept = None
     if padding_idx >= 0 and (index == padding_idx).any():
         kept = numpy.flatnonzero(index != padding_idx)
@@ -33,8 +33,10 @@ def row_gradient(g: Any, indices: Any, shape: Any, padding_idx: int) -> Any:
 def element_gradient(g: Any, shape: Any, dim: int, index: Any) -> Any:
     """One element for each that was gathered along `dim`, duplicates kept."""
     numbers = getattr(index, "_array", index)
-    places = numpy.indices(numbers.shape).reshape(numbers.ndim, -1)
-    places[dim] = numbers.reshape(-1)
+    kept = numbers.reshape(-1) if numbers.ndim < len(shape) else numbers  # a 0-d index names one
+    places = numpy.indices(kept.shape[: len(shape)]).reshape(len(shape), kept.size)
+    if len(shape):
+        places[dim] = kept.reshape(-1)
     pattern = coordinates(places.astype(numpy.int64, copy=False), tuple(shape), 0)
     return _made(g, (-1,), None, pattern)
 

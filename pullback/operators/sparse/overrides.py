@@ -7,10 +7,13 @@ from typing import Any, NoReturn
 
 from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import sparse_coo
+from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.sparse import convert, filled, shape
+from pullback.core.version import bump
+from pullback.core.view import edge_of
+from pullback.operators.sparse import calls, convert, filled, shape
 from pullback.operators.sparse.array import SparseArray, pattern_of
-from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
+from pullback.operators.sparse.pattern import compressed, coordinates, declared
 from pullback.operators.sparse.printing import describe
 from pullback.operators.sparse.tensor import SparseTensor
 from pullback.operators.tensor.pickling import (
@@ -50,8 +53,11 @@ def getitem(self: Any, key: Any) -> Any:
 
 
 def setitem(self: Any, key: Any, value: Any) -> NoReturn:
-    """Refused."""
-    raise errors.not_taken("assigning to x[...]", self.layout)
+    """Refused, as in torch."""
+    raise TypeError(
+        f"assigning to x[...]: a tensor of layout {self.layout} has no memory for each element. "
+        "Make another one of indices and values, or call to_dense() first."
+    )
 
 
 def iterate(self: Any) -> Any:
@@ -86,19 +92,48 @@ def contiguous(self: Any, *args: Any, **kwargs: Any) -> Any:
     )
 
 
+def is_contiguous(self: Any, *args: Any, **kwargs: Any) -> bool:
+    """False for coordinates; compressed tensors do not say, as in torch."""
+    if self._kind is not sparse_coo:
+        raise RuntimeError(
+            f"is_contiguous: tensors of layout {self.layout} are not; ask their values()."
+        )
+    return False
+
+
+def new(self: Any, *args: Any, device: Any = None) -> Any:
+    """`x.new()`, `x.new(2, 3)` and `x.new(indices, values, size)`: coordinates of its dtype."""
+    from pullback.operators.sparse.create import sparse_coo_tensor
+
+    if self._kind is not sparse_coo:
+        raise RuntimeError(f"new: of layout {self.layout} nothing is made by it.")
+    if args and isinstance(args[0], Tensor):
+        return sparse_coo_tensor(*args, dtype=self.dtype, device=device)
+    if args and not isinstance(args[0], int | Size):
+        raise TypeError("new: takes sizes, or indices and values.")
+    size = args[0] if args and isinstance(args[0], Size) else args or (0,)
+    return sparse_coo_tensor(size=size, dtype=self.dtype, device=device)
+
+
+def transpose_(self: Any, dim0: int, dim1: int) -> Any:
+    """Two dimensions of coordinates swapped in place."""
+    if self._kind is not sparse_coo:
+        raise RuntimeError(f"transpose_: tensors of layout {self.layout} are not taken; use t().")
+    made = self.transpose(dim0, dim1)
+    calls.check_write(self, "transpose_", tracked=self.requires_grad)
+    self._array.become(made._array)
+    bump(self, "transpose_")
+    if made.requires_grad:
+        self._node = edge_of(made)
+    return self
+
+
 def nbytes(self: Any) -> int:
     """Refused, as in torch."""
     raise RuntimeError("nbytes: a sparse tensor has several parts; add those of its parts.")
 
 
 # Copies ------------------------------------------------------------------------------------------
-
-
-def parts_of(pattern: Pattern) -> tuple[Any, ...]:
-    """What a pattern is made of."""
-    if pattern.stored is not None:
-        return (pattern.stored,)
-    return pattern.compressed, pattern.plain
 
 
 def rebuilt(
@@ -112,7 +147,8 @@ def rebuilt(
 ) -> Tensor:
     """What a pickle calls to make the tensor again."""
     if layout is sparse_coo:
-        pattern = coordinates(parts[0], size, values.ndim - 1, coalesced=coalesced)
+        places = coordinates(parts[0], size, values.ndim - 1)
+        pattern = declared(places, coalesced=coalesced)
     else:
         batch = parts[0].ndim - 1
         block = values.shape[batch + 1 : batch + 3] if layout._name[7] == "b" else ()
@@ -128,7 +164,7 @@ def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
     warn_of_hooks(self)
     pattern = pattern_of(self)
     state = pattern.shape, pattern.coalesced, self.requires_grad, attributes_of(self)
-    return rebuilt, (self.layout, parts_of(pattern), self._array.values, *state)
+    return rebuilt, (self.layout, pattern.index_arrays, self._array.values, *state)
 
 
 def _copy(self: Any) -> Any:
@@ -155,15 +191,19 @@ _METHODS: dict[str, Any] = {
     "copy_": filled.copy_,
     "data_ptr": _refused("data_ptr", RuntimeError),
     "expand": _refused("expand", RuntimeError),
-    "is_contiguous": lambda self, *args, **kwargs: False,
+    "is_contiguous": is_contiguous,
     "item": item,
+    "new": new,
     "numpy": _refused("numpy"),
     "reshape": _refused("reshape", RuntimeError),
     "squeeze": shape.squeeze,
+    "resize_": filled.resize_,
     "storage": _refused("storage", NotImplementedError),
     "stride": _strides,
+    "t_": lambda self: transpose_(self, 0, 1),
     "to_dense": convert.to_dense,
     "tolist": _refused("tolist", RuntimeError),
+    "transpose_": transpose_,
     "untyped_storage": _refused("untyped_storage", NotImplementedError),
     "view": _refused("view", NotImplementedError),
     "zero_": filled.zero_,

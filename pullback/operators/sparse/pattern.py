@@ -1,8 +1,9 @@
 """Where the specified elements of a sparse tensor are: the same object for all tensors that agree.
 
-A pattern never changes, so what follows from it (flat positions, sorted order, rows for products)
-is worked out once and kept. Whatever the layout, the values of a tensor are rows of `dense_shape`
-in one order, and `indices` has a column of coordinates for each; blocks count as their elements.
+A pattern never changes and its memory is nobody else's, so what follows from it (flat positions,
+sorted order, rows for products) is worked out once and kept. Whatever the layout, the values of a
+tensor are rows of `dense_shape` in one order, and `indices` has a column of coordinates for each;
+blocks count as their elements.
 """
 
 from __future__ import annotations
@@ -44,6 +45,11 @@ class Pattern:
         self.compressed: Array = None
         self.plain: Array = None
         self.block: tuple[int, ...] = ()
+
+    @property
+    def index_arrays(self) -> tuple[Array, ...]:
+        """What it was made of: coordinates, or compressed and plain indices."""
+        return (self.compressed, self.plain) if self.stored is None else (self.stored,)
 
     @property
     def batch_shape(self) -> tuple[int, ...]:
@@ -175,7 +181,7 @@ def coordinates(
     """A pattern of coordinates, a column each."""
     made = Pattern(sparse_coo, shape, dense_dim)
     made.stored = indices
-    made.coalesced = coalesced
+    made.coalesced = coalesced or indices.shape[1] < 2
     return made
 
 
@@ -189,7 +195,33 @@ def compressed(
     """A pattern of compressed rows or columns, of elements or of blocks."""
     made = Pattern(layout, shape, len(shape) - starts.ndim - 1)
     made.compressed, made.plain, made.block = starts, plain, block
-    made.coalesced = False
+    return made
+
+
+def with_indices(pattern: Pattern, indices: tuple[Array, ...]) -> Pattern:
+    """The same pattern with other indices in the place of its own."""
+    if pattern.stored is None:
+        starts, plain = indices
+        return compressed(pattern.layout, starts, plain, pattern.shape, pattern.block)
+    made = coordinates(indices[0], pattern.shape, pattern.dense_dim)
+    made.coalesced = pattern.coalesced
+    return made
+
+
+def numbered_like(pattern: Pattern, own: Pattern) -> Pattern:
+    """A compressed pattern with indices of another's dtype, where that is compressed too."""
+    if pattern.stored is not None or own.stored is not None:
+        return pattern
+    wanted = own.compressed.dtype
+    if pattern.compressed.dtype == wanted:
+        return pattern
+    return with_indices(pattern, tuple(one.astype(wanted) for one in pattern.index_arrays))
+
+
+def declared(pattern: Pattern, *, coalesced: bool) -> Pattern:
+    """A pattern of which somebody says whether it is sorted, with each place once."""
+    made = coordinates(pattern.stored, pattern.shape, pattern.dense_dim)
+    made.coalesced = coalesced
     return made
 
 

@@ -13,7 +13,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
-from pullback.operators.pointwise.arithmetic import conj
+from pullback.operators.pointwise.arithmetic import conj, mul
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import array as arrays
@@ -21,7 +21,7 @@ from pullback.operators.sparse import kernels
 from pullback.operators.sparse.array import SparseArray, is_sparse, pattern_of
 from pullback.operators.sparse.pattern import Pattern
 
-__all__ = ["as_dense", "at_places", "from_values", "values_of"]
+__all__ = ["as_dense", "at_places", "from_values", "times", "values_of"]
 
 
 # Between sparse tensors and their values ----------------------------------------------------------
@@ -106,7 +106,11 @@ def _scattered(xp: Namespace, values: Array, pattern: Any) -> Array:
 
 def values_of(input: Any) -> Any:
     """The values of a sparse tensor, with its history and its version counter."""
-    made = _values_of(input, pattern_of(input))
+    return _values_by(input, pattern_of(input))
+
+
+def _values_by(input: Any, pattern: Pattern) -> Any:
+    made = _values_of(input, pattern)
     if isinstance(made, Tensor) and made._cell is not INFERENCE_CELL:
         made._cell = own_cell(input)  # writes to either are writes to both
     return made
@@ -114,13 +118,15 @@ def values_of(input: Any) -> Any:
 
 def rows_of(input: Any) -> Any:
     """The same as rows, one for each column of the pattern's indices."""
-    pattern = pattern_of(input)
-    values = values_of(input)
-    return (
-        values
-        if pattern.values_shape == pattern.flat_shape
-        else reshape(values, pattern.flat_shape)
-    )
+    return rows_by(input, pattern_of(input))
+
+
+def rows_by(input: Any, pattern: Pattern) -> Any:
+    """The same, for who has the tensor's pattern already."""
+    values = _values_by(input, pattern)
+    if pattern.values_shape == pattern.flat_shape:
+        return values
+    return reshape(values, pattern.flat_shape)
 
 
 def from_values(values: Any, pattern: Pattern) -> Tensor:
@@ -131,6 +137,21 @@ def from_values(values: Any, pattern: Pattern) -> Tensor:
     return made
 
 
+def times(input: Any, factor: Any) -> Any:
+    """A multiple of a dense or sparse tensor; 0 times whatever it holds, infinite or not, is 0."""
+    if factor != 0:
+        return input if factor == 1 else input * factor
+    if input._kind is None:
+        return _nothing_of(input)
+    return from_values(_nothing_of(values_of(input)), pattern_of(input))
+
+
+@linear(input=lambda g: _nothing_of(g), aten="", has_out=False, node="MulBackward0")
+def _nothing_of(xp: Namespace, input: Array) -> Array:
+    """Zeros of the same shape, which the gradient is too."""
+    return xp.zeros(input.shape, input.dtype)
+
+
 def at_places(input: Any, pattern: Pattern) -> Any:
     """The elements of a dense or sparse tensor at places, in the shape of values."""
     return _values_at(input, pattern)
@@ -139,7 +160,7 @@ def at_places(input: Any, pattern: Pattern) -> Any:
 def as_dense(input: Any) -> Any:
     """All elements; the gradient is sparse, at the specified ones."""
     pattern = pattern_of(input)
-    return _scattered(values_of(input), pattern)
+    return _scattered(_values_by(input, pattern), pattern)
 
 
 # Whole gradients: not only at the places of the input ---------------------------------------------
@@ -190,6 +211,19 @@ def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Ar
     return out
 
 
+@multilinear(
+    input=lambda g, other: mul(g, conj(other)),
+    other=lambda g, input: mul(g, conj(input)),
+    aten="",
+    has_out=False,
+    makes_kind=True,
+    node="MulBackward0",
+)
+def _times_sparse(xp: Namespace, input: Array, other: Array) -> Array:
+    """Two sparse tensors of one shape, element by element; gradients are where the factor is."""
+    return arrays.multiplied(input, other)
+
+
 @linear(
     input=lambda g, pattern, dim0, dim1: _moved_back(g, pattern, dim0, dim1),
     aten="",
@@ -199,7 +233,8 @@ def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Ar
 )
 def _swapped(xp: Namespace, input: Array, pattern: Any, dim0: int, dim1: int) -> Array:
     """Two dimensions swapped, values in the same order; a dense gradient stays whole."""
-    return SparseArray(arrays.swapped(pattern, dim0, dim1), input.values)
+    values = input.values if pattern.stored is None else input.values.copy()  # as in torch
+    return SparseArray(arrays.swapped(pattern, dim0, dim1), values)
 
 
 def _moved_back(g: Any, pattern: Pattern, dim0: int, dim1: int) -> Any:

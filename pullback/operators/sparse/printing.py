@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.device import CPU, META
 from pullback.core.dtype import bool_, default, int64
 from pullback.core.layout import sparse_coo
 from pullback.operators.sparse.array import pattern_of
@@ -35,6 +36,8 @@ def describe(self: Any) -> str:
 
 def _part(name: str, array: Any) -> str:
     """An index or value tensor; an empty one tells its size."""
+    if getattr(array, "_device", CPU) is META:
+        return f"tensor(..., device='meta', size={tuple(array.shape)})"
     if array.size == 0:
         return f"tensor([], size={tuple(array.shape)})"
     return f"tensor({values_text(array, len(f'{_INDENT}{name}=tensor('))})"

@@ -6,12 +6,13 @@
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
 
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import sparse_coo, sparse_csc
+from pullback.core.layout import sparse_coo, sparse_csr
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS
 from pullback.operators.indexing.rows import index_select
@@ -30,7 +31,9 @@ from pullback.operators.sparse.primitives import (
     _sparse_product,
     _times_whole,
     from_values,
+    rows_by,
     rows_of,
+    times,
 )
 
 FOUND_IN = {
@@ -41,7 +44,7 @@ FOUND_IN = {
 
 def _check(op: str, a: Any, b: Any) -> None:
     for one in (a, b):
-        if one.ndim != 2 or (one._kind is not None and pattern_of(one).dense_dim):
+        if one.ndim != 2 or (one._kind is not None and one._array._pattern.dense_dim):
             raise RuntimeError(
                 f"{op}: needs matrices without dense dimensions, got shapes {tuple(a.shape)} and "
                 f"{tuple(b.shape)}."
@@ -55,6 +58,13 @@ def _check(op: str, a: Any, b: Any) -> None:
         raise RuntimeError(f"{op}: factors have dtypes {a.dtype} and {b.dtype}; convert one.")
 
 
+def _check_sum(op: str, input: Any, factor: Any) -> None:
+    if input._array.dtype != factor._array.dtype:
+        raise RuntimeError(
+            f"{op}: input has dtype {input.dtype}, the product {factor.dtype}; convert one."
+        )
+
+
 def mm(input: Any, mat2: Any) -> Any:
     """A product of matrices; dense unless both are sparse."""
     _check("mm", input, mat2)
@@ -66,7 +76,7 @@ def mm(input: Any, mat2: Any) -> Any:
 
 
 def sparse_times_sparse(a: Any, b: Any) -> Any:
-    """The sparse product of two sparse matrices, in the layout of the first."""
+    """The sparse product of two sparse matrices: of coordinates, or of compressed rows."""
     for one in (a, b):
         if pattern_of(one).block:
             raise errors.not_taken("sparse.mm of two sparse matrices", one._kind)
@@ -76,10 +86,8 @@ def sparse_times_sparse(a: Any, b: Any) -> Any:
     shape = (left.shape[0], right.shape[1])
     x, y = rows_of(a), rows_of(b)
     places, product = kernels.product_places(x._array, y._array, left, right)
-    made = pattern_in(left.layout, places, shape, 0)
-    known = None
-    if product is not None and left.layout is not sparse_csc:  # it is in the order of rows
-        known = x._array, y._array, product
+    made = pattern_in(sparse_coo if left.layout is sparse_coo else sparse_csr, places, shape, 0)
+    known = None if product is None else (x._array, y._array, product)
     rows = _sparse_product(x, y, left, right, made, known)
     return shown_as("SparseSparseMatmulBackward0", from_values(rows, made))
 
@@ -92,17 +100,28 @@ def mv(input: Any, vec: Any) -> Any:
     return shown_as("MvBackward0", reshape(product, (-1,)))
 
 
+def matmul(input: Any, other: Any) -> Any:
+    """A vector, or dense matrices of a batch, times a sparse matrix."""
+    if input._kind is not None or other.ndim != 2 or not input.ndim:
+        raise errors.not_taken("matmul", input._kind or other._kind, " in this place")
+    count = math.prod(input.shape[:-1])
+    made = mm(reshape(input, (count, input.shape[-1])), other)
+    return reshape(made, (*input.shape[:-1], other.shape[1]))
+
+
 def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * mat1 @ mat2`."""
+    _check_sum("addmm", input, mat1)
     product = mm(mat1, mat2) * alpha
     if input._kind is None and product._kind is not None:
         product = product.to_dense()
-    return shown_as("AddmmBackward0", (input * beta if beta != 1 else input) + product)
+    return shown_as("AddmmBackward0", times(input, beta) + product)
 
 
 def addmv(input: Any, mat: Any, vec: Any, beta: Any = 1, alpha: Any = 1) -> Any:
     """`beta * input + alpha * mat @ vec`."""
-    return shown_as("AddmvBackward0", input * beta + mv(mat, vec) * alpha)
+    _check_sum("addmv", input, mat)
+    return shown_as("AddmvBackward0", times(input, beta) + mv(mat, vec) * alpha)
 
 
 def bmm(input: Any, mat2: Any) -> Any:
@@ -117,7 +136,7 @@ def bmm(input: Any, mat2: Any) -> Any:
     number, row, column = pattern_of(input).indices
     places = numpy.stack([number * rows + row, number * inner + column])
     diagonal = coordinates(places, (batch * rows, batch * inner), 0)
-    made = _product(rows_of(input), reshape(mat2, (batch * inner, -1)), diagonal)
+    made = _product(rows_of(input), reshape(mat2, (batch * inner, mat2.shape[2])), diagonal)
     return shown_as("BmmBackward0", reshape(made, (batch, rows, mat2.shape[2])))
 
 
@@ -154,9 +173,11 @@ def sparse_mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     if mat1._kind is not None and mat2._kind is not None:
         return sparse_times_sparse(mat1, mat2)
     if mat1._kind is not None:
-        return _product(rows_of(mat1), mat2, pattern_of(mat1))
-    flipped = pattern_of(mat2).matrix.transposed
-    return transpose(_product(rows_of(mat2), transpose(mat1, 0, 1), flipped), 0, 1)
+        pattern = pattern_of(mat1)
+        return _product(rows_by(mat1, pattern), mat2, pattern)
+    pattern = pattern_of(mat2)
+    flipped = pattern.matrix.transposed
+    return transpose(_product(rows_by(mat2, pattern), transpose(mat1, 0, 1), flipped), 0, 1)
 
 
 def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
@@ -188,7 +209,7 @@ def sparse_addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any 
     if mat._kind is None and product._kind is not None:
         product = product.to_dense()
     scaled = product if alpha == 1 else product * alpha
-    return shown_as("SparseAddmmBackward0", (mat if beta == 1 else mat * beta) + scaled)
+    return shown_as("SparseAddmmBackward0", times(mat, beta) + scaled)
 
 
 def sampled_addmm(

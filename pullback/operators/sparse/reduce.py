@@ -21,7 +21,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.sparse import convert
 from pullback.operators.sparse.array import pattern_of
-from pullback.operators.sparse.pattern import coordinates, flat_places
+from pullback.operators.sparse.pattern import coordinates, flat_places, numbered_like
 from pullback.operators.sparse.primitives import _total, from_values, rows_of, values_of
 
 FOUND_IN = {
@@ -46,7 +46,8 @@ def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None)
     block = pattern_of(input).block
     if block:
         raise errors.not_taken("sum with dim", input._kind)
-    return convert.to_sparse(coordinates_sum, layout=input._kind)
+    made = convert.to_sparse(coordinates_sum, layout=input._kind)
+    return from_values(values_of(made), numbered_like(pattern_of(made), pattern_of(input)))
 
 
 def sparse_sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
@@ -103,6 +104,8 @@ def norm(
     out: Any = None,
 ) -> Any:
     """The norm of all elements; zeros add nothing to it."""
+    if keepdim:
+        raise RuntimeError("norm: of a sparse tensor it is a number; leave keepdim out.")
     if dim is not None or out is not None or not ord > 0:
         raise errors.not_taken(
             "norm with dim or out, or of an order that counts zeros,", input._kind

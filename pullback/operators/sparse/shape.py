@@ -20,7 +20,7 @@ from pullback.operators.shape.views import transpose as dense_transpose
 from pullback.operators.shape.views import unsqueeze as dense_unsqueeze
 from pullback.operators.sparse import convert
 from pullback.operators.sparse.array import pattern_of, swapped
-from pullback.operators.sparse.pattern import Pattern, coordinates
+from pullback.operators.sparse.pattern import Pattern, compressed, coordinates
 from pullback.operators.sparse.primitives import _rows_at, _swapped, from_values, rows_of, values_of
 
 __all__: list[str] = []
@@ -116,6 +116,8 @@ def select(input: Any, dim: int, index: Any) -> Any:
     index = int(index)
     if not -size <= index < size:
         raise IndexError(f"select: index {index} does not exist in dimension {at} of size {size}.")
+    if input._kind is not sparse_coo and pattern_of(input).batch_shape:
+        return _matrix_of_batch(input, at, index % size)
     x = input if input._kind is sparse_coo else convert.to_sparse(input)
     pattern = pattern_of(x)
     count = len(pattern.sparse_shape)
@@ -127,10 +129,30 @@ def select(input: Any, dim: int, index: Any) -> Any:
         return from_values(values, made)
     keep = pattern.indices[at] == index % size
     if count == 1:
-        row = dense_sum(_rows_at(rows_of(x), numpy.flatnonzero(keep)), (0,))
+        rows = _rows_at(rows_of(x), numpy.flatnonzero(keep))
+        row = dense_sum(rows, (0,), dtype=rows.dtype)
         return shown_as("SelectBackward0", row)
     left = numpy.delete(pattern.indices, at, 0)
     return shown_as("SelectBackward0", _kept_rows(x, pattern, keep, left, shape))
+
+
+def _matrix_of_batch(input: Any, at: int, index: int) -> Any:
+    """One of a batch of compressed matrices, or one index of its dense dimensions."""
+    pattern = pattern_of(input)
+    batch = len(pattern.batch_shape)
+    if batch <= at < batch + 2:
+        raise RuntimeError(
+            f"select: dimension {at} of a batch of matrices of layout {input.layout} is "
+            "compressed; select one of the matrices first."
+        )
+    shape = (*pattern.shape[:at], *pattern.shape[at + 1 :])
+    starts, plain = pattern.index_arrays
+    along = at - 1 + len(pattern.block)
+    if at < batch:
+        starts, plain, along = starts.take(index, at), plain.take(index, at), at
+    made = compressed(pattern.layout, starts, plain, shape, pattern.block)
+    values = dense_select(values_of(input), along, index)
+    return shown_as("SelectBackward0", from_values(values, made))
 
 
 def index_select(input: Any, dim: int, index: Any) -> Any:

@@ -28,7 +28,7 @@ class SparseTensor(Tensor):
 
     @property
     def _kind(self) -> layout:
-        kind: layout = _slot.__get__(self).pattern.layout
+        kind: layout = _slot.__get__(self)._pattern.layout
         return kind
 
     @property

@@ -28,6 +28,7 @@ from pullback.core.dtype import (
 from pullback.core.dtype import dtype as torch_dtype
 from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import (
+    SPARSE,
     empty_like,
     is_in_format,
     memory_format,
@@ -187,6 +188,10 @@ def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
         raise errors.no_data(f"to('{place}')")
     if place is not META:
         return _carried(self, place, self._array.dtype if wanted is None else wanted)
+    if self._kind in SPARSE:
+        from pullback.operators.sparse.filled import on_meta  # which few need
+
+        return on_meta(self, wanted)
     from pullback.core.memory import meta
 
     array = self._array  # a copy fills its memory, whatever this one shares or leaves out

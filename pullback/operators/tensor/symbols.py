@@ -1,7 +1,8 @@
 """Torch's names for sizes that are not known yet: here sizes are numbers, so these are simple.
 
 Programs ask `isinstance(size, (int, torch.SymInt))` and compute with `torch.sym_max` so that they
-work while torch captures them with unknown sizes. Nothing is ever of these classes here.
+work while torch captures them with unknown sizes. Of these classes are sizes of ragged dimensions
+alone, which are no numbers (`nested/symbol.py`).
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ FOUND_IN = {
 
 
 class _Symbol:
+    __slots__ = ()
+
     def __init__(self, node: Any) -> None:
         raise TypeError(
             f"{type(self).__name__}: sizes are numbers here, and none is a symbol; use the number."
@@ -24,12 +27,14 @@ class _Symbol:
 
 
 class SymInt(_Symbol):
-    """What a size could be in torch instead of an int; no object is one here.
+    """What a size can be instead of an int: that of a dimension in which components differ.
 
     >>> import pullback as torch
     >>> isinstance(torch.zeros(2, 3).shape[0], torch.SymInt)
     False
     """
+
+    __slots__ = ()
 
 
 class SymFloat(_Symbol):
