@@ -123,6 +123,34 @@ def _exponential(xp: Namespace, A: Array) -> Array:
     norm = xp.abs(A).sum(-2).max(-1)
     limits = _SINGLE if A.dtype.char in "fF" else _DOUBLE
     largest = float(norm.max())
+    if largest > limits[3]:
+        shift = _diagonal_part(xp, A, norm)
+        if shift is not None:
+            unit = xp.eye(A.shape[-1], dtype=A.dtype)
+            rest = A - shift * unit
+            return _squared_up(xp, rest, xp.abs(rest).sum(-2).max(-1), limits) * xp.exp(shift)
+    return _squared_up(xp, A, norm, limits)
+
+
+def _diagonal_part(xp: Namespace, A: Array, norm: Array) -> Array | None:
+    """Multiples c of the identity whose exponential is better taken apart, exp(c) exp(A - c).
+
+    Each product of a power adds its rounding, and the rest has a smaller norm, so fewer products.
+    Multiples stay so small that neither factor can overflow where the result does not.
+    """
+    mean = xp.trace(A, axis1=-2, axis2=-1) / A.dtype.type(A.shape[-1])
+    real = xp.clip(mean.real, -_LARGEST_SHIFT, _LARGEST_SHIFT)
+    useful = (xp.abs(mean.real) > 0.5 * norm) & ((real > 0) | (norm < _LARGEST_SHIFT))
+    if not useful.any():  # NaN is not
+        return None
+    return xp.where(useful, real, 0).astype(A.dtype)[..., None, None]
+
+
+_LARGEST_SHIFT = 40.0
+
+
+def _squared_up(xp: Namespace, A: Array, norm: Array, limits: dict[int, float]) -> Array:
+    largest = float(norm.max())
     degree = next((d for d, limit in limits.items() if largest <= limit), max(limits))
     with_scale = xp.isfinite(norm) & (norm > limits[degree])
     halvings = xp.where(
