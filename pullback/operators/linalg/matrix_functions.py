@@ -13,6 +13,7 @@ from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.create.ranges import arange
 from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
+from pullback.operators.indexing.selection import where
 from pullback.operators.linalg.checks import adjoint, check_matrices, check_square
 from pullback.operators.linalg.products import delivered, matmul
 from pullback.operators.linalg.solve import inv, inv_ex
@@ -328,8 +329,11 @@ def cond(input: Any, p: float | str | None = None, *, out: Any = None) -> Any:
         result = smallest / largest if p == -2 else largest / smallest
         return delivered("linalg.cond", result, out)
     check_square("linalg.cond", input._array)
-    if p == "nuc":
-        result = matrix_norm(input, p) * matrix_norm(inv(input), p)
+    if p == "nuc":  # its singular values do not exist for what is not finite
+        inverse, info = inv_ex(input)
+        singular = info != 0
+        inverse = where(singular[..., None, None], 0.0, inverse)
+        result = matrix_norm(input, p) * where(singular, math.inf, matrix_norm(inverse, p))
     else:  # of a singular matrix: infinite
         result = matrix_norm(input, p) * matrix_norm(inv_ex(input).inverse, p)
         result = nan_to_num(result, math.inf, math.inf, -math.inf)

@@ -128,6 +128,7 @@ def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: 
     node="DivBackward2",
     aten="div.Tensor_mode",
     aten_defaults={"rounding_mode": REQUIRED},
+    of_numbers=True,
     wide_numbers=True,
 )
 def _div_rounded(
@@ -180,6 +181,7 @@ def no_derivative(op: str) -> Any:
     input=lambda g: no_derivative("floor_divide"),
     other=lambda g: no_derivative("floor_divide"),
     node="NotImplemented",
+    of_numbers=True,
     wide_numbers=True,
 )
 def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:
