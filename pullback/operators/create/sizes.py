@@ -232,9 +232,9 @@ def _strided(op: str, size: Any, stride: Any, dtype: NumpyDtype) -> Array:
         )
     if any(step < 0 for step in steps):
         raise RuntimeError(f"{op}(): stride {steps} has negative steps, which tensors cannot have.")
-    if 0 in shape:
-        return numpy.empty(shape, dtype)
     extent = 1 + sum((length - 1) * step for length, step in zip(shape, steps, strict=True))
+    if 0 in shape:
+        extent = 0
     memory = allocated(op, numpy.empty, (extent,), dtype)
     return numpy.ndarray(shape, dtype, memory, 0, [step * dtype.itemsize for step in steps])
 

@@ -63,11 +63,12 @@ def _apart(xp: Namespace, low: Array, high: Array, distance: float) -> tuple[Arr
     point = low == high
     if not point.any():
         return low, high
-    lost = point & ((low - low.dtype.type(distance) == low) | (high + low.dtype.type(distance) == high))
+    step = low.dtype.type(distance)
+    wider = low - step, high + step
+    lost = point & ((wider[0] == low) | (wider[1] == high))
     most = numpy.finfo(low.dtype).max
     below = xp.maximum(xp.nextafter(low, -most), -most)
     above = xp.minimum(xp.nextafter(high, most), most)
-    wider = low - low.dtype.type(distance), high + high.dtype.type(distance)
     return (
         xp.where(lost, below, xp.where(point, wider[0], low)),
         xp.where(lost, above, xp.where(point, wider[1], high)),

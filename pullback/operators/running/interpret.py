@@ -36,7 +36,7 @@ from pullback.operators.derive import any_dual, propagate
 from pullback.operators.running import answered, kinds
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
-from pullback.operators.watching import dispatch
+from pullback.operators.watching import dispatch, replaced
 
 _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 # What NumPy raises where arrays do not fit; the user is told by `explained`.
@@ -67,6 +67,10 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if answer is not NotImplemented:
                 return answer
     bound = bind(op, args, kwargs)
+    if replaced.kernels and out is None:
+        answer = replaced.answer(op, op.name, bound, mode)
+        if answer is not replaced.ELSEWHERE:
+            return answer
     if kinds.HANDLERS:
         taken, answer = kinds.taken(op, op.name, bound, out)
         if taken:
