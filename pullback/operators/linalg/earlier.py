@@ -6,7 +6,6 @@ exist would be an AttributeError; each says what has taken its place.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, NoReturn
 
 from pullback.operators.linalg.matrix_functions import matrix_norm
@@ -43,7 +42,7 @@ def frobenius_norm(input: Any, dim: Any, keepdim: bool = False, *, out: Any = No
     return vector_norm(input, 2, dims or None, keepdim, out=out)
 
 
-def _dropped(name: str, instead: str) -> Callable[..., NoReturn]:
+def _dropped(name: str, instead: str) -> Any:
     def refuse(*args: Any, **kwargs: Any) -> NoReturn:
         raise RuntimeError(f"torch.{name} is gone since torch 1.13. Use {instead}.")
 

@@ -157,7 +157,8 @@ def _sample_dirichlet(xp: Namespace, input: Array, generator: Any = None) -> Arr
         largest = logs.max(-1, keepdims=True, initial=-numpy.inf)
         drawn = numpy.where(lost & numpy.isfinite(largest), numpy.exp(logs - largest), drawn)
     shares = (drawn / drawn.sum(-1, keepdims=True)).astype(input.dtype)
-    return numpy.clip(shares, _smallest(input.dtype), _below_one(input.dtype))
+    shares = numpy.maximum(shares, _smallest(input.dtype))
+    return numpy.minimum(shares, _below_one(input.dtype))
 
 
 def _below_one(dtype: Any) -> Any:

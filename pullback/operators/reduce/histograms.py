@@ -60,7 +60,7 @@ def _apart(xp: Namespace, low: Array, high: Array, distance: float) -> tuple[Arr
     Where that is lost in rounding it gets wider by one number that the dtype has.
     """
     low, high = xp.asarray(low), xp.asarray(high)
-    point = low == high
+    point = (low == high) & xp.isfinite(low)
     if not point.any():
         return low, high
     step = low.dtype.type(distance)
@@ -310,10 +310,13 @@ def _limits(op: str, points: Array, range: Any) -> list[tuple[float, float]]:
         if low > high:
             raise RuntimeError(f"{op}: a range must go from min to max, got {low} to {high}.")
     own = points.dtype.type
-    return [
-        tuple(map(float, _apart(numpy, own(low), own(high), 0.5))) if low == high else (low, high)
-        for low, high in pairs
-    ]
+    limits = []
+    for low, high in pairs:
+        if low == high:
+            below, above = _apart(numpy, own(low), own(high), 0.5)
+            low, high = float(below), float(above)
+        limits.append((low, high))
+    return limits
 
 
 def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:

@@ -66,11 +66,11 @@ _MODE = _Kernels()
 
 def _run(function: Any, name: str | None, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     before = _running.get()
-    token = _running.set(None if name is None or before is None else before | {name})
     try:
+        _running.set(None if name is None or before is None else before | {name})
         return function(*args, **kwargs)
     finally:
-        _running.reset(token)
+        _running.set(before)
 
 
 def _is_asked(mode: Mode) -> bool:
