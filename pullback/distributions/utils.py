@@ -75,6 +75,12 @@ def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Any:
     return torch.sigmoid(logits) if is_binary else torch.softmax(logits, -1)
 
 
+def sigmoid_inside(x: Any) -> Any:
+    """The sigmoid, kept off 0 and 1 by the least that leaves its inverse finite."""
+    limits = finfo_of(x)
+    return torch.clamp(torch.sigmoid(x), min=limits.tiny, max=1.0 - limits.eps)
+
+
 def clamp_probs(probs: Tensor) -> Any:
     """Probabilities, none so close to 0 or 1 that its logarithm is infinite."""
     eps = finfo_of(probs).eps

@@ -24,6 +24,7 @@ from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, side_by_side
+from pullback.operators.watching import replaced
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -66,6 +67,7 @@ def computes_with_tensors(
         create_graph
         or before.levels
         or before.dispatch
+        or replaced.kernels
         or before.tracing is not None
         or (LEVELS and visible_levels())
         or _without_data(roots)

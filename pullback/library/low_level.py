@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from pullback.core.device import KINDS
-from pullback.library import registering, registry
+from pullback.library import builtin_kernels, registering, registry
 from pullback.library.call import kernels
 from pullback.library.call.keys import checked_key, key_of_device
 from pullback.library.call.node import set_backward
@@ -51,6 +51,7 @@ class _Owned:
         self.undone = True
         for name, key, kernel in self.kernels:
             _remove_kernel(name, key, kernel)
+            builtin_kernels.forget(name, key, kernel.function)
         for operator, attribute in self.rules:
             setattr(operator, attribute, {} if attribute == "autocast" else None)
             set_backward(operator)
@@ -148,7 +149,8 @@ class Library:
         key = checked_key(dispatch_key or self.dispatch_key)
         name = self._full_name(op_name)
         kernel = Kernel(fn, registry.where(), with_keyset)
-        _add(name, key, kernel, allow_override=allow_override)
+        builtin = builtin_kernels.use(name, key, fn)
+        _add(name, key, kernel, allow_override=allow_override or builtin)
         self._owned.kernels.append((name, key, kernel))
 
     def _full_name(self, op_name: Any) -> str:
@@ -339,8 +341,9 @@ def impl(qualname: Any, types: Any = "", func: Any = None, *, lib: Any = None) -
     def register(function: Callable[..., Any]) -> Callable[..., Any]:
         for key in keys:
             if lib is None:
-                kernel = Kernel(function, registry.where())
-                _add(_checked_qualname(qualname), key, kernel, allow_override=False)
+                name = _checked_qualname(qualname)
+                builtin = builtin_kernels.use(name, key, function)
+                _add(name, key, Kernel(function, registry.where()), allow_override=builtin)
             else:
                 lib.impl(qualname, function, key)
         return function

@@ -101,3 +101,15 @@ def test_only_classes_of_distributions_are_registered():
 def test_what_is_not_known_is_said_with_names():
     with pytest.raises(NotImplementedError, match="Normal from Cauchy"):
         d.kl_divergence(d.Normal(0.0, 1.0), d.Cauchy(0.0, 1.0))
+
+
+def test_parameters_of_other_shapes_than_events_are_summed_over_no_batch():
+    df = torch.tensor([3.0, 5.0], dtype=F64)
+    scales = torch.stack([torch.eye(2, dtype=F64), 2 * torch.eye(2, dtype=F64)])
+    p, q = d.Wishart(df, scales), d.Wishart(df + 1, scales.flip(0))
+    together = d.kl_divergence(p, q)
+    for i in range(2):
+        alone = d.kl_divergence(d.Wishart(df[i], scales[i]), d.Wishart(df[i] + 1, scales[1 - i]))
+        assert alone > 0
+        torch.testing.assert_close(together[i], alone)
+    assert d.kl_divergence(p, p).abs().max() < 1e-12

@@ -246,3 +246,47 @@ def test_vectors_with_equal_densities_agree(case):
         torch.testing.assert_close(other.log_prob(value), made.log_prob(value))
         torch.testing.assert_close(other.entropy(), made.entropy())
         torch.testing.assert_close(other.variance, made.variance)
+
+
+INSIDE = {
+    "Beta": lambda p: d.Beta(p, p),
+    "Beta to 1": lambda p: d.Beta(torch.ones_like(p), p),
+    "Dirichlet": lambda p: d.Dirichlet(torch.stack([p, p, p], -1)),
+    "LogisticNormal": lambda p: d.LogisticNormal(
+        torch.stack([1 / p, -1 / p], -1).clamp(-80, 80), torch.ones(2, dtype=p.dtype)
+    ),
+    "ContinuousBernoulli": lambda p: d.ContinuousBernoulli(logits=1 / p),
+    "ContinuousBernoulli to 0": lambda p: d.ContinuousBernoulli(logits=-1 / p),
+    "RelaxedBernoulli": lambda p: d.RelaxedBernoulli(
+        torch.ones_like(p[0]), logits=(1 / p).clamp(max=20)
+    ),
+    "NegativeBinomial": lambda p: d.NegativeBinomial(p, torch.full_like(p, 0.5)),
+    "NegativeBinomial of none": lambda p: d.NegativeBinomial(p * 0, torch.full_like(p, 0.5)),
+    "Poisson": lambda p: d.Poisson(p * 1e-16),
+}
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64])
+@pytest.mark.parametrize("name", INSIDE)
+def test_draws_at_extreme_parameters_have_a_density(name, dtype):
+    torch.manual_seed(0)
+    made = INSIDE[name](torch.tensor([0.005, 0.05, 0.5], dtype=dtype))
+    drawn = made.sample((500,))
+    assert made.support.check(drawn).all()
+    assert made.log_prob(drawn).isfinite().all()
+
+
+def test_counts_at_rates_beyond_all_counts_are_the_rate():
+    rates = torch.tensor([1e300, float("inf")], dtype=F64)
+    assert torch.poisson(rates).tolist() == rates.tolist()
+    few = torch.poisson(torch.full((100,), 1e19, dtype=F64))
+    assert (few / 1e19 - 1).abs().max() < 1e-8
+
+
+def test_probabilities_of_large_logits_are_clamped_as_given_ones():
+    by_logits = d.ContinuousBernoulli(logits=torch.tensor([-200.0, 200.0]))
+    given = d.ContinuousBernoulli(probs=torch.tensor([0.0, 1.0]))
+    for name in ("mean", "variance", "probs"):
+        assert torch.equal(getattr(by_logits, name), getattr(given, name))
+    ends = torch.tensor([0.0, 1.0])
+    torch.testing.assert_close(by_logits.log_prob(ends), given.log_prob(ends))

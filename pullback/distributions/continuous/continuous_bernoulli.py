@@ -10,7 +10,7 @@ from pullback.distributions import constraints
 from pullback.distributions.exp_family import ExponentialFamily
 from pullback.distributions.odds import OneProbability, check_one_given
 from pullback.distributions.package import torch
-from pullback.distributions.utils import broadcast_all, clamp_probs
+from pullback.distributions.utils import broadcast_all, clamp_probs, lazy_property, logits_to_probs
 
 __all__ = ["ContinuousBernoulli"]
 
@@ -49,6 +49,11 @@ class ContinuousBernoulli(OneProbability, ExponentialFamily):
             (self.logits,) = broadcast_all(logits)
         self._lims = lims
         super().__init__(self._param.size(), validate_args=validate_args)
+
+    @lazy_property
+    def probs(self) -> Any:
+        """The probability, clamped as one that is given: at 0 and 1 there is no density."""
+        return clamp_probs(logits_to_probs(self.logits, is_binary=True))
 
     def _outside_unstable_region(self) -> Any:
         low, high = self._lims

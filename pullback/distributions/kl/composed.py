@@ -46,7 +46,9 @@ def _exponential_family(p: Any, q: Any) -> Any:
     params, normalizer, statistics = p._expected_statistics()
     result = q._log_normalizer(*q._natural_params) - normalizer
     for own, other, statistic in zip(params, q._natural_params, statistics, strict=True):
-        result = result - _sum_rightmost((other - own) * statistic, len(q.event_shape))
+        term = (other - own) * statistic
+        # A family may have parameters of other shapes than its events (a Wishart's df).
+        result = result - _sum_rightmost(term, term.dim() - result.dim())
     return result
 
 

@@ -9,7 +9,13 @@ from typing import Any
 from pullback.distributions import constraints
 from pullback.distributions.package import torch
 from pullback.distributions.transforms.base import Transform
-from pullback.distributions.utils import all_true, broadcast_all, finfo_of, lazy_property
+from pullback.distributions.utils import (
+    all_true,
+    broadcast_all,
+    finfo_of,
+    lazy_property,
+    sigmoid_inside,
+)
 
 __all__ = [
     *("AbsTransform", "AffineTransform", "CumulativeDistributionTransform", "ExpTransform"),
@@ -61,8 +67,7 @@ class SigmoidTransform(_Plain):
     codomain = constraints.unit_interval
 
     def _call(self, x: Any) -> Any:
-        limits = finfo_of(x)
-        return torch.clamp(torch.sigmoid(x), min=limits.tiny, max=1.0 - limits.eps)
+        return sigmoid_inside(x)
 
     def _inverse(self, y: Any) -> Any:
         limits = finfo_of(y)

@@ -7,7 +7,12 @@ from typing import Any
 from pullback.distributions import constraints
 from pullback.distributions.package import torch
 from pullback.distributions.transforms.base import Transform
-from pullback.distributions.utils import finfo_of, tril_matrix_to_vec, vec_to_tril_matrix
+from pullback.distributions.utils import (
+    finfo_of,
+    sigmoid_inside,
+    tril_matrix_to_vec,
+    vec_to_tril_matrix,
+)
 
 __all__ = [
     *("CorrCholeskyTransform", "LowerCholeskyTransform", "PositiveDefiniteTransform"),
@@ -80,7 +85,7 @@ class StickBreakingTransform(_OfVectors):
         return torch.arange(count, 0, -1, dtype=x.dtype, device=x.device).log()
 
     def _call(self, x: Any) -> Any:
-        broken = torch.sigmoid(x - self._log_left(x))
+        broken = sigmoid_inside(x - self._log_left(x))
         left = (1 - broken).cumprod(-1)
         return torch.nn.functional.pad(broken, [0, 1], value=1) * torch.nn.functional.pad(
             left, [1, 0], value=1

@@ -75,6 +75,17 @@ def _declared(name: str) -> Callable[..., Any] | None:
     return None if declared is None else declared.function
 
 
+def is_known(name: str) -> bool:
+    """Whether torch has an operator of this name that is here too."""
+    return _aten(name) is not None
+
+
+def declared(name: str) -> Callable[..., Any] | None:
+    """The declared operator behind one of torch's names, or behind its in-place form."""
+    _function(name)  # which loads its family
+    return _declared(name) or _declared(name.removesuffix("_"))
+
+
 def _written(name: str, overload: str) -> tuple[str, Callable[..., Any]] | None:
     """Schema and function of an overload that adjoints.py has."""
     key = f"{name}.{overload}"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+import warnings
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
@@ -62,6 +63,7 @@ def get_total_norm(
     given = _listed(tensors)
     if not given:
         return tensor(0.0)
+    norm_type = float(norm_type)  # "inf" is one too
     with no_grad():
         norms = stack([vector_norm(one, norm_type) for one in given])
         total: Tensor = vector_norm(norms, norm_type)
@@ -114,6 +116,12 @@ def clip_grad_norm_(
     tensor([0.6000, 0.8000])
     """
     chosen = _listed(parameters)
+    if not chosen and isinstance(parameters, Iterator):
+        warnings.warn(
+            "clip_grad_norm_: `parameters` is an empty generator, so nothing is clipped. One that "
+            "was gone through before is empty; pass a list.",
+            stacklevel=2,
+        )
     total = get_total_norm(_gradients(chosen), norm_type, error_if_nonfinite)
     clip_grads_with_norm_(chosen, max_norm, total)
     return total

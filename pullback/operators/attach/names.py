@@ -78,6 +78,7 @@ FUNCTIONS: dict[str, str] = {
     "linalg.decomposition": "cholesky geqrf orgqr ormqr qr",
     "linalg.determinants": "det logdet slogdet",
     "linalg.distance": "cdist cosine_similarity norm_except_dim pairwise_distance pdist",
+    "linalg.earlier": "eig frobenius_norm lstsq matrix_rank nuclear_norm solve symeig",
     "linalg.least_squares": "pinverse",
     "linalg.lowrank": "pca_lowrank svd_lowrank",
     "linalg.lu": "lu lu_solve lu_unpack",
@@ -86,7 +87,7 @@ FUNCTIONS: dict[str, str] = {
     "linalg.product_sums": "addbmm addmm addmv addmv_ addr baddbmm",
     "linalg.products": "bmm dot ger=outer matmul mm mv outer vdot",
     "linalg.solve": "inverse",
-    "linalg.spectral": "eig svd",
+    "linalg.spectral": "svd",
     "linalg.triangular": "cholesky_inverse cholesky_solve triangular_solve",
     "nn.activation.functions": """
         celu celu_ prelu relu_ rrelu rrelu_ selu selu_ threshold threshold_

@@ -12,11 +12,13 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import F64, Array
 from pullback.core.device import META, as_device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
     bool_,
+    complex64,
+    complex128,
     default,
     from_numpy_dtype,
     int64,
@@ -182,7 +184,9 @@ def number_dtype(number: Any) -> NumpyDtype:
         return bool_.numpy
     if isinstance(number, int):
         return int64.numpy
-    return default.complex_numpy if isinstance(number, complex) else default.numpy
+    if isinstance(number, complex):  # no complex number is narrower by default
+        return complex128.numpy if default.numpy == F64 else complex64.numpy
+    return default.numpy
 
 
 def filled(op: str, shape: tuple[int, ...], number: Any, dtype: NumpyDtype) -> Array:
@@ -231,9 +235,9 @@ def _strided(op: str, size: Any, stride: Any, dtype: NumpyDtype) -> Array:
         )
     if any(step < 0 for step in steps):
         raise RuntimeError(f"{op}(): stride {steps} has negative steps, which tensors cannot have.")
-    if 0 in shape:
-        return numpy.empty(shape, dtype)
     extent = 1 + sum((length - 1) * step for length, step in zip(shape, steps, strict=True))
+    if 0 in shape:
+        extent = 0
     memory = allocated(op, numpy.empty, (extent,), dtype)
     return numpy.ndarray(shape, dtype, memory, 0, [step * dtype.itemsize for step in steps])
 

@@ -202,6 +202,8 @@ index_add_ = writing(index_add, _write_index_add)
 
 def _write_index_copy(xp: Namespace, input: Array, dim: int, index: Array, source: Array) -> None:
     check_index_dtype("index_copy", index, "l")
+    if not input.ndim and source.ndim == 1:  # one number takes slices as a line of one does
+        input = input.reshape(1)
     check_rows("index_copy", input, dim, index, source, bounds=IndexError)
     _write_rows(input, dim, index, source)
 
@@ -216,7 +218,10 @@ def _copy_tangent(
 @primitive(
     batch=batch_indexing.rows,
     input=lambda g, dim, index: _fill_rows(g, dim, index, 0),
-    source=lambda g, dim, index, source_shape: reshape(index_select(g, dim, index), source_shape),
+    source=lambda g, dim, index, source_shape: reshape(
+        index_select(reshape(g, (1,)) if source_shape and not g.ndim else g, dim, index),
+        source_shape,
+    ),
     jvp=_copy_tangent,
     meta="lengths kept",
 )

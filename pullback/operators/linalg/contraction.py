@@ -316,6 +316,9 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     kept = [label for d, label in enumerate(labels) if d not in mine]
     kept += [label for d, label in enumerate(others) if d not in theirs]
     result = _contracted(a, b, tuple(labels), tuple(others), tuple(kept))
+    if out is not None and result.requires_grad:
+        # As in torch, which copies here: `out` gets a history, and no error.
+        return out.resize_(result.shape).copy_(result)
     return delivered("tensordot", shown_as("ViewBackward0", result), out)
 
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor
 from pullback.operators.create.constants import beside
 from pullback.operators.linalg.between import euclidean_between
@@ -20,6 +21,7 @@ from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import expand_as
+from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
     "torch": "cdist cosine_similarity norm_except_dim pairwise_distance pdist",
@@ -46,7 +48,11 @@ def cosine_similarity(x1: Any, x2: Any, dim: int = 1, eps: float = 1e-8) -> Any:
     >>> torch.cosine_similarity(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
     tensor([0.7071])
     """
-    if x1._array.shape != x2._array.shape:
+    one, other = x1._array, x2._array
+    if one.dtype.kind in "biu" or other.dtype.kind in "biu":
+        common = promote_dtypes(one.dtype, other.dtype)
+        x1, x2 = astype(x1, common), astype(x2, common)
+    if one.shape != other.shape:
         x1, x2 = broadcast_tensors(x1, x2)
     return sum((x1 / _length(x1, dim, eps)) * (x2 / _length(x2, dim, eps)), dim)
 

@@ -10,7 +10,7 @@ from pullback.operators.linalg.products import matmul
 from pullback.operators.linalg.spectral import linalg_svd
 from pullback.operators.random.tensors import randn
 from pullback.operators.reduce.sums import mean
-from pullback.operators.shape.reshaping import broadcast_to
+from pullback.operators.shape.reshaping import broadcast_to, expand
 
 FOUND_IN = {
     "torch": "pca_lowrank svd_lowrank",
@@ -47,6 +47,8 @@ def svd_lowrank(A: Any, q: int | None = 6, niter: int | None = 2, M: Any = None)
     count, rounds = 6 if q is None else q, 2 if niter is None else niter
     if rounds > _MOST_ROUNDS:
         raise ValueError(f"svd_lowrank: niter must be {_MOST_ROUNDS} at most, got {niter}.")
+    if M is not None and M.shape != A.shape:
+        M = expand(M, A.shape)
     m, n = A.shape[-2:]
     if m < n:  # the range of the smaller side
         V, S, U = svd_lowrank(adjoint(A), count, rounds, None if M is None else adjoint(M))

@@ -13,6 +13,7 @@ from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.create.ranges import arange
 from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
+from pullback.operators.indexing.selection import where
 from pullback.operators.linalg.checks import adjoint, check_matrices, check_square
 from pullback.operators.linalg.products import delivered, matmul
 from pullback.operators.linalg.solve import inv, inv_ex
@@ -122,6 +123,34 @@ def _exponential(xp: Namespace, A: Array) -> Array:
         return xp.array(A)
     norm = xp.abs(A).sum(-2).max(-1)
     limits = _SINGLE if A.dtype.char in "fF" else _DOUBLE
+    largest = float(norm.max())
+    if largest > limits[3]:
+        shift = _diagonal_part(xp, A, norm)
+        if shift is not None:
+            unit = xp.eye(A.shape[-1], dtype=A.dtype)
+            rest = A - shift * unit
+            return _squared_up(xp, rest, xp.abs(rest).sum(-2).max(-1), limits) * xp.exp(shift)
+    return _squared_up(xp, A, norm, limits)
+
+
+def _diagonal_part(xp: Namespace, A: Array, norm: Array) -> Array | None:
+    """Multiples c of the identity whose exponential is better taken apart, exp(c) exp(A - c).
+
+    Each product of a power adds its rounding, and the rest has a smaller norm, so fewer products.
+    Multiples stay so small that neither factor can overflow where the result does not.
+    """
+    mean = xp.trace(A, axis1=-2, axis2=-1) / A.dtype.type(A.shape[-1])
+    real = xp.clip(mean.real, -_LARGEST_SHIFT, _LARGEST_SHIFT)
+    useful = (xp.abs(mean.real) > 0.5 * norm) & ((real > 0) | (norm < _LARGEST_SHIFT))
+    if not useful.any():  # NaN is not
+        return None
+    return xp.where(useful, real, 0).astype(A.dtype)[..., None, None]
+
+
+_LARGEST_SHIFT = 40.0
+
+
+def _squared_up(xp: Namespace, A: Array, norm: Array, limits: dict[int, float]) -> Array:
     largest = float(norm.max())
     degree = next((d for d, limit in limits.items() if largest <= limit), max(limits))
     with_scale = xp.isfinite(norm) & (norm > limits[degree])
@@ -300,8 +329,11 @@ def cond(input: Any, p: float | str | None = None, *, out: Any = None) -> Any:
         result = smallest / largest if p == -2 else largest / smallest
         return delivered("linalg.cond", result, out)
     check_square("linalg.cond", input._array)
-    if p == "nuc":
-        result = matrix_norm(input, p) * matrix_norm(inv(input), p)
+    if p == "nuc":  # its singular values do not exist for what is not finite
+        inverse, info = inv_ex(input)
+        singular = info != 0
+        inverse = where(singular[..., None, None], 0.0, inverse)
+        result = matrix_norm(input, p) * where(singular, math.inf, matrix_norm(inverse, p))
     else:  # of a singular matrix: infinite
         result = matrix_norm(input, p) * matrix_norm(inv_ex(input).inverse, p)
         result = nan_to_num(result, math.inf, math.inf, -math.inf)

@@ -27,7 +27,7 @@ from pullback.operators.linalg.products import (
     total,
 )
 from pullback.operators.options import as_number
-from pullback.operators.pointwise.arithmetic import conj, in_single
+from pullback.operators.pointwise.arithmetic import check_factor, conj, in_single
 from pullback.operators.reduce.sums import sum
 
 FOUND_IN = {
@@ -189,6 +189,8 @@ def addr(
     """
     check_ndim("addr", "vec1", vec1, 1)
     check_ndim("addr", "vec2", vec2, 1)
+    for name, number in (("beta", beta), ("alpha", alpha)):
+        check_factor("addr", name, number, input.dtype)
     return _plus(xp, "addr", vec1[:, None] * vec2, input, beta, alpha)
 
 

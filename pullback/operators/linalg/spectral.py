@@ -35,7 +35,7 @@ from pullback.operators.shape.views import diagonal
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
-    "torch": "eig svd",
+    "torch": "svd",
     "linalg": "eig eigh eigvals eigvalsh svd=linalg_svd svdvals",
 }
 

@@ -10,9 +10,9 @@ import numpy
 from numpy import ndarray
 
 from pullback.core.arrays import F32, F64, numbers32, numbers64
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import not_a_tensor, unsupported
-from pullback.core.promotion import is_half
+from pullback.core.promotion import is_half, result_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
@@ -204,19 +204,24 @@ def in_single(xp: Namespace, function: Any, *arrays: Array, **options: Any) -> A
 # Sums -------------------------------------------------------------------------------------------
 
 
+def check_factor(op: str, name: str, factor: Any, dtype: NumpyDtype) -> None:
+    """Refuse a number of another kind than a result of this dtype."""
+    kind = dtype.kind
+    if (
+        (isinstance(factor, float) and kind in "biu")
+        or (isinstance(factor, complex) and kind not in "cW")
+        or (isinstance(factor, bool) and kind != "b")
+    ):
+        raise RuntimeError(
+            f"{op}: {name}={factor} does not fit a result of {from_numpy_dtype(dtype)}; pass "
+            f"{name} of its kind, or convert an operand first."
+        )
+
+
 def _scaled(op: str, other: Array, alpha: Any) -> Array:
     """`other * alpha` in the dtype of `other`; of half precision, in single."""
     alpha = as_number(alpha, op, "alpha")
-    kind = other.dtype.kind
-    if (
-        (isinstance(alpha, float) and kind in "biu")
-        or (isinstance(alpha, complex) and kind not in "cW")
-        or (isinstance(alpha, bool) and kind != "b")
-    ):
-        raise RuntimeError(
-            f"{op}: alpha={alpha} does not fit a result of {from_numpy_dtype(other.dtype)}; pass "
-            "an alpha of its kind, or convert an operand first."
-        )
+    check_factor(op, "alpha", alpha, other.dtype)
     if is_half(other.dtype):
         return other.astype(F32) * finite_array(op, alpha, other.dtype).astype(F32)
     return other * other.dtype.type(alpha)
@@ -511,6 +516,11 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     aten="lerp.Tensor",
 )
 def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Array:
+    if weight.dtype != input.dtype and not weight.ndim:
+        # A single weight may have any dtype, as a number may.
+        _check_lerp(input, end)
+        dtype = result_dtype((input, end, weight))
+        input, end, weight = (one.astype(dtype) for one in (input, end, weight))
     _check_lerp(input, end, weight)
     if is_half(input.dtype):
         return in_single(xp, _lerp_tensor, input, end, weight)

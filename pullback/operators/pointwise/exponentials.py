@@ -207,7 +207,7 @@ def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
     if input.size < _FEW and input.dtype is F32:
         return xp.logaddexp(input, other)
     if input.dtype.kind == "c":
-        return _complex_logaddexp(xp, input, other)
+        return complex_logaddexp(xp, input, other)
     if input.dtype.kind not in "fV":
         raise unsupported("logaddexp", input)
     if input.size < _FEW or input.shape != other.shape or input.dtype.kind != "f":
@@ -222,11 +222,19 @@ def _logaddexp(xp: Namespace, out: Array, a: Array, b: Array) -> None:
     out += xp.maximum(a, b)
 
 
-def _complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
+def complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
+    """`log(exp(a) + exp(b))` of complex numbers; of two infinities the quadrant remains."""
     first = a.real >= b.real
     high, low = xp.where(first, a, b), xp.where(first, b, a)
-    same = (a == b) & xp.isinf(a.real)  # inf - inf has no value, the result has
-    return xp.where(same, a, high + xp.log1p(xp.exp(low - high)))
+    total = high + xp.log1p(xp.exp(low - high))
+    if not (odd := ~(xp.isfinite(low) & xp.isfinite(high))).any():
+        return total
+    total = xp.where(
+        odd & xp.isneginf(low.real), xp.where(xp.isneginf(high.real), low, high), total
+    )
+    both = odd & xp.isposinf(low.real)
+    total = xp.where(both, xp.log(xp.exp(high) + xp.exp(low)), total)
+    return xp.where(xp.isnan(a) | xp.isnan(b), complex(math.nan, math.nan), total)
 
 
 @elementwise(

@@ -16,7 +16,7 @@ from pullback.core import errors
 from pullback.core.arrays import F32, LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
-from pullback.core.promotion import dtype_with_number
+from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, elementwise, method, quick
 from pullback.operators.pointwise.arithmetic import (
@@ -94,7 +94,12 @@ _SHORT_CUTS: dict[Any, Callable[[Namespace, Array], Array]] = {
 }
 
 
+_ONE_STEP = (-1, 0, 0.5, 1, 2)  # of the short cuts, those that round once
+
+
 def _power(xp: Namespace, x: Array, exponent: Any) -> Array:
+    if is_half(x.dtype) and exponent not in _ONE_STEP:
+        return _power(xp, x.astype(F32), exponent).astype(x.dtype)
     short_cut = _SHORT_CUTS.get(exponent)
     if short_cut is not None:
         return short_cut(xp, x)

@@ -8,7 +8,7 @@ from pullback.core.arrays import is_wrong
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
-from pullback.operators.pointwise.arithmetic import true_divide, zeros_of
+from pullback.operators.pointwise.arithmetic import in_single, true_divide, zeros_of
 from pullback.operators.running.inplace import inplace_of
 
 FOUND_IN = {
@@ -71,6 +71,8 @@ def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
         return _rounded("round", xp.rint, input)
     if input.dtype.kind not in "fV":
         raise unsupported("round", input)
+    if input.dtype.itemsize == 2:
+        return in_single(xp, round, input, decimals=decimals)
     scale = input.dtype.type(10.0 ** abs(decimals))
     if decimals < 0:
         return xp.rint(input / scale) * scale
@@ -126,6 +128,7 @@ def _divided(xp: Namespace, op: str, input: Array, other: Array, rounding_mode: 
     node="DivBackward2",
     aten="div.Tensor_mode",
     aten_defaults={"rounding_mode": REQUIRED},
+    of_numbers=True,
     wide_numbers=True,
 )
 def _div_rounded(
@@ -178,6 +181,7 @@ def no_derivative(op: str) -> Any:
     input=lambda g: no_derivative("floor_divide"),
     other=lambda g: no_derivative("floor_divide"),
     node="NotImplemented",
+    of_numbers=True,
     wide_numbers=True,
 )
 def floor_divide(xp: Namespace, input: Array, other: Array) -> Array:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.core.arrays import F32
 from pullback.core.errors import unsupported
+from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
@@ -262,6 +264,8 @@ def _converted(xp: Namespace, op: str, input: Array, factor: float) -> Array:
     # Not xp.deg2rad, which takes eight times as long.
     if input.dtype.kind == "c":
         raise unsupported(op, input)
+    if is_half(input.dtype):  # the factor itself must not be rounded
+        return xp.multiply(input.astype(F32), F32.type(factor)).astype(input.dtype)
     return xp.multiply(input, input.dtype.type(factor))
 
 

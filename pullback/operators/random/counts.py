@@ -9,7 +9,7 @@ Poisson, BTRS for binomial numbers). Rare binomial events are counted by the wai
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 
 import numpy
 
@@ -17,29 +17,32 @@ from pullback.core.arrays import F32, Array
 from pullback.operators.random.stream import Stream
 
 Next = Callable[[], float]
+# From here on the spread of counts is below the distance of two float64 numbers.
+_COUNTLESS = 2.0**106
 
 
 def poisson(source: Stream, rates: Array) -> Array:
     """For each rate a count of events, in C order."""
     counts: list[float] = []
     with source.lock:
-        uniform = source.each_double()
-        draw = uniform.__next__
+        draw = source.each_double().__next__
         for rate in rates.reshape(-1).tolist():
-            if rate >= 10:
+            if rate >= _COUNTLESS:
+                counts.append(rate)
+            elif rate >= 10:
                 counts.append(_many_events(rate, draw))
             elif rate > 0:
-                counts.append(_few_events(math.exp(-rate), uniform))
+                counts.append(_few_events(math.exp(-rate), draw))
             else:
                 counts.append(0.0)
     return numpy.array(counts).reshape(rates.shape)
 
 
-def _few_events(limit: float, uniform: Iterator[float]) -> float:
-    product = 1.0
-    count = -1
+def _few_events(limit: float, draw: Next) -> float:
+    product = draw()  # at least one: the limit itself may have been rounded to 1
+    count = 0
     while product > limit:
-        product *= next(uniform)
+        product *= draw()
         count += 1
     return float(count)
 

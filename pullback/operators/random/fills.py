@@ -130,6 +130,11 @@ def uniform_(
         raise RuntimeError(f"uniform_(): the bounds {low} and {high} do not fit {self.dtype}.")
     if low > high:
         raise RuntimeError(f"uniform_(): `from` must not exceed `to`, got {low} and {high}.")
+    if high - low > largest:
+        raise RuntimeError(
+            f"uniform_(): from {low} to {high} is further than {self.dtype} reaches ({largest}); "
+            "fill over half of it and multiply."
+        )
     return _fill(self, "uniform_", generator, functools.partial(draw.uniform, low=low, high=high))
 
 

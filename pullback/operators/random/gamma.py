@@ -13,6 +13,8 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, Array
+from pullback.core.dtype import from_numpy_dtype
+from pullback.core.limits import finfo
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.gamma_paths import beta_path, gamma_path
 from pullback.operators.declare import Namespace, elementwise, primitive
@@ -155,7 +157,13 @@ def _sample_dirichlet(xp: Namespace, input: Array, generator: Any = None) -> Arr
         largest = logs.max(-1, keepdims=True, initial=-numpy.inf)
         drawn = numpy.where(lost & numpy.isfinite(largest), numpy.exp(logs - largest), drawn)
     shares = (drawn / drawn.sum(-1, keepdims=True)).astype(input.dtype)
-    return numpy.maximum(shares, _smallest(input.dtype))
+    shares = numpy.maximum(shares, _smallest(input.dtype))
+    return numpy.minimum(shares, _below_one(input.dtype))
+
+
+def _below_one(dtype: Any) -> Any:
+    """The largest number below 1; a share of 1 has no finite density."""
+    return dtype.type(1 - finfo(from_numpy_dtype(dtype)).eps / 2)
 
 
 @elementwise(

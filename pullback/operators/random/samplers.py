@@ -22,6 +22,7 @@ LONG = 16  # from so many elements on, torch makes normal numbers in blocks of a
 WIDE = 1 << 28  # ranges of so many integers and more take two words for each
 _SHORT = 384  # up to which a permutation is faster as a loop than all at once
 _FEW = 512  # up to which one slow step is faster than several quick ones
+_LARGE_FACTOR = 2.0**990
 _CHUNK = 1 << 14  # elements whose steps are done together: 64 kB of float32 stay in cache
 
 
@@ -56,6 +57,11 @@ def multiplied_and_added(values: Array, factor: Any, term: Any) -> Array:
         wide *= F64.type(factor)
         wide += F64.type(term)
         return wide.astype(F32)
+    if (
+        math.inf > abs(factor) > _LARGE_FACTOR
+    ):  # its parts below would be infinite; powers of 2 are exact
+        scaled = multiplied_and_added(values, factor / _LARGE_FACTOR, term / _LARGE_FACTOR)
+        return scaled * _LARGE_FACTOR
     product = values * factor
     # Dekker's exact error of the product, then Knuth's of the sum.
     high = values * 134217729.0

@@ -54,6 +54,27 @@ def _more_rows(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]
     return op.function(filled(split["input"], size), **options)
 
 
+def _apart(xp: Namespace, low: Array, high: Array, distance: float) -> tuple[Array, Array]:
+    """Limits of ranges; a range of one number gets wider by `distance` on both sides.
+
+    Where that is lost in rounding it gets wider by one number that the dtype has.
+    """
+    low, high = xp.asarray(low), xp.asarray(high)
+    point = (low == high) & xp.isfinite(low)
+    if not point.any():
+        return low, high
+    step = low.dtype.type(distance)
+    wider = low - step, high + step
+    lost = point & ((wider[0] == low) | (wider[1] == high))
+    most = numpy.finfo(low.dtype).max
+    below = xp.maximum(xp.nextafter(low, -most), -most)
+    above = xp.minimum(xp.nextafter(high, most), most)
+    return (
+        xp.where(lost, below, xp.where(point, wider[0], low)),
+        xp.where(lost, above, xp.where(point, wider[1], high)),
+    )
+
+
 @primitive(batch=_more_rows, method=False, has_out=False)
 def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) -> Array:
     """`histc` along the last dimension."""
@@ -68,13 +89,17 @@ def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) 
     low, high = xp.full(len(rows), min, input.dtype), xp.full(len(rows), max, input.dtype)
     if min == max and rows.shape[1]:
         low, high = rows.min(1), rows.max(1)
-    point = low == high
-    low, high = (low - point)[:, None], (high + point)[:, None]
+    low, high = (limit[:, None] for limit in _apart(xp, low, high, 1))
     if not (xp.isfinite(low).all() and xp.isfinite(high).all()):
         raise RuntimeError(
             f"histc: the range from {low.min()} to {high.max()} is not finite; give min and max."
         )
     inside = (rows >= low) & (rows <= high)
+    largest = numpy.finfo(input.dtype).max / (4 * bins)
+    if rows.size and (float(-low.min()) > largest or float(high.max()) > largest):
+        # Differences would overflow, and their multiples; scaled by a power of 2 none is rounded.
+        step = input.dtype.type(1 / (8 << bins.bit_length()))
+        rows, low, high = rows * step, low * step, high * step
     places = xp.where(inside, (rows - low) * bins / (high - low), 0).astype(xp.int64)
     places = xp.minimum(places, bins - 1) + xp.arange(len(rows))[:, None] * bins
     counts = xp.bincount(places[inside], minlength=len(rows) * bins)
@@ -284,7 +309,14 @@ def _limits(op: str, points: Array, range: Any) -> list[tuple[float, float]]:
     for low, high in pairs:
         if low > high:
             raise RuntimeError(f"{op}: a range must go from min to max, got {low} to {high}.")
-    return [(low - 0.5, high + 0.5) if low == high else (low, high) for low, high in pairs]
+    own = points.dtype.type
+    limits = []
+    for low, high in pairs:
+        if low == high:
+            below, above = _apart(numpy, own(low), own(high), 0.5)
+            low, high = float(below), float(above)
+        limits.append((low, high))
+    return limits
 
 
 def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
@@ -298,7 +330,10 @@ def _edges(op: str, points: Array, bins: Any, low: float, high: float) -> Array:
     _check_bins(op, points, bins)
     if not (math.isfinite(low) and math.isfinite(high)):
         raise RuntimeError(f"{op}: the range from {low} to {high} is not finite; give `range`.")
-    return namespace(points).linspace(low, high, bins + 1, dtype=points.dtype)
+    xp = namespace(points)
+    if math.isinf(high - low):
+        return 2 * xp.linspace(low / 2, high / 2, bins + 1, dtype=points.dtype)
+    return xp.linspace(low, high, bins + 1, dtype=points.dtype)
 
 
 # Per value ----------------------------------------------------------------------------------------

@@ -124,6 +124,10 @@ def vector_norm(
     """
     if ord == 2 and dtype is None and input.dtype.char in "fd":
         return _euclidean(xp, input, axis_of(dim, input.ndim), keepdim)
+    if input.dtype.kind == "W":  # halves of complex numbers are for storing; their norms are halves
+        wide = _in_dtype("vector_norm", input.astype(numpy.complex64), dtype)
+        made = _norm(xp, wide, ord, dim, keepdim)
+        return made.astype(numpy.float16) if dtype is None else made
     input = _in_dtype("vector_norm", input, dtype)
     if not input.size and (ord < 0 or math.isinf(ord)):
         axis = axis_of(dim, input.ndim)

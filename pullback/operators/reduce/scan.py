@@ -22,7 +22,7 @@ from pullback.operators.batching import together
 from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, linear, method, primitive
 from pullback.operators.indexing.picking import add_back, pick
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
-from pullback.operators.pointwise.exponentials import exp
+from pullback.operators.pointwise.exponentials import complex_logaddexp, exp
 from pullback.operators.results import result_class
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
@@ -386,10 +386,7 @@ def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
     step, size = 1, out.shape[dim]
     while step < size:
         late, early = (*before, slice(step, None)), (*before, slice(None, -step))
-        a, b = out[late], out[early]
-        larger, smaller = xp.where(a.real >= b.real, a, b), xp.where(a.real >= b.real, b, a)
-        total = larger + xp.log1p(xp.exp(smaller - larger))
-        out[late] = xp.where(xp.isneginf(smaller.real), larger, total)
+        out[late] = complex_logaddexp(xp, out[late], out[early])
         step *= 2
     return _in_running_branch(xp, input, out, dim)
 

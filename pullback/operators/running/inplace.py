@@ -18,7 +18,7 @@ from pullback.core.captured import refuse_captured
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.cause import adopt
 from pullback.core.forward import LEVELS
-from pullback.core.mode import Mode, get_mode, settle
+from pullback.core.mode import Mode, current, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, Output, run_tensors
 from pullback.core.overriding import DISPATCH
@@ -35,7 +35,7 @@ from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.running.overlap import check_writable, has_overlap
-from pullback.operators.watching import dispatch
+from pullback.operators.watching import dispatch, replaced
 from pullback.operators.writing.nodes import node_class
 
 
@@ -72,6 +72,12 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if mode.functions:
         answer = dispatch.public_call(op, args, kwargs, called=called)
         return answer
+    if replaced.kernels and (with_kernels := replaced.write(op, called, bound, mode)) is not mode:
+        try:
+            current.set(with_kernels)
+            return call_inplace(op, called, args, kwargs)
+        finally:
+            current.set(mode)
     answers = bool(mode.dispatch)
     if overriding.classes and (found := dispatch.guests(args, kwargs)):
         functions = dispatch.with_functions(found)

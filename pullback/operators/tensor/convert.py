@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
+from pullback.core.arrays import F32
 from pullback.core.device import CPU, META, as_device, device, require_available
 from pullback.core.dtype import (
     DTYPES,
@@ -40,6 +41,7 @@ from pullback.core.layout import (
 from pullback.core.memory.narrow import converted
 from pullback.core.overriding import Taken, answers
 from pullback.core.ports import ports
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
 
@@ -109,6 +111,11 @@ def astype(input: Any, dtype: Any) -> Any:
     if wanted.kind in "fcVW":
         return _to_copy(input, wanted)
     return _to_fixed(input, wanted)
+
+
+def widened(input: Any) -> Any:
+    """Half precision, array or tensor, as float32, for steps that must not round; others as is."""
+    return astype(input, F32) if is_half(getattr(input, "_array", input).dtype) else input
 
 
 def _converted(

@@ -99,3 +99,55 @@ def test_the_same_seed_gives_torchs_draws(name):
         module.manual_seed(11)
         drawn.append(made.sample((7,)).numpy())
     numpy.testing.assert_allclose(*drawn, rtol=1e-4, atol=1e-6)
+
+
+# Parameters that push draws to the ends of their supports.
+EXTREME = {
+    "Beta": lambda d, t, a, b: d.Beta(t(a), t(b)),
+    "Dirichlet": lambda d, t, a, b: d.Dirichlet(t([a, b])),
+    "LogisticNormal": lambda d, t, a, b: d.LogisticNormal(t([a, b]), t([b, b])),
+    "ContinuousBernoulli": lambda d, t, a, b: d.ContinuousBernoulli(logits=t([9 * a, -9 * b])),
+    "RelaxedBernoulli": lambda d, t, a, b: d.RelaxedBernoulli(t(a), logits=t([b, -b])),
+    "RelaxedOneHotCategorical": lambda d, t, a, b: d.RelaxedOneHotCategorical(
+        t(b), logits=t([a, -b])
+    ),
+    "VonMises": lambda d, t, a, b: d.VonMises(t(a), t(b)),
+    "Gumbel": lambda d, t, a, b: d.Gumbel(t(a), t(b)),
+    "Cauchy": lambda d, t, a, b: d.Cauchy(t(a), t(b)),
+    "Exponential": lambda d, t, a, b: d.Exponential(t(a)),
+    "Gamma": lambda d, t, a, b: d.Gamma(t(a), t(b)),
+    "Weibull": lambda d, t, a, b: d.Weibull(t(a), t(b)),
+    "Pareto": lambda d, t, a, b: d.Pareto(t(a), t(b)),
+    "LogNormal": lambda d, t, a, b: d.LogNormal(t(a), t(b)),
+    "NegativeBinomial": lambda d, t, a, b: d.NegativeBinomial(t(a), t(min(b, 0.9))),
+    "Poisson": lambda d, t, a, b: d.Poisson(t([a * 1e-16, b])),
+    "Geometric": lambda d, t, a, b: d.Geometric(t(min(a, 0.9))),
+}
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize("name", EXTREME)
+def test_as_many_draws_lie_on_an_end_as_of_torchs(name, dtype):
+    for a, b in ((0.01, 0.01), (0.1, 30.0), (50.0, 0.02), (40.0, 40.0)):
+        counted = []
+        for module in (pullback, torch):
+
+            def tensor(values, module=module):
+                return module.tensor(values, dtype=getattr(module, dtype))
+
+            module.manual_seed(5)
+            drawn = EXTREME[name](module.distributions, tensor, a, b).sample((400,)).numpy()
+            ends = [int((drawn == end).sum()) for end in (-1, 0, 1, numpy.inf, -numpy.inf)]
+            counted.append([*ends, int(numpy.isnan(drawn).sum())])
+        assert counted[0] == counted[1], (a, b)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float32", "float64"])
+@pytest.mark.parametrize("fill", ["uniform_", "exponential_", "cauchy_", "log_normal_", "normal_"])
+def test_fills_reach_the_ends_as_often_as_torchs(fill, dtype):
+    counted = []
+    for module in (pullback, torch):
+        module.manual_seed(6)
+        made = getattr(module.empty(50000, dtype=getattr(module, dtype)), fill)()
+        counted.append([int((made == end).sum()) for end in (-1, 0, 1, numpy.inf, -numpy.inf)])
+    assert counted[0] == counted[1]

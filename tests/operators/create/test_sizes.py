@@ -227,3 +227,14 @@ def test_rules_may_call_them_on_arrays():
     assert on_arrays(zeros_like)(g, dtype=numpy.dtype("int64")).dtype == numpy.int64
     assert on_arrays(full_like)(g, 2).tolist() == [[2, 2, 2]] * 2
     assert on_arrays(new_zeros)(g, (4,)).shape == (4,)
+
+
+@pytest.mark.parametrize(
+    ("size", "stride"), [((0, 3), (12, 4)), ((2, 0, 3), (1, 7, 4)), ((0,), (5,))]
+)
+def test_strides_of_no_elements_are_those_that_were_asked_for(size, stride):
+    made = torch.empty_strided(size, stride)
+    assert made.stride() == stride
+    assert made.untyped_storage().nbytes() == 0
+    assert made.sum().item() == 0
+    assert made.clone().shape == size

@@ -532,3 +532,19 @@ def test_the_order_of_polygamma_may_be_a_tensor():
 def test_svd_lowrank_refuses_rounds_that_never_end():
     with pytest.raises(ValueError, match="niter must be"):
         torch.svd_lowrank(torch.ones(3, 2), niter=2**45)
+
+
+@pytest.mark.parametrize("shift", [1.0, 3.0, 6.0, 20.0, 60.0, -1.0, -6.0, -20.0])
+def test_the_exponential_of_a_nearly_diagonal_matrix_is_exact_in_single_precision(shift):
+    small = torch.tensor(numpy.random.default_rng(1).random((4, 4)) * 1e-3)
+    matrix = (torch.eye(4, dtype=torch.float64) * shift + small).float()
+    expected = torch.linalg.matrix_exp(matrix.double())
+    made = torch.linalg.matrix_exp(matrix)
+    off = float((made - expected).abs().max() / expected.abs().max())
+    assert off < (1e-6 if abs(shift) < 40 else 1e-5)
+
+
+def test_exponentials_overflow_only_where_the_result_does():
+    for diagonal in ([200.0, -1.0], [60.0, -200.0], [-400.0, 0.0], [87.0, 86.0], [-300.0, -300.0]):
+        made = torch.linalg.matrix_exp(torch.diag(torch.tensor(diagonal)))
+        torch.testing.assert_close(made.diagonal(), torch.tensor(diagonal).exp(), rtol=2e-4, atol=0)

@@ -144,3 +144,15 @@ def test_fills_follow_their_generator(name):
     first = getattr(torch.zeros(8), name)(*args, generator=draw())
     again = getattr(torch.zeros(8), name)(*args, generator=draw())
     assert first.tolist() == again.tolist()
+
+
+@pytest.mark.parametrize("dtype", [torch.float16, torch.bfloat16, torch.float32, torch.float64])
+def test_uniform_numbers_spread_over_the_dtypes_reach_and_no_further(dtype):
+    most = torch.finfo(dtype).max
+    for low, high in ((-most / 2, most / 2), (0, most), (-most, 0)):
+        made = torch.empty(50, dtype=dtype).uniform_(low, high)
+        assert made.isfinite().all()
+        assert made.min() >= low
+        assert made.max() <= high
+    with pytest.raises(RuntimeError, match="further than"):
+        torch.empty(2, dtype=dtype).uniform_(-most, most / 2)

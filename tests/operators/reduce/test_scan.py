@@ -185,3 +185,13 @@ def test_complex_logcumsumexp_is_in_the_branch_of_a_running_sum():
         expected.append(running)
     for made in (torch.logcumsumexp(x, 0), torch.logcumsumexp(x[:, None].repeat(1, 2), 0)[:, 1]):
         assert torch.allclose(made, torch.tensor(expected))
+
+
+def test_quadrants_remain_of_complex_infinities():
+    inf = math.inf
+    x = torch.tensor([1 + 1j, complex(inf, 0.78), complex(inf, 0.5), 2.0])
+    made = torch.logcumsumexp(x, 0)
+    assert made.real.tolist() == [1.0, inf, inf, inf]
+    quarter = math.pi / 4
+    assert made.imag.tolist() == pytest.approx([1.0, 0.78, quarter, quarter])
+    assert torch.logaddexp(x[1], x[2]).imag.item() == pytest.approx(quarter)

@@ -23,7 +23,7 @@ from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import expand_view
-from pullback.operators.tensor.convert import astype
+from pullback.operators.tensor.convert import astype, widened
 
 FOUND_IN = {
     "nn.functional": "embedding_bag",
@@ -77,9 +77,17 @@ def embedding_bag(
         return shown_as(_NODE, _of_this_shape(input, weight, offsets, last=include_last_offset))
     numbers, bags, count = gathered(input, offsets, include_last_offset=include_last_offset)
     rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    rows = widened(rows)  # sums of half precision are rounded once
     if per_sample_weights is not None:
-        rows = rows * reshape(per_sample_weights, (-1, 1))
-    dtype = weight._array.dtype
+        if tuple(per_sample_weights.shape) != tuple(input.shape):
+            raise ValueError(
+                f"embedding_bag: per_sample_weights has shape {tuple(per_sample_weights.shape)}, "
+                f"but there is one for each number of input, of shape {tuple(input.shape)}."
+            )
+        cut = len(bags) < input.numel()
+        each = per_sample_weights[: len(bags)] if cut else per_sample_weights
+        rows = rows * reshape(each, (-1, 1))
+    dtype = rows._array.dtype
     kept = None
     if padding_idx is not None:
         kept = numbers != padding_idx % weight.shape[0]
@@ -90,11 +98,11 @@ def embedding_bag(
         largest = scatter_reduce(empty, 0, places, rows, "amax", include_self=False)
         if kept is not None:
             largest = masked_fill(largest, _sizes(bags, count, kept, dtype) == 0, 0.0)
-        return shown_as(_NODE, largest)
+        return shown_as(_NODE, astype(largest, weight._array.dtype))
     total: Any = index_add(empty, 0, wrap(bags), rows)
     if mode == "mean":
         total = total / clamp_min(_sizes(bags, count, kept, dtype), 1)
-    return shown_as(_NODE, total)
+    return shown_as(_NODE, astype(total, weight._array.dtype))
 
 
 _NODE = "EmbeddingBagBackward0"
@@ -140,4 +148,6 @@ def gathered(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[An
     xp = namespace(array)
     ends = starts[1:] if include_last_offset else xp.append(starts[1:], len(array))
     starts = starts[: len(ends)]
-    return input, xp.repeat(xp.arange(len(starts)), ends - starts), len(starts)
+    bags = xp.repeat(xp.arange(len(starts)), ends - starts)
+    # The last offset may leave numbers out at the end.
+    return input[: len(bags)] if len(bags) < len(array) else input, bags, len(starts)

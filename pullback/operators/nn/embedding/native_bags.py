@@ -64,9 +64,9 @@ def embedding_bag(
         include_last_offset=include_last_offset,
         padding_idx=padding_idx,
     )
-    table, numbers, starts = weight._array, indices._array, offsets._array
+    used, where, count = bags.gathered(indices, offsets, include_last_offset=include_last_offset)
+    table, numbers, starts = weight._array, used._array, offsets._array
     dtype = numpy.result_type(numbers, starts)
-    _, where, count = bags.gathered(indices, offsets, include_last_offset=include_last_offset)
     kept = numpy.ones(len(numbers), bool)
     if padding_idx is not None:
         kept = numbers != padding_idx % len(table)

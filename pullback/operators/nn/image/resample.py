@@ -175,6 +175,7 @@ _AREA = {1: adaptive_avg_pool1d, 2: adaptive_avg_pool2d, 3: adaptive_avg_pool3d}
 # Public forms -------------------------------------------------------------------------------------
 
 _NUMBERS = (int, float)
+_BYTES = ("bilinear", "bicubic", "lanczos")  # modes in which images of bytes have an arithmetic
 
 
 def _each(name: str, value: Any, dims: int) -> tuple[Any, ...]:
@@ -290,7 +291,8 @@ def interpolate(
     if kind != "f" and mode != "area":
         if kind in "bic":
             raise unsupported("interpolate", input._array)
-        if kind == "u" and not mode.startswith("nearest"):
+        bytes_too = mode.startswith("nearest") or mode in _BYTES
+        if kind == "u" and not (bytes_too and input._array.dtype.itemsize == 1):
             raise unsupported(f"interpolate (mode {mode!r})", input._array)
     return operator(input, tables)
 

@@ -94,6 +94,16 @@ class Taps:
             self._casts[dtype] = known
         return known
 
+    def in_16_bits(self) -> tuple[Array, int]:
+        """Weights as whole numbers, (size, number), and the bits by which they are too large."""
+        exact = self.matrix(numpy.float64)
+        largest = float(exact.max(initial=0.0))
+        bits = 0
+        while bits < 22 and int(0.5 + largest * (1 << (bits + 1))) < 1 << 15:
+            bits += 1
+        scaled = exact * (1 << bits)
+        return numpy.trunc(scaled + numpy.copysign(0.5, scaled)).T, bits
+
     def matrix(self, dtype: Any) -> Array:
         """The table with all its zeros."""
         known = self._matrices.get(dtype)
@@ -190,10 +200,32 @@ def _product(plan: _Plan, dtype: Any) -> Array:
     return numpy.ascontiguousarray(reduce(numpy.kron, matrices).T)
 
 
+# Bytes --------------------------------------------------------------------------------------------
+
+
+def _in_bytes(xp: Namespace, input: Array, tables: Tables) -> Array:
+    """Images of bytes: the last dimension first, each step rounded to bytes.
+
+    Weights are fractions of a power of 2, as large as 16 bits hold the largest of them: the
+    arithmetic of Pillow, and of torch. Products are exact in float64, whose sums BLAS does.
+    """
+    image = input
+    for behind, table in enumerate(reversed(tables)):
+        if table is None:
+            continue
+        weights, bits = table.in_16_bits()
+        lines = xp.moveaxis(image, -1 - behind, -1).astype(numpy.float64)
+        sums = xp.floor((lines.dot(weights) + (1 << (bits - 1))) / (1 << bits))
+        image = xp.moveaxis(xp.clip(sums, 0, 255).astype(input.dtype), -1, -1 - behind)
+    return xp.ascontiguousarray(image)
+
+
 def _resampled(xp: Namespace, input: Array, tables: Tables) -> Array:
     """Apply a table along each of the last dimensions; None leaves one as it is."""
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         return _resampled(xp, input.astype(xp.float32), tables).astype(input.dtype)
+    if input.dtype.kind == "u" and any(table and not table.is_lookup for table in tables):
+        return _in_bytes(xp, input, tables)
     plan = _plan(input.shape, tables)
     if plan.index is not None:
         return input.reshape(plan.images).take(plan.index, 1).reshape(plan.out)

@@ -91,7 +91,7 @@ def margin_ranking_loss(
     tensor(2.)
     """
     name = _named("margin_ranking_loss", reduction)
-    return margins.margin_ranking_loss(input1, input2, target, margin, reduction=name)
+    return margins.ranked(input1, input2, target, margin, name)
 
 
 def cosine_embedding_loss(

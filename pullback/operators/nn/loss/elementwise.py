@@ -10,6 +10,7 @@ from pullback.core import origin
 from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
+from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
@@ -26,6 +27,7 @@ from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import reshape
+from pullback.operators.tensor.convert import astype, widened
 
 FOUND_IN = {
     "nn.functional": """
@@ -205,6 +207,12 @@ def _huber(xp: Namespace, input: Array, limit: float) -> Array:
     return in_blocks(xp, kernel, input)
 
 
+def _in_dtype_of(losses: Any, input: Any, target: Any) -> Any:
+    """Losses of single precision, rounded once where both they are made of are of half."""
+    one, other = input._array.dtype, target._array.dtype
+    return astype(losses, one) if one == other and is_half(one) else losses
+
+
 def smooth_l1_loss(
     input: Tensor,
     target: Tensor,
@@ -225,8 +233,8 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}.")
     if beta == 0:
         return reduced(abs(input - target), name)
-    losses: Any = _huber(input - target, beta)
-    losses = losses if beta == 1 else losses * (1 / beta)
+    losses: Any = _huber(widened(input) - widened(target), beta)
+    losses = _in_dtype_of(losses if beta == 1 else losses * (1 / beta), input, target)
     return shown_as("SmoothL1LossBackward0", reduced(losses, name))
 
 
@@ -243,7 +251,7 @@ def huber_loss(
     _warn_of_broadcast("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}.")
-    losses = _huber(input - target, delta)
+    losses = _in_dtype_of(_huber(widened(input) - widened(target), delta), input, target)
     if weight is not None:
         return reduced(losses * weight, name)
     return shown_as("HuberLossBackward0", reduced(losses, name))
@@ -255,6 +263,8 @@ _LEAST_LOG = -100.0  # torch's bound, so that a wrong certainty costs much, but 
 
 
 def _bce_slope(input: Any, target: Any) -> Any:
+    # In half precision the quotient may be infinite where its product with a gradient is not.
+    input, target = widened(input), widened(target)
     return (input - target) / at_least((1 - input) * input, 1e-12)
 
 

@@ -75,7 +75,12 @@ def margin_ranking_loss(
         raise RuntimeError(
             f"margin_ranking_loss: all tensors must have equally many dimensions, got {shapes}."
         )
-    return reduced(clamp_min((input2 - input1) * target + margin, 0), name)
+    return ranked(input1, input2, target, margin, name)
+
+
+def ranked(input1: Any, input2: Any, target: Any, margin: float, reduction: str) -> Any:
+    """The loss of `margin_ranking_loss` for tensors that broadcast."""
+    return reduced(clamp_min((input2 - input1) * target + margin, 0), reduction)
 
 
 def cosine_embedding_loss(

@@ -247,7 +247,7 @@ def _avg_pool(
     op = _NAMES[dims]
     geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, 1, ceil_mode)
     array = input._array
-    if array.dtype.kind in "bc":
+    if array.dtype.kind in "bcu" or (array.dtype.kind == "i" and array.dtype.itemsize < 8):
         raise unsupported(op, array)
     if dims == 3:
         _check_volume(op, array.shape, geometry.kernel)
@@ -366,7 +366,8 @@ def _tables(size: Sizes, number: Sizes) -> tuple[Taps | None, ...]:
 
 def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
     op = _ADAPTIVE_NAMES[dims]
-    number = adaptive_sizes(op, dims, input, output_size)
+    # As in torch, where volumes have channels, and images may have none.
+    number = adaptive_sizes(op, dims, input, output_size, leading=1 if dims == 3 else None)
     array = input._array
     if array.dtype.kind in "biuc":
         raise unsupported(op, array)

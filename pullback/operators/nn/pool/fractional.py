@@ -42,12 +42,12 @@ def _at_random(
         n, k, o = size[dim], kernel[dim], number[dim]
         # Planes count their samples from the last dimension on, volumes from the first.
         sample = samples[..., dims - 1 - dim if dims == 2 else dim, None]
-        steps = xp.arange(o - 1).astype(samples.dtype)
+        steps = xp.arange(max(o - 1, 0)).astype(samples.dtype)
         ratio = samples.dtype.type(n - k) / samples.dtype.type(max(o - 1, 1))
         starts = xp.empty((*lead, o), xp.int64)
         whole = ((steps + sample) * ratio).astype(xp.int64)
         starts[..., :-1] = whole - (sample * ratio).astype(xp.int64)
-        starts[..., -1] = n - k
+        starts[..., -1:] = n - k
         seen.append(starts[..., None] + xp.arange(k))
     return largest(xp, input, table_of(seen, size), number)
 
@@ -81,14 +81,19 @@ def _fractional(
     if output_size is None and output_ratio is None:
         raise ValueError(f"{op}: give output_size, or output_ratio of the input's size.")
     check_tensor(op, input, dims + 1, dims + 2)
-    check_not_empty(op, tuple(input.shape), dims)
+    if 0 in input.shape[1:]:
+        raise RuntimeError(
+            f"{op}: input of shape {tuple(input.shape)} has images without elements."
+        )
     if input._array.dtype.kind not in "fV":
         raise unsupported(op, input._array)
     kernel, size = positive(op, "kernel_size", kernel_size, dims), tuple(input.shape[-dims:])
     if output_size is None:
         ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else output_ratio
         output_size = tuple(int(n * ratio) for n, ratio in zip(size, ratios, strict=True))
-    number = positive(op, "output_size", output_size, dims)
+    number = sizes(op, "output_size", output_size, dims)
+    if min(number) < 0:
+        raise RuntimeError(f"{op}: output_size must not be negative, got {number}.")
     if any(o + k - 1 > n for n, k, o in zip(size, kernel, number, strict=True)):
         raise RuntimeError(
             f"{op}: {number} windows of {kernel} do not fit into input of shape "
@@ -219,6 +224,8 @@ def _max_unpool(
     op = f"max_unpool{dims}d"
     check_tensor(op, input, dims + 1, dims + 2)
     check_not_empty(op, tuple(input.shape), dims)
+    if input._array.dtype.kind not in "fV":
+        raise unsupported(op, input._array)
     if not isinstance(indices, Tensor) or indices._array.dtype.name != "int64":
         raise RuntimeError(f"{op}: indices must be an int64 tensor, as max_pool returns them.")
     if tuple(indices.shape) != tuple(input.shape):

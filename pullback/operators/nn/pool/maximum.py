@@ -105,9 +105,11 @@ def _windows(dims: int, with_places: bool = False) -> Any:
     ) -> Any:
         op = _NAMES[dims]
         geometry = pool_geometry(op, dims, input, kernel_size, stride, padding, dilation, ceil_mode)
-        if input._array.dtype.kind in "bc":
+        kind, places = input._array.dtype.kind, return_indices or with_places
+        # As in torch, whose kernel for lines without places knows no integers.
+        if kind in "bc" or (dims == 1 and kind in "iu" and not places):
             raise unsupported(op, input._array)
-        return _pooled(_POOLS[dims], input, geometry, return_indices or with_places)
+        return _pooled(_POOLS[dims], input, geometry, places)
 
     return pool
 
@@ -220,8 +222,8 @@ def _cover(dims: int, with_places: bool = False) -> Any:
     op = f"adaptive_max_pool{dims}d"
 
     def pool(input: Any, output_size: Any, return_indices: bool = False) -> Any:
-        number = adaptive_sizes(op, dims, input, output_size)
-        if input._array.dtype.kind in "bc":
+        number = adaptive_sizes(op, dims, input, output_size, leading=1)
+        if input._array.dtype.kind in "biuc":
             raise unsupported(op, input._array)
         wanted = return_indices or with_places
         if (geometry := even_geometry(input._array.shape[-dims:], number)) is not None:

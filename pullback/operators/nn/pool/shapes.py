@@ -134,15 +134,20 @@ def _check_enough(op: str, ndim: int, count: int) -> None:
         raise ValueError(f"{op}: needs at least {count + 1} dimensions, got {ndim}.")
 
 
-def adaptive_sizes(op: str, dims: int, input: Any, output_size: Any) -> Sizes:
-    """The output size, with the input's where None stands."""
+def adaptive_sizes(
+    op: str, dims: int, input: Any, output_size: Any, *, leading: int | None = None
+) -> Sizes:
+    """The output size, with the input's where None stands.
+
+    The first `leading` dimensions may be empty; by default those before the images' own.
+    """
     if input.__class__ is not Tensor or not 1 <= input._array.ndim - dims <= 2:
         if isinstance(input, Tensor) and isinstance(output_size, Sequence) and dims > 1:
             _check_enough(op, input._array.ndim, len(output_size))
         check_tensor(op, input, dims + 1, dims + 2)
     shape = input._array.shape
-    if 0 in shape:
-        check_not_empty(op, shape, dims)
+    if 0 in shape[-dims if leading is None else leading :]:
+        raise RuntimeError(f"{op}: input of shape {shape} has images without elements.")
     if output_size.__class__ is int and 0 <= output_size < _SMALL:
         return (output_size,) * dims
     if isinstance(output_size, Sequence) and len(output_size) == dims:
