@@ -66,12 +66,14 @@ def test_an_attribute_of_the_class_comes_before_a_parameter():
 def test_what_is_noted_of_a_class_does_not_go_to_its_subclasses():
     class Asked(torch.nn.Linear):
         def __getattribute__(self, name):
-            if name == "weight" and "_parameters" in object.__getattribute__(self, "__dict__"):
+            if name == "weight" and "ready" in super().__getattribute__("__dict__"):
                 return torch.full((3, 2), 9.0)
             return super().__getattribute__(name)
 
     torch.nn.Linear(2, 3)(torch.ones(1, 2))
-    assert Asked(2, 3, bias=False)(torch.ones(1, 2)).tolist() == [[18.0] * 3]
+    layer = Asked(2, 3, bias=False)
+    layer.ready = True
+    assert layer(torch.ones(1, 2)).tolist() == [[18.0] * 3]
 
 
 def test_the_names_of_recurrent_layers_are_looked_for_in_the_instance():
