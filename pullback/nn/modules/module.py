@@ -141,9 +141,8 @@ class Module(Called, Stateful, Convertible, Walking):
                     f"{type(value).__name__}."
                 )
             known["_modules"][name] = None
-        elif isinstance(value, Buffer):
+        elif isinstance(value, Tensor) and isinstance(value, Buffer):
             self._need_init("buffers")
-            self._forget(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         elif name in known.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):
