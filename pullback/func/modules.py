@@ -119,12 +119,14 @@ def _replaced(module: Any, values: dict[str, Tensor], after: dict[str, Any]) -> 
     before: list[tuple[dict[str, Any], str, str, Any]] = []
     try:
         for path, value in values.items():
-            table, name = _place(module, path)
+            prefix, _, name = path.rpartition(".")
+            owner = _submodule(module, prefix, path)
             if value is not None and not isinstance(value, Tensor):
                 raise TypeError(
                     f"functional_call: {path!r} is given a {type(value).__name__}; only tensors "
                     "can be put into a module."
                 )
+            table = _table(owner, name, path)
             before.append((table, name, path, table.get(name, _ABSENT)))
             table[name] = value
         yield
@@ -140,23 +142,22 @@ def _replaced(module: Any, values: dict[str, Tensor], after: dict[str, Any]) -> 
 _ABSENT: Any = object()
 
 
-def _place(module: Any, path: str) -> tuple[dict[str, Any], str]:
+def _table(owner: Any, name: str, path: str) -> dict[str, Any]:
     """The table that has the tensor of this name, or is to have it during the call."""
-    prefix, _, name = path.rpartition(".")
-    owner = _submodule(module, prefix, path)
     if not name:
         raise KeyError(f"functional_call: {path!r} has no name at its end.")
-    for table in (owner._parameters, owner._buffers, owner.__dict__):
+    tables: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers, owner.__dict__)
+    for table in tables:
         if name in table:
             if table is owner.__dict__ and not isinstance(table[name], Tensor):
                 break
-            return table, name
+            return table
     if hasattr(owner, name):
         raise TypeError(
             f"functional_call: {path!r} is a {type(getattr(owner, name)).__name__}; only tensors "
             "can be replaced."
         )
-    return owner.__dict__, name
+    return tables[-1]
 
 
 def _submodule(module: Any, prefix: str, path: str) -> Any:
