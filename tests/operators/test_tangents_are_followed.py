@@ -117,9 +117,12 @@ def test_draws_and_counts_have_derivatives_of_zero(function):
         made = function(forward_ad.make_dual(x, pullback.ones(2, 3)))
         tangent = forward_ad.unpack_dual(made).tangent
         assert pullback.equal(tangent, pullback.zeros_like(made))
-    x.requires_grad_()
-    function(x).sum().backward()
-    assert pullback.equal(x.grad, pullback.zeros(2, 3))
+    made = function(x.requires_grad_())
+    made.sum().backward()
+    if made.grad_fn.name() in ("CdistBackward0", "PdistBackward0") or function in DRAWS:
+        assert pullback.equal(x.grad, pullback.zeros(2, 3))
+    else:
+        assert x.grad is None  # as in torch
 
 
 @pytest.mark.parametrize(

@@ -88,7 +88,7 @@ def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
 
 def _adjoint(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
     if ord == 0:
-        return zeros_like(input)  # a count
+        return None  # a count; torch has no gradient here, and a tangent of zeros
     g, out = restored(g, input.shape, dim, keepdim), restored(out, input.shape, dim, keepdim)
     return _slope(g, input, out, ord, dim)
 
