@@ -9,6 +9,7 @@ from pullback.nn.modules.module import Module
 __all__ = ["parameter_table", "weight_and_bias"]
 
 _from_tables = Module.__getattr__
+_usual: Any = object.__getattribute__
 
 
 def weight_and_bias(module: Any) -> tuple[Any, Any]:
@@ -55,7 +56,7 @@ def _look_at(cls: type) -> None:
 
 
 def _hides_nothing(cls: type) -> bool:
-    return cls.__getattribute__ is object.__getattribute__ and not any(
+    return cls.__getattribute__ is _usual and not any(
         name in ("weight", "bias") or name.startswith(("weight_", "bias_"))
         for base in cls.__mro__
         for name in base.__dict__
