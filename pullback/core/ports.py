@@ -46,6 +46,7 @@ _FILLED_LATER = {
     "shown_inside": "pullback.transforms.printing",
     "stream_there": "pullback.operators.cuda.drawing",
     "taken_there": "pullback.operators.cuda.moving",
+    "transposed": "pullback.transforms.reverse",
 }
 
 

@@ -23,8 +23,9 @@ def functional_call(
 ) -> Any:
     """Call `module` with the given tensors in place of its parameters and buffers.
 
-    They are put back afterwards. With `tie_weights`, one name of several that share a tensor
-    stands for all of them; with `strict`, every name must be given and known.
+    They are put back afterwards. A name that the module does not have is an attribute during the
+    call. With `tie_weights`, one name of several that share a tensor stands for all of them; with
+    `strict`, every name must be given and known.
 
     >>> import pullback as torch
     >>> layer = torch.nn.Linear(2, 1, bias=False)
@@ -118,37 +119,61 @@ def _replaced(module: Any, values: dict[str, Tensor], after: dict[str, Any]) -> 
     before: list[tuple[dict[str, Any], str, str, Any]] = []
     try:
         for path, value in values.items():
-            place = _place(module, path)
-            if place is not None:
-                table, name = place
-                before.append((table, name, path, table[name]))
-                table[name] = value
+            prefix, _, name = path.rpartition(".")
+            owner = _submodule(module, prefix, path)
+            if value is not None and not isinstance(value, Tensor):
+                raise TypeError(
+                    f"functional_call: {path!r} is given a {type(value).__name__}; only tensors "
+                    "can be put into a module."
+                )
+            table = _table(owner, name, path)
+            before.append((table, name, path, table.get(name, _ABSENT)))
+            table[name] = value
         yield
     finally:
         for table, name, path, value in reversed(before):
-            after[path] = table.get(name)
-            table[name] = value
+            if value is _ABSENT:
+                table.pop(name, None)
+            else:
+                after[path] = table.get(name)
+                table[name] = value
 
 
-def _place(module: Any, path: str) -> tuple[dict[str, Any], str] | None:
-    """The table that has the tensor of this name; None where nothing is called so."""
-    owner = module
-    *way, name = path.split(".")
-    for part in way:
-        if not hasattr(owner, part):
-            return None
-        owner = getattr(owner, part)
-    for table in (owner._parameters, owner._buffers, owner.__dict__):
+_ABSENT: Any = object()
+
+
+def _table(owner: Any, name: str, path: str) -> dict[str, Any]:
+    """The table that has the tensor of this name, or is to have it during the call."""
+    if not name:
+        raise KeyError(f"functional_call: {path!r} has no name at its end.")
+    tables: tuple[dict[str, Any], ...] = (owner._parameters, owner._buffers, owner.__dict__)
+    for table in tables:
         if name in table:
             if table is owner.__dict__ and not isinstance(table[name], Tensor):
                 break
-            return table, name
+            return table
     if hasattr(owner, name):
         raise TypeError(
             f"functional_call: {path!r} is a {type(getattr(owner, name)).__name__}; only tensors "
             "can be replaced."
         )
-    return None
+    return tables[-1]
+
+
+def _submodule(module: Any, prefix: str, path: str) -> Any:
+    owner = module
+    for part in prefix.split(".") if prefix else ():
+        if not hasattr(owner, part):
+            raise AttributeError(
+                f"functional_call: {path!r} leads nowhere; {type(owner).__name__} has no module "
+                f"{part!r}."
+            )
+        owner = getattr(owner, part)
+        if not hasattr(owner, "named_parameters"):
+            raise TypeError(
+                f"functional_call: in {path!r}, {part!r} is a {type(owner).__name__} and no module."
+            )
+    return owner
 
 
 def stack_module_state(models: Any) -> tuple[dict[str, Tensor], dict[str, Tensor]]:

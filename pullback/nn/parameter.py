@@ -30,17 +30,21 @@ __all__ = [
 ]
 
 
-class _ParameterMeta(type):
-    """Lets instances of other classes of tensors be parameters as well, once they are marked."""
+class _MarkedMeta(type):
+    """Lets instances of other classes of tensors be of this one as well, once they are marked."""
 
     def __instancecheck__(cls, instance: Any) -> bool:
         if super().__instancecheck__(instance):
             return True
-        return cls is Parameter and isinstance(instance, Tensor) and _is_marked(instance)
+        mark = _MARKS.get(cls)
+        return mark is not None and isinstance(instance, Tensor) and _has(instance, mark)
 
 
-def _is_marked(tensor: Tensor) -> bool:
-    return tensor.__dict__.get("_is_param", False) is True
+_MARKS: dict[type, str] = {}  # of Parameter and Buffer, not of classes made from them
+
+
+def _has(tensor: Tensor, mark: str) -> bool:
+    return tensor.__dict__.get(mark, False) is True
 
 
 def _marked(data: Tensor, requires_grad: bool) -> Tensor:
@@ -56,7 +60,7 @@ def _marked(data: Tensor, requires_grad: bool) -> Tensor:
     return made
 
 
-class Parameter(Tensor, metaclass=_ParameterMeta):
+class Parameter(Tensor, metaclass=_MarkedMeta):
     """A leaf on the memory of `data`, which requires grad unless told otherwise.
 
     What operators compute from it are plain tensors. Its own class is how a model finds it; data of
@@ -112,10 +116,11 @@ class Parameter(Tensor, metaclass=_ParameterMeta):
         return known
 
 
+_MARKS[Parameter] = "_is_param"
 QUIET.add(Parameter)  # no guard of a function need ask whether it takes calls itself
 
 
-class Buffer(Tensor):
+class Buffer(Tensor, metaclass=_MarkedMeta):
     """A tensor that becomes a module's buffer when it is assigned; part of its state if persistent.
 
     >>> import pullback as torch
@@ -140,6 +145,9 @@ class Buffer(Tensor):
         made._cell = own_cell(data)
         made.persistent = persistent
         return made
+
+
+_MARKS[Buffer] = "_is_buffer"
 
 
 class UninitializedTensorMixin:
@@ -303,7 +311,14 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
         made = new(cls)
         made._begin(requires_grad, device, dtype)
         made.persistent = persistent
+        made.__dict__["_is_buffer"] = True  # also once it is an ordinary tensor
         return made
+
+    def _like(self, kind: Any, place: Any) -> Any:
+        return type(self)(self.requires_grad, place, kind, self.persistent)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return type(self), (self.requires_grad, self._place, self._kind, self.persistent)
 
 
 def is_lazy(param: Any) -> bool:

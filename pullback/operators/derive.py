@@ -156,10 +156,12 @@ def jvp(
 
 
 def felt_inputs(op: Op) -> set[str]:
-    """The inputs whose tangents matter: those that `jvp=` asks for, or that have a rule."""
-    if op.jvp is None:
-        return set(op.rules)
-    return {name[2:] for name in parameters_of(op.jvp) if name.startswith("d_")}
+    """The inputs whose tangents matter: those that `jvp=` asks for, or that have a rule.
+
+    One that asks for none, as it gives zeros whatever they are, is for those that have a rule.
+    """
+    asked = () if op.jvp is None else parameters_of(op.jvp)
+    return {name[2:] for name in asked if name.startswith("d_")} or set(op.rules)
 
 
 def known_names(

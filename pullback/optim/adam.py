@@ -20,6 +20,7 @@ from pullback.optim.elementwise import (
     average_square_in,
     counter,
     decayed,
+    unwritten,
 )
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
@@ -36,7 +37,7 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
     average_square_in(square, g, beta2)
     if options["amsgrad"]:
         largest = state["max_exp_avg_sq"]
-        largest.copy_(maximum(largest, square))
+        largest.copy_(maximum(unwritten(largest, largest, square), square))
         square = largest
     # Both averages began at zero and are too small at first. The correction of the square is moved
     # out of the root, to where it is a number: a pass over the elements less.

@@ -7,7 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import arguments, learning_rate, not_negative
-from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, decayed, is_followed
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
@@ -62,9 +62,10 @@ class ASGD(ElementwiseOptimizer):
         super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
+        lr = group["lr"]
         return {
             "step": counter(),
-            "eta": counter(float(group["lr"])),
+            "eta": lr.clone() if is_followed(lr) else counter(float(lr)),
             "mu": counter(1.0),
             "ax": zeros_like(p),
         }

@@ -25,7 +25,10 @@ from pullback.optim.optimizer import (
 )
 from pullback.optim.packing import Kernel, Plan, can_pack
 
-__all__ = ["ElementwiseOptimizer", "average_in", "average_square_in", "decayed", "step_each"]
+__all__ = [
+    *("ElementwiseOptimizer", "average_in", "average_square_in", "decayed", "step_each"),
+    *("is_followed", "unwritten"),
+]
 
 Rule = Callable[[Any, Any, dict[str, Any], dict[str, Any]], None]
 # Options that state dicts of earlier versions lack, with what was so before they existed.
@@ -178,7 +181,8 @@ def step_one(
     kept: dict[str, Any] = {}
     for name, value in state.items():
         if name in COUNTERS:
-            values[name] = _counted(value, is_captured=is_captured)
+            followed = differentiable and isinstance(value, Tensor) and value.requires_grad
+            values[name] = value if followed else _counted(value, is_captured=is_captured)
         elif isinstance(value, Tensor):
             # The graph of the step before keeps the old values.
             kept[name] = value.clone() if differentiable else value
@@ -209,6 +213,8 @@ def _beside(p: Tensor, name: str, value: Any) -> Any:
 def _set_counter(state: dict[str, Any], name: str, value: Any) -> None:
     if isinstance(state[name], Tensor):
         with no_grad():
+            if state[name].requires_grad:  # its history is not that of the new number
+                state[name] = state[name].detach().clone()
             state[name].fill_(value)
     else:
         state[name] = value
@@ -241,6 +247,11 @@ def counter(value: float = 0.0) -> Tensor:
     return tensor(float(value), dtype=_get_scalar_dtype())
 
 
+def is_followed(option: Any) -> bool:
+    """Whether a step that is recorded now leads gradients to this option."""
+    return isinstance(option, Tensor) and option.requires_grad and get_mode().grad
+
+
 def in_numbers(group: dict[str, Any]) -> dict[str, Any]:
     """Options with numbers where tensors were."""
     changed = {
@@ -263,7 +274,12 @@ def decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
     if options["maximize"]:
         g = -g
     decay = options["weight_decay"]
-    return g + x * decay if _is_set(decay) else g
+    return g + unwritten(x, decay) * decay if _is_set(decay) else g
+
+
+def unwritten(x: Any, *others: Any) -> Any:
+    """`x` as it is now, for a product with others that may need it for their gradients."""
+    return x.clone() if any(map(is_followed, others)) else x
 
 
 def _is_set(value: Any) -> bool:

@@ -8,7 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import full_like, zeros_like
 from pullback.operators.indexing.selection import where
 from pullback.optim.checks import arguments, learning_rate
-from pullback.optim.elementwise import ElementwiseOptimizer, counter
+from pullback.optim.elementwise import ElementwiseOptimizer, counter, is_followed
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 
@@ -63,13 +63,10 @@ class Rprop(ElementwiseOptimizer):
         super().__init__(params, arguments(locals(), names))
 
     def _new_state(self, p: Tensor, group: dict[str, Any]) -> dict[str, Any]:
-        lr = float(group["lr"])
-        start = complex(lr, lr) if p.is_complex() else lr
-        return {
-            "step": counter(),
-            "prev": zeros_like(p),
-            "step_size": full_like(p.detach(), start),
-        }
+        lr = group["lr"] if is_followed(group["lr"]) else float(group["lr"])
+        start = lr * (1 + 1j) if p.is_complex() else lr
+        size = zeros_like(p) + start if is_followed(lr) else full_like(p.detach(), start)
+        return {"step": counter(), "prev": zeros_like(p), "step_size": size}
 
 
 rprop = on_lists(

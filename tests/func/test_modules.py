@@ -166,3 +166,26 @@ def test_functionalize_writes_to_arguments_at_the_end():
     assert made.tolist() == [4, 6]
     with pytest.raises(RuntimeError, match="mutations_and_views"):
         functionalize(f, remove="views")
+
+
+def test_a_further_name_is_an_attribute_during_the_call():
+    class Shifted(torch.nn.Linear):
+        def forward(self, x):
+            return super().forward(x) + self.extra
+
+    layer = Shifted(2, 1, bias=False)
+    extra = torch.ones(1, requires_grad=True)
+    given = {"weight": torch.ones(1, 2), "extra": extra}
+    out = functional_call(layer, given, torch.ones(2))
+    assert torch.autograd.grad(out.sum(), extra)[0].tolist() == [1.0]
+    assert out.item() == 3.0
+    assert not hasattr(layer, "extra")
+
+
+@pytest.mark.parametrize(
+    ("name", "error"),
+    [("", KeyError), ("nobody.weight", AttributeError), ("in_features", TypeError)],
+)
+def test_a_name_that_leads_nowhere_is_refused(name, error):
+    with pytest.raises(error, match="functional_call"):
+        functional_call(torch.nn.Linear(2, 1), {name: torch.ones(1)}, torch.ones(2))

@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from pullback.autograd.grad_mode import no_grad
 from pullback.core import dtype as dtypes
 from pullback.core.device import as_device, device
-from pullback.core.dtype import DTYPES, dtype
+from pullback.core.dtype import DTYPES, as_dtype, dtype
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn.base.swapping import (
@@ -174,18 +174,37 @@ def _changed(parameter: Parameter, fn: Change) -> Parameter:
     return parameter
 
 
+# The forms of `to`, by what comes first. `copy` is here to be refused: a module stays itself.
+_BY_DEVICE = ("device", "dtype", "non_blocking", "copy")
+_BY_DTYPE = ("dtype", "non_blocking", "copy")
+_LIKE_TENSOR = ("tensor", "non_blocking", "copy")
+
+
 def destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, Any]]:
     """Device, dtype and further options from the arguments of `to`, in any of its forms."""
-    place, kind, options = None, None, dict(kwargs)
-    for name, value in [*((None, arg) for arg in args), *kwargs.items()]:
-        if isinstance(value, Tensor) and name in (None, "tensor", "other"):
-            place, kind = value.device, value.dtype
-        elif isinstance(value, dtype):
-            kind = value
-        elif isinstance(value, str | device) or (name == "device" and value is not None):
-            place = as_device(value)
-        elif isinstance(value, bool) and name is None:
-            options["non_blocking"] = value
-    for name in ("device", "dtype", "tensor", "other"):
-        options.pop(name, None)
-    return place, kind, options
+    names = _form(args[0] if args else kwargs.get("tensor"))
+    twice = kwargs.keys() & set(names[: len(args)])
+    if len(args) > len(names) or twice:
+        raise TypeError(f"to(): takes {', '.join(names)}, each once; got {len(args)} and {kwargs}.")
+    options = {**dict(zip(names, args, strict=False)), **kwargs}
+    if "copy" in options:
+        raise RuntimeError("to(): a module takes no `copy`; it is changed itself. Use deepcopy.")
+    if unknown := options.keys() - {*names, "memory_format"}:
+        raise TypeError(f"to(): with {names[0]}, {', '.join(sorted(unknown))} means nothing.")
+    if not isinstance(options.setdefault("non_blocking", False), bool):
+        raise TypeError(f"to(): non_blocking is True or False, not {options['non_blocking']!r}.")
+    like = options.pop("tensor", None)
+    if like is not None:
+        return like.device, like.dtype, options
+    place, kind = options.pop("device", None), options.pop("dtype", None)
+    return (
+        None if place is None else as_device(place),
+        None if kind is None else as_dtype(kind),
+        options,
+    )
+
+
+def _form(first: Any) -> tuple[str, ...]:
+    if isinstance(first, Tensor):
+        return _LIKE_TENSOR
+    return _BY_DTYPE if isinstance(first, dtype | type) else _BY_DEVICE

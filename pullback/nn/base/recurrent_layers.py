@@ -43,6 +43,11 @@ def run_layers(
     `weights` are by layer and direction; `sizes` are the sequences that there are at each time,
     None where that is all of them. Without `states` each layer starts from zeros.
     """
+    if sizes is not None and sizes[0] == sizes[-1]:
+        # Packed sequences of one length are a batch as any other, in other dimensions.
+        whole = input.reshape((len(sizes), sizes[0], input.shape[-1]))
+        out, last = run_layers(mode, whole, states, weights, None, dropout)
+        return out.reshape((input.shape[0], out.shape[-1])), last
     finals = []
     number = 0
     for layer, directions in enumerate(weights):
@@ -91,8 +96,7 @@ def _one_direction(
     """Outputs at all times, then the last states: (1, batch, features) each."""
     first = state if mode == "LSTM" else (state, None)
     tensors = [input, *first, *weights]
-    equal = sizes is None or sizes[0] == sizes[-1]  # all sequences are of one length
-    if mode == "LSTM" and equal and weights[4] is None and autocasts():
+    if mode == "LSTM" and sizes is None and weights[4] is None and autocasts():
         tensors = _narrowed(tensors)
     steps = partial(_steps, mode, sizes, backwards)
     if input.shape[0] == 1 or not is_usual(tensors):

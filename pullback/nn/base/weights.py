@@ -4,17 +4,60 @@ from __future__ import annotations
 
 from typing import Any
 
-__all__ = ["weight_and_bias"]
+from pullback.nn.modules.module import Module
+
+__all__ = ["parameter_table", "weight_and_bias"]
+
+_from_tables = Module.__getattr__
+_usual: Any = object.__getattribute__
 
 
 def weight_and_bias(module: Any) -> tuple[Any, Any]:
-    """`module.weight, module.bias`.
+    """`module.weight, module.bias`, as Python finds them.
 
     As attributes they are what Python does not find: it makes an error for each, and then asks
-    `__getattr__`, which takes 0.7 us. Those of a parametrization, or its like, are no parameters.
+    `__getattr__`, which takes 0.4 us. So where nothing stands before the table of parameters
+    (neither on the class, which is looked at once, nor in the instance), the table is read.
     """
-    own = module._parameters
+    cls = type(module)
     try:
-        return own["weight"], own["bias"]
-    except KeyError:
-        return module.weight, module.bias
+        if cls._hides_no_weight is cls and cls.__getattr__ is _from_tables:
+            own = module.__dict__
+            if "weight" not in own and "bias" not in own:
+                own = own["_parameters"]
+                return own["weight"], own["bias"]
+    except (AttributeError, KeyError):  # no module, or computed: by a parametrization, for one
+        pass
+    _look_at(cls)
+    return module.weight, module.bias
+
+
+def parameter_table(module: Any, names: frozenset[str]) -> dict[str, Any]:
+    """The parameters, by name, where nothing of these names stands before them; or nothing.
+
+    The names begin as `weight_` and `bias_` do, or are among them without the underscore.
+    """
+    cls = type(module)
+    _look_at(cls)
+    if getattr(cls, "_hides_no_weight", None) is not cls or cls.__getattr__ is not _from_tables:
+        return {}
+    own = module.__dict__
+    table: dict[str, Any] = own["_parameters"]
+    return table if own.keys().isdisjoint(names) else {}
+
+
+def _look_at(cls: type) -> None:
+    """Note on a class of modules whether it has attributes that come before its parameters.
+
+    On the class, so that the note goes with it; it names the class, since subclasses inherit it.
+    """
+    if issubclass(cls, Module) and "_hides_no_weight" not in cls.__dict__:
+        cls._hides_no_weight = cls if _hides_nothing(cls) else None
+
+
+def _hides_nothing(cls: type) -> bool:
+    return cls.__getattribute__ is _usual and not any(
+        name in ("weight", "bias") or name.startswith(("weight_", "bias_"))
+        for base in cls.__mro__
+        for name in base.__dict__
+    )

@@ -15,7 +15,8 @@ __all__ = ["ParameterDict", "ParameterList"]
 
 
 def _as_parameter(value: Any) -> Any:
-    return Parameter(value) if type(value) is Tensor else value
+    is_plain = isinstance(value, Tensor) and not isinstance(value, Parameter)
+    return Parameter(value) if is_plain else value
 
 
 def _described(value: Any) -> str:
@@ -200,7 +201,7 @@ class ParameterDict(Module):
 
 def pairs(given: Any, what: str) -> Iterator[tuple[str, Any]]:
     """Names and values of a mapping, of a container by name, or of pairs."""
-    if isinstance(given, Mapping | Module):
+    if isinstance(given, Mapping) or (isinstance(given, Module) and hasattr(given, "items")):
         yield from given.items()
         return
     if not isinstance(given, Iterable):

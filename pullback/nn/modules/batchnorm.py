@@ -110,20 +110,21 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
-class _BatchNorm(_NormBase):
-    def _factor(self) -> float:
-        """How much this batch counts in the running statistics; while training it is counted."""
-        factor = 0.0 if self.momentum is None else self.momentum
-        if self.training and self.track_running_stats and self.num_batches_tracked is not None:
-            self.num_batches_tracked.add_(1)
-            if self.momentum is None:  # the plain mean of all batches
-                factor = 1.0 / float(self.num_batches_tracked)
-        return factor
+def _factor(norm: Any) -> float:
+    """How much this batch counts in the running statistics; while training it is counted."""
+    factor = 0.0 if norm.momentum is None else norm.momentum
+    if norm.training and norm.track_running_stats and norm.num_batches_tracked is not None:
+        norm.num_batches_tracked.add_(1)
+        if norm.momentum is None:  # the plain mean of all batches
+            factor = 1.0 / float(norm.num_batches_tracked)
+    return factor
 
+
+class _BatchNorm(_NormBase):
     def forward(self, input: Tensor) -> Any:
         """Apply it; while training, take the statistics of this batch in."""
         self._check_input_dim(input)
-        factor = self._factor()
+        factor = _factor(self)
         # Without statistics, those of the batch are used in evaluation too.
         of_batch = self.training or (self.running_mean is None and self.running_var is None)
         tracked = not self.training or self.track_running_stats
@@ -209,14 +210,14 @@ class SyncBatchNorm(_BatchNorm):
         if self.training and _processes(self.process_group) > 1:
             self._check_input_dim(input)
             return self._over_all_processes(input)
-        return super().forward(input)
+        return _BatchNorm.forward(self, input)  # `self` may be no module
 
     def _over_all_processes(self, input: Tensor) -> Any:
         """Normalise by the mean and variance of all processes' batches, which autograd follows."""
         import sys
 
         sum_over = sys.modules["pullback.distributed"].nn.functional.all_reduce
-        factor = self._factor()
+        factor = _factor(self)
         others = [dim for dim in range(input.ndim) if dim != 1]
         count = input.numel() // max(input.shape[1], 1)
         local = cat([input.sum(others), input.new_full((1,), float(count))])

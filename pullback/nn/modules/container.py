@@ -138,6 +138,15 @@ class Sequential(_Indexed):
             input = module(input)
         return input
 
+    def insert(self, index: int, module: Module) -> Sequential:
+        """Add a module before one that is there, or at the end."""
+        if isinstance(module, Module) and not -len(self) <= index <= len(self):
+            raise IndexError(
+                f"insert(): index {index} is out of range for {len(self)} modules; use "
+                f"{-len(self)} to {len(self)}."
+            )
+        return super().insert(index, module)
+
     def __add__(self, other: Any) -> Sequential:
         if not isinstance(other, Sequential):
             raise ValueError(

@@ -145,7 +145,6 @@ class _Conv(_ConvNd):
     """Those that are not transposed."""
 
     _dims: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
@@ -178,18 +177,23 @@ class _Conv(_ConvNd):
             dtype,
         )
 
-    def _conv_forward(self, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
+    def forward(self, input: Tensor) -> Any:
+        """Apply it."""
+        return self._conv_forward(input, *weight_and_bias(self))
+
+
+def _convolution(function: Callable[..., Tensor]) -> Callable[..., Any]:
+    """A layer's `_conv_forward`, which asks of `self` what torch's does: it may be no layer."""
+
+    def _conv_forward(self: Any, input: Tensor, weight: Tensor, bias: Tensor | None) -> Any:
         """Apply it with another weight and bias."""
         padding: Any = self.padding
         if self.padding_mode != "zeros":
             input = F.pad(input, self._reversed_padding_repeated_twice, mode=self.padding_mode)
             padding = 0
-        function = type(self)._function
         return function(input, weight, bias, self.stride, padding, self.dilation, self.groups)
 
-    def forward(self, input: Tensor) -> Any:
-        """Apply it."""
-        return self._conv_forward(input, *weight_and_bias(self))
+    return _conv_forward
 
 
 class Conv1d(_Conv):
@@ -201,7 +205,7 @@ class Conv1d(_Conv):
     """
 
     _dims = 1
-    _function = staticmethod(F.conv1d)
+    _conv_forward = _convolution(F.conv1d)
 
 
 class Conv2d(_Conv):
@@ -213,7 +217,7 @@ class Conv2d(_Conv):
     """
 
     _dims = 2
-    _function = staticmethod(F.conv2d)
+    _conv_forward = _convolution(F.conv2d)
 
 
 class Conv3d(_Conv):
@@ -225,7 +229,7 @@ class Conv3d(_Conv):
     """
 
     _dims = 3
-    _function = staticmethod(F.conv3d)
+    _conv_forward = _convolution(F.conv3d)
 
 
 class _ConvTransposeNd(_ConvNd):
@@ -306,7 +310,6 @@ class _ConvTranspose(_ConvTransposeNd):
     """Their arguments and their forward."""
 
     _dims: ClassVar[int]
-    _function: ClassVar[Callable[..., Tensor]]
 
     def __init__(
         self,
@@ -340,28 +343,21 @@ class _ConvTranspose(_ConvTransposeNd):
             dtype,
         )
 
-    def forward(self, input: Tensor, output_size: Any = None) -> Any:
+
+def _transposed(function: Callable[..., Tensor], dims: int) -> Callable[..., Any]:
+    """A layer's `forward`, which asks of `self` only what torch's does."""
+
+    def forward(self: Any, input: Tensor, output_size: Any = None) -> Any:
         """Apply it; `output_size` chooses among the sizes that are possible."""
         padding = self._output_padding(
-            input,
-            output_size,
-            self.stride,
-            self.padding,
-            self.kernel_size,
-            self._dims,
-            self.dilation,
+            input, output_size, self.stride, self.padding, self.kernel_size, dims, self.dilation
         )
-        function = type(self)._function
+        weight, bias = weight_and_bias(self)
         return function(
-            input,
-            self.weight,
-            self.bias,
-            self.stride,
-            self.padding,
-            padding,
-            self.groups,
-            self.dilation,
+            input, weight, bias, self.stride, self.padding, padding, self.groups, self.dilation
         )
+
+    return forward
 
 
 class ConvTranspose1d(_ConvTranspose):
@@ -373,7 +369,7 @@ class ConvTranspose1d(_ConvTranspose):
     """
 
     _dims = 1
-    _function = staticmethod(F.conv_transpose1d)
+    forward = _transposed(F.conv_transpose1d, 1)
 
 
 class ConvTranspose2d(_ConvTranspose):
@@ -385,7 +381,7 @@ class ConvTranspose2d(_ConvTranspose):
     """
 
     _dims = 2
-    _function = staticmethod(F.conv_transpose2d)
+    forward = _transposed(F.conv_transpose2d, 2)
 
 
 class ConvTranspose3d(_ConvTranspose):
@@ -397,7 +393,7 @@ class ConvTranspose3d(_ConvTranspose):
     """
 
     _dims = 3
-    _function = staticmethod(F.conv_transpose3d)
+    forward = _transposed(F.conv_transpose3d, 3)
 
 
 class _LazyConvXdMixin(LazyModuleMixin):

@@ -118,6 +118,12 @@ class LazyLinear(LazyModuleMixin, Linear):
     def initialize_parameters(self, input: Tensor) -> None:
         """Take the features of the input."""
         if not self.has_uninitialized_params():
+            if self.in_features == 0:  # the weight was loaded, and told nothing but its shape
+                assert input.shape[-1] == self.weight.shape[-1], (
+                    f"LazyLinear: a weight for {self.weight.shape[-1]} features was loaded, and "
+                    f"the input has {input.shape[-1]}."
+                )
+                self.in_features = input.shape[-1]
             return
         self.in_features = input.shape[-1]
         self.weight.materialize((self.out_features, self.in_features))

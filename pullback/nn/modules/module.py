@@ -7,7 +7,7 @@ table of its own, where walking, saving and moving find it.
 from __future__ import annotations
 
 from collections import OrderedDict
-from typing import Any, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
@@ -69,6 +69,7 @@ class Module(Called, Stateful, Convertible, Walking):
     _modules: dict[str, Module | None]
     call_super_init: bool = False
     dump_patches: bool = False
+    _hides_no_weight: ClassVar[Any] = None  # see `nn/base/weights.py`
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):
@@ -140,9 +141,8 @@ class Module(Called, Stateful, Convertible, Walking):
                     f"{type(value).__name__}."
                 )
             known["_modules"][name] = None
-        elif isinstance(value, Buffer):
+        elif isinstance(value, Tensor) and isinstance(value, Buffer):
             self._need_init("buffers")
-            self._forget(name, keep="_buffers")
             self.register_buffer(name, value, value.persistent)
         elif name in known.get("_buffers", ()):
             if value is not None and not isinstance(value, Tensor):

@@ -11,6 +11,7 @@ from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.nn.base.recurrent import STEPS, each, initialise
 from pullback.nn.base.recurrent_layers import KINDS, autocasts, run_layers
+from pullback.nn.base.weights import parameter_table
 from pullback.nn.layers.rnn_cells import GRUCell, LSTMCell, RNNCell, RNNCellBase
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
@@ -33,16 +34,20 @@ def _suffixes_of(layer: int, both: bool) -> list[str]:
 
 
 @lru_cache(64)
-def _weight_names(layers: int, both: bool, bias: bool, projects: bool) -> list[list[list[Any]]]:
-    """By layer and direction: the names of `KINDS` there, None for what a layer lacks."""
+def _weight_names(
+    layers: int, both: bool, bias: bool, projects: bool
+) -> tuple[list[list[list[Any]]], frozenset[str]]:
+    """By layer and direction: the names of `KINDS` there, None for what a layer lacks; and all."""
     present = _kinds_of(bias, projects)
-    return [
+    plan = [
         [
             [kind + suffix if kind in present else None for kind in KINDS]
             for suffix in _suffixes_of(layer, both)
         ]
         for layer in range(layers)
     ]
+    every = [name for directions in plan for names in directions for name in names]
+    return plan, frozenset(name for name in every if name is not None)
 
 
 class RNNBase(Module):
@@ -280,15 +285,15 @@ class RNNBase(Module):
 
     def _weights(self) -> list[list[list[Any]]]:
         """By layer and direction: those of `KINDS`, None for what is not there."""
-        plan = _weight_names(
+        plan, named = _weight_names(
             self.num_layers, bool(self.bidirectional), bool(self.bias), bool(self.proj_size)
         )
-        own = self._parameters  # asked first: what is computed (a parametrisation) is not there
+        table = parameter_table(self, named)
         return [
             [
                 [
-                    None if name is None else getattr(self, name) if one is None else one
-                    for name, one in zip(names, map(own.get, names), strict=True)
+                    None if name is None else table[name] if name in table else getattr(self, name)
+                    for name in names
                 ]
                 for names in directions
             ]

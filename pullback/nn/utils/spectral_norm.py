@@ -136,15 +136,20 @@ class SpectralNormLoadStateDictPreHook:
         if known is not None and known >= 1:
             return
         key = prefix + fn.name
-        if key + "_orig" not in state_dict or key + "_v" in state_dict or key not in state_dict:
+        if known is None and key not in state_dict and key + "_v" in state_dict:
+            return  # of today, and its metadata was lost
+        absent = [key + end for end in ("_orig", "", "_u") if key + end not in state_dict]
+        if absent:
+            missing_keys += absent if strict else []
             return
         with no_grad():
             original = state_dict[key + "_orig"]
             sigma = (original / state_dict.pop(key)).mean()
             matrix, u = fn.reshape_weight_to_matrix(original), state_dict[key + "_u"]
-            # u' W v = sigma, with W' u / sigma for v.
-            v = matrix.t().mv(u) / sigma
-            state_dict[key + "_v"] = of_length_one(v, fn.eps)
+            # The v that belonged to this u, before the power iteration that made u of it; and of
+            # such a length that u' W v is sigma, as it was.
+            v = matrix.pinverse().mv(u)
+            state_dict[key + "_v"] = v * (sigma / u.dot(matrix.mv(v)))
 
 
 class SpectralNormStateDictHook:

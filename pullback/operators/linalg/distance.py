@@ -11,6 +11,8 @@ from pullback.core import errors
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor
 from pullback.operators.create.constants import beside
+from pullback.operators.create.sizes import zeros_like
+from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.between import euclidean_between
 from pullback.operators.linalg.products import delivered
 from pullback.operators.options import numpy_spelled
@@ -104,8 +106,7 @@ def cdist(
             raise errors.shapes_do_not_broadcast("cdist", *shapes) from None
     if p == 2:
         return euclidean_between(x1, x2, 2.0, _MODES[compute_mode])
-    distances = vector_norm(x1[..., :, None, :] - x2[..., None, :, :], p, -1)
-    return shown_as("CdistBackward0", distances)
+    return shown_as("CdistBackward0", _lengths(x1[..., :, None, :] - x2[..., None, :, :], p))
 
 
 _MODES = {
@@ -127,8 +128,25 @@ def pdist(input: Any, p: float = 2.0) -> Any:
     if p < 0 or math.isnan(p):
         raise RuntimeError(f"pdist: p must not be negative, got {p}.")
     first, second = numpy.triu_indices(input.shape[0], 1)
-    distances = vector_norm(input[beside(input, first)] - input[beside(input, second)], p, -1)
-    return shown_as("PdistBackward0", distances)
+    return shown_as(
+        "PdistBackward0", _lengths(input[beside(input, first)] - input[beside(input, second)], p)
+    )
+
+
+@primitive(
+    input=lambda g, input: zeros_like(input),
+    jvp=lambda out: zeros_like(out),
+    method=False,
+    has_out=False,
+)
+def _count(xp: Namespace, input: Array) -> Array:
+    """How many elements along the last dimension are not zero; its gradients are zero."""
+    return xp.add.reduce(input != 0, -1, input.dtype)
+
+
+def _lengths(differences: Any, p: float) -> Any:
+    """Norms along the last dimension; of order 0 with a gradient, unlike those of vectors."""
+    return _count(differences) if p == 0 else vector_norm(differences, p, -1)
 
 
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:

@@ -20,6 +20,7 @@ from pullback.operators.create.factory import Options, Unpack, checked, one_shap
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.options import as_int
+from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.random import counts
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator
@@ -161,7 +162,12 @@ def poisson(xp: Namespace, input: Array, generator: Any = None) -> Array:
     return counts.poisson(source_of("poisson", generator), input).astype(input.dtype)
 
 
-@primitive(has_out=False)
+@primitive(
+    count=lambda g: no_derivative("binomial"),
+    prob=lambda g: no_derivative("binomial"),
+    node="NotImplemented",
+    has_out=False,
+)
 def _binomial(xp: Namespace, count: Array, prob: Array, generator: Any) -> Array:
     """How many of `count` trials succeed that each do with probability `prob`."""
     check_probabilities("binomial", prob)

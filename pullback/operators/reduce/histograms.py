@@ -12,6 +12,7 @@ from pullback.core import errors
 from pullback.core.arrays import is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
+from pullback.core.forward import visible_levels
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import edge_of
@@ -174,9 +175,11 @@ def _checked(op: str, input: Any) -> Tensor:
 
 
 def _record_without_derivative(op: str, inputs: Any, results: tuple[Tensor, ...]) -> None:
-    """As torch has it, results require grad, and backward refuses."""
+    """As torch has it, results require grad, and backward refuses; so does forward mode."""
     mode = get_mode()
     sources = [one for one in inputs if isinstance(one, Tensor)]
+    if any(level.get(one) is not None for level in visible_levels() for one in sources):
+        no_derivative(op)
     if mode.grad and not mode.inference and any(one.requires_grad for one in sources):
         edges = tuple(edge_of(one) for one in sources)
         for result in results:
@@ -244,7 +247,9 @@ def histogramdd(
         )
     weights = None if weight is None else _weights("histogramdd", weight, input._array.shape[:-1])
     counts, edges = _counted("histogramdd", points, listed, range, weights, density=density)
-    return _HistogramddResult((wrap(counts), tuple(wrap(edge) for edge in edges)))
+    hist, sides = wrap(counts), tuple(wrap(edge) for edge in edges)
+    _record_without_derivative("histogramdd", (input, *listed, weight), (hist, *sides))
+    return _HistogramddResult((hist, sides))
 
 
 def _weights(op: str, weight: Tensor, shape: tuple[int, ...]) -> Array:

@@ -24,6 +24,7 @@ from pullback.operators.arrays.reductions import (
     total_of_squares,
 )
 from pullback.operators.batching import front
+from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -87,14 +88,14 @@ def _slope(scale: Any, x: Any, norm: Any, order: float, dim: Any) -> Any:
 
 def _adjoint(g: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
     if ord == 0:
-        return None  # a count
+        return None  # a count; torch has no gradient here, and a tangent of zeros
     g, out = restored(g, input.shape, dim, keepdim), restored(out, input.shape, dim, keepdim)
     return _slope(g, input, out, ord, dim)
 
 
 def _tangent(d_input: Any, input: Any, out: Any, ord: float, dim: Any, keepdim: Any) -> Any:
     if ord == 0:
-        return None
+        return zeros_like(out)
     slope = _slope(1, input, restored(out, input.shape, dim, keepdim), ord, dim)
     return sum(real(conj(slope) * d_input), dim, keepdim)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import functools
 import warnings
 import weakref
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -151,7 +151,10 @@ def checked(optimizer: Any) -> Any:
 
 def listed(optimizer: Any, name: str) -> Rates:
     """An option of each group; tensors copied, as they are changed in place."""
-    values = [group[name] for group in optimizer.param_groups]
+    return _copied([group[name] for group in optimizer.param_groups])
+
+
+def _copied(values: Iterable[Any]) -> list[Any]:
     return [value.clone() if isinstance(value, Tensor) else value for value in values]
 
 
@@ -164,13 +167,13 @@ def assign(group: dict[str, Any], name: str, value: Any) -> None:
 
 
 def one_per_group(name: str, value: Any, optimizer: Any) -> list[Any]:
-    """A number for all groups, or a list with one for each."""
+    """A number for all groups, or a list with one for each; tensors copied."""
     groups = len(optimizer.param_groups)
     if not isinstance(value, list | tuple):
-        return [value] * groups
+        return _copied([value] * groups)
     if len(value) != groups:
         raise ValueError(f"{name} has {len(value)} values, and the optimizer {groups} groups.")
-    return list(value)
+    return _copied(value)
 
 
 def watch_steps(optimizer: Any) -> None:

@@ -49,11 +49,22 @@ def state_of(states):
 
 @pytest.mark.parametrize("options", SHAPES)
 @pytest.mark.parametrize("kind", KINDS)
-@pytest.mark.parametrize("enforce_sorted", [True, False])
-def test_packed_sequences(kind, options, enforce_sorted):
-    lengths = [5, 3, 3, 1] if enforce_sorted else [3, 1, 5, 3]
+@pytest.mark.parametrize(
+    ("lengths", "enforce_sorted"),
+    [
+        ([5, 3, 3, 1], True),
+        ([3, 1, 5, 3], False),
+        *(
+            (lengths, is_sorted)
+            for lengths in ([5], [1], [1, 1], [3, 3])
+            for is_sorted in (True, False)
+        ),
+    ],
+)
+def test_packed_sequences(kind, options, lengths, enforce_sorted):
     first = options.get("batch_first", False)
-    x = random(4, 5, 3) if first else random(5, 4, 3)
+    batch, longest = len(lengths), max(lengths)
+    x = random(batch, longest, 3) if first else random(longest, batch, 3)
 
     def run(library, module, x, *states):
         packed = library.nn.utils.rnn.pack_padded_sequence(
@@ -65,7 +76,7 @@ def test_packed_sequences(kind, options, enforce_sorted):
 
     modules = made(kind, options)
     compare(modules, run, [x])
-    compare(modules, run, [x, *state_arrays(kind, options, 4)])
+    compare(modules, run, [x, *state_arrays(kind, options, batch)])
 
 
 @pytest.mark.parametrize("options", SHAPES)

@@ -207,6 +207,13 @@ def test_ctc_loss_is_torchs(frames, batch, labels, reduction):
     both("ctc_loss", [scores, in_one_row, lengths, counts], reduction=reduction, orders=1)
     too_short = [scores, numpy.ones_like(targets), lengths * 0 + 2, counts * 0 + labels]
     both("ctc_loss", too_short, reduction=reduction, zero_infinity=True, orders=1)
+    # A blank among the labels; not the last one, at whose frame torch leaves a path out of the sum.
+    inside = targets.copy()
+    inside[:, : labels - 1] = random.integers(0, 5, (batch, labels - 1))
+    whole = [scores, inside, lengths * 0 + frames, counts * 0 + labels]
+    both("ctc_loss", whole, reduction=reduction, orders=1)
+    ends = [scores, targets * 0, lengths * 0 + frames, counts * 0 + labels]
+    both("ctc_loss", ends, reduction=reduction, orders=0)
 
 
 @pytest.mark.parametrize("need_weights", [True, False])

@@ -59,3 +59,57 @@ def test_swap_tensors_refuses_a_leaf_of_a_living_graph():
     with pytest.raises(RuntimeError, match="graph"):
         torch.utils.swap_tensors(a, b)
     del out
+
+
+def meant(*args, **kwargs):
+    return nn.Linear(2, 2).to(*args, **kwargs).weight.dtype
+
+
+def test_a_module_is_converted_by_each_form_of_to():
+    wide = torch.float64
+    assert meant() is meant("cpu") is meant(None) is meant("cpu", None, True) is torch.float32
+    assert meant(wide) is meant("cpu", wide) is meant("cpu", wide, True) is wide
+    assert meant(wide, True) is meant(dtype=wide, non_blocking=True) is meant(float) is wide
+    assert (
+        meant(torch.ones(1, dtype=wide))
+        is meant(
+            tensor=torch.ones(1, dtype=wide),
+        )
+        is wide
+    )
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        ((), {"copy": True}),
+        ((), {"copy": False}),
+        (("cpu",), {"copy": True}),
+        (("cpu", torch.float64, True, True), {}),
+        ((torch.float64, True, True), {}),
+        ((torch.ones(1), True, True), {}),
+    ],
+)
+def test_a_module_is_not_copied_by_to(args, kwargs):
+    with pytest.raises(RuntimeError, match="copy"):
+        nn.Linear(2, 2).to(*args, **kwargs)
+
+
+@pytest.mark.parametrize(
+    ("args", "kwargs"),
+    [
+        (("cpu", True), {}),
+        (("cpu", "float"), {}),
+        ((torch.float64, "cpu"), {}),
+        ((torch.ones(1), torch.float64), {}),
+        (("cpu",), {"device": "cpu"}),
+        ((torch.float64,), {"device": "cpu"}),
+        ((), {"non_blocking": 1}),
+        ((), {"other": torch.ones(1)}),
+        ((), {"foo": 1}),
+        ((True,), {}),
+    ],
+)
+def test_what_to_cannot_mean_is_a_type_error(args, kwargs):
+    with pytest.raises(TypeError):
+        nn.Linear(2, 2).to(*args, **kwargs)

@@ -84,3 +84,38 @@ def test_equal_neighbours_of_a_list_are_shown_once():
     assert repr(nn.ModuleList([nn.ReLU(), nn.ReLU(), nn.Tanh()])) == (
         "ModuleList(\n  (0-1): 2 x ReLU()\n  (2): Tanh()\n)"
     )
+
+
+@pytest.mark.parametrize("index", [-5, -3, 3, 5])
+def test_a_sequence_inserts_between_its_ends(index):
+    layers = nn.Sequential(nn.ReLU(), nn.Tanh())
+    with pytest.raises(IndexError, match="out of range"):
+        layers.insert(index, nn.Sigmoid())
+    assert len(layers) == 2
+
+
+class Own(torch.Tensor):
+    pass
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        torch.ones(2),
+        torch.ones(2).as_subclass(Own),
+        nn.Buffer(torch.ones(2)),
+        nn.Parameter(torch.ones(2)),
+    ],
+    ids=["tensor", "subclass", "buffer", "parameter"],
+)
+def test_containers_of_parameters_train_and_save_every_kind_of_tensor(given):
+    for made in (nn.ParameterList([given]), nn.ParameterDict({"0": given})):
+        (parameter,) = made.parameters()
+        assert parameter.requires_grad
+        assert list(made.state_dict()) == ["0"]
+        assert isinstance(parameter, Own) is isinstance(given, Own)
+
+
+def test_a_dict_of_modules_takes_no_other_module():
+    with pytest.raises(TypeError, match="mapping or pairs"):
+        nn.ModuleDict().update(nn.Linear(1, 1))

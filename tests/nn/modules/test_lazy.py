@@ -78,3 +78,15 @@ def test_lazy_modules_go_without_the_collector():
         assert mark() is None
     finally:
         gc.enable()
+
+
+def test_a_loaded_lazy_layer_learns_its_size_from_the_first_input():
+    saved = nn.Linear(5, 3).state_dict()
+    layer = nn.LazyLinear(3)
+    layer.load_state_dict(saved)
+    layer(torch.ones(2, 5))
+    assert layer.in_features == 5
+    other = nn.LazyLinear(3)
+    other.load_state_dict(saved)
+    with pytest.raises(AssertionError, match="5 features"):
+        other(torch.ones(2, 4))

@@ -396,3 +396,24 @@ def test_modules_are_checkpointed():
         run().sum().backward()
         results.append([parameter.grad.tolist() for parameter in net.parameters()])
     assert results[0] == results[1] == results[2]
+
+
+@pytest.mark.parametrize("before", [5, None, torch.ones(1)])
+def test_a_buffer_does_not_replace_a_plain_attribute(before):
+    module = nn.Module()
+    module.a = before
+    with pytest.raises(KeyError, match="has an attribute"):
+        module.a = nn.Buffer(torch.ones(1))
+    assert module.a is before
+
+
+def test_a_buffer_without_a_shape_is_registered():
+    module = nn.Module()
+    module.kept, module.scratch = nn.UninitializedBuffer(), nn.UninitializedBuffer(persistent=False)
+    assert list(dict(module.named_buffers())) == ["kept", "scratch"]
+    module.kept.materialize((2,))
+    module.scratch.materialize((2,))
+    assert isinstance(module.kept, nn.Buffer)
+    assert list(module.state_dict()) == ["kept"]
+    copied = copy.deepcopy(nn.UninitializedBuffer(persistent=False))
+    assert not copied.persistent

@@ -82,3 +82,14 @@ def test_packed_sequences_need_sizes_on_the_host():
 def test_a_length_beyond_the_input_is_refused():
     with pytest.raises(RuntimeError, match="more than the 3 times"):
         pack_padded_sequence(torch.ones(3, 1), [4])
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU", "RNN"])
+@pytest.mark.parametrize("lengths", [[4], [1, 1], [3, 3]])
+def test_packed_sequences_of_one_length_are_a_batch(kind, lengths):
+    layer = getattr(torch.nn, kind)(3, 4, num_layers=2, bidirectional=True)
+    x = torch.randn(lengths[0], len(lengths), 3)
+    packed, last = layer(pack_padded_sequence(x, lengths))
+    out, ended = layer(x)
+    assert torch.equal(pad_packed_sequence(packed)[0], out)
+    assert torch.equal(last[0] if kind == "LSTM" else last, ended[0] if kind == "LSTM" else ended)

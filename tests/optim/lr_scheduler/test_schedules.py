@@ -145,3 +145,11 @@ def test_modules_of_users_can_be_schedules_by_either_name():
                 return [base / (1 + self.last_epoch) for base in self.base_lrs]
 
         assert rates(Mine(optimizer_of()), 3) == [1.0, 0.5, pytest.approx(1 / 3)]
+
+
+@pytest.mark.parametrize("kind", ["LambdaLR", "MultiplicativeLR"])
+@pytest.mark.parametrize("given", [0.95, [0.95], None])
+def test_a_schedule_by_functions_refuses_what_is_none_at_once(kind, given):
+    optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
+    with pytest.raises(TypeError, match="function of the epoch"):
+        getattr(torch.optim.lr_scheduler, kind)(optimizer, given)

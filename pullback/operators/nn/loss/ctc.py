@@ -46,7 +46,9 @@ def _places(xp: Namespace, targets: Array, lengths: Array, blank: int) -> Places
     labels = xp.full((batch, 2 * longest + 1), blank)
     labels[:, 1::2] = targets
     may_skip = xp.zeros(labels.shape, bool)
-    may_skip[:, 2:] = (labels[:, 2:] != blank) & (labels[:, 2:] != labels[:, :-2])
+    # Between blanks nothing can be skipped, as both are the same; a label of the target may itself
+    # be the blank, and is then a label like others.
+    may_skip[:, 2:] = labels[:, 2:] != labels[:, :-2]
     return Places(labels, may_skip, 2 * lengths)
 
 
@@ -207,6 +209,11 @@ def ctc_loss(
         raise RuntimeError(
             f"ctc_loss: defined for float32 and float64, not {dtype}; convert first."
         )
+    if not log_probs.numel():
+        raise RuntimeError(
+            f"ctc_loss: log_probs of shape {tuple(log_probs.shape)} have no elements: there is no "
+            "frame, example or class that a loss could be of."
+        )
     if not batched:
         log_probs = log_probs[:, None]
     frames, batch, classes = log_probs.shape
@@ -230,6 +237,8 @@ def ctc_loss(
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array:
     values = lengths._array if isinstance(lengths, Tensor) else lengths
+    if isinstance(lengths, Tensor) and values.dtype.kind not in "iu":
+        raise RuntimeError(f"ctc_loss: {name} must be integers, got {lengths.dtype}.")
     if type(values) in LIBRARIES:
         values = ports.placed(values, CPU)  # they say how long results are
     if isinstance(values, tuple | list):

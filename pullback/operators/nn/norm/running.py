@@ -39,12 +39,20 @@ def _tangent(
     d_input: Any,
     d_weight: Any,
     d_bias: Any,
+    d_average: Any,
+    d_variance: Any,
     input: Any,
     weight: Any,
     average: Any,
     variance: Any,
     eps: float,
 ) -> Any:
+    for name, tangent in (("running_mean", d_average), ("running_var", d_variance)):
+        if tangent is not None:
+            raise RuntimeError(
+                f"batch_norm: {name} has a tangent, but running statistics have no derivative; "
+                "take its primal, by unpack_dual() or detach()."
+            )
     return total(
         d_input is not None and _given_standardise(d_input, weight, None, None, variance, eps),
         d_weight is not None
