@@ -23,7 +23,9 @@ from pullback.core.view import edge_of
 
 __all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry", "owned"]
 
-OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
+# The answer to a call whose writes eager alone can do, or refuse: to memory that two tensors share,
+# or that is read-only.
+OVERLAPPING = object()
 
 
 class Entry:
@@ -174,11 +176,18 @@ class Entry:
         """Run the program for a call that the guards let through."""
         self.calls += 1
         tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
-        if self.captured.writes and self._overlaps(tensors):
+        if self.captured.writes and (self._is_refused(tensors) or self._overlaps(tensors)):
             return OVERLAPPING
         kind = self._kind(get_mode())
         made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
         return self._finish(made, tensors, wants=kind != "plain")
+
+    def _is_refused(self, tensors: list[Any]) -> bool:
+        """Whether a tensor to be written stands on read-only memory.
+
+        Machine code would not notice: where it lies in pages of a file, the process would end.
+        """
+        return any(is_fixed(tensors[place]._array) for place, _ in self.captured.writes)
 
     def _overlaps(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written shares memory with another one, in this call."""

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import Array, Namespace
-from pullback.core.errors import unsupported
 from pullback.core.mode import Hooked, changed, current, fast, get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
@@ -95,7 +95,7 @@ def _given_standardise(
     dtype = input.dtype
     if dtype.char not in "fd":  # half precision is computed in single
         if dtype.kind not in "fV":
-            raise unsupported("batch_norm", input)
+            raise errors.unsupported("batch_norm", input)
         arrays = (input, weight, bias, average, variance)
         input, weight, bias, average, variance = (
             None if array is None else array.astype(xp.float32) for array in arrays
@@ -194,7 +194,10 @@ def follow(
         new: Any = part
         if type(array) is numpy.ndarray:  # else captured: the number may depend on sizes
             old, new = kernels.number(kept, array.dtype), kernels.number(part, array.dtype)
-        array *= old
+        try:
+            array *= old
+        except ValueError:
+            raise errors.read_only("batch_norm") from None
         array += (found * new).reshape(array.shape)
         bump(running, "batch_norm")
 
