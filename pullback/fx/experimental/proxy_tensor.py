@@ -35,22 +35,33 @@ _NOT_ALLOWED = (RuntimeError, ValueError, LookupError, ArithmeticError, Assertio
 
 
 class _Recording(TorchDispatchMode):
-    """Notes operator calls in a graph. Tensors are known by their arrays, which aliases share."""
+    """Notes operator calls in a graph.
+
+    A tensor is known by itself, and to those who made an alias of it for themselves by its array:
+    of several aliases, `x` and `x.detach()`, that is the first.
+    """
 
     def __init__(self, graph: Graph, root: Module, table: Mapping[Any, Any]) -> None:
         self.graph, self.root, self.table = graph, root, table
         self.known: dict[int, tuple[Any, Node]] = {}
+        self.tensors: dict[int, tuple[Tensor, Node]] = {}
 
-    def note(self, tensor: Tensor, node: Node) -> None:
-        self.known[id(tensor._array)] = (tensor._array, node)
+    def note(self, tensor: Tensor, node: Node, *, written: bool = False) -> None:
+        """Whoever looks for a tensor finds a node; the last one where its memory was `written`."""
+        self.tensors[id(tensor)] = (tensor, node)
+        entry = (tensor._array, node)
+        if written:
+            self.known[id(tensor._array)] = entry
+        else:
+            self.known.setdefault(id(tensor._array), entry)
 
     def node_of(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        found = self.known.get(id(value._array))
+        found = self.tensors.get(id(value)) or self.known.get(id(value._array))
         if found is None:
             self.note(value, self._view_of_known(value) or self._constant(value))
-            found = self.known[id(value._array)]
+            found = self.tensors[id(value)]
         return found[1]
 
     def _view_of_known(self, tensor: Tensor) -> Node | None:
@@ -95,24 +106,42 @@ class _Recording(TorchDispatchMode):
         kwargs = dict(kwargs or {})
         if func in self.table:
             with self:
-                return self.table[func](*args, **kwargs)
+                made = self.table[func](*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        if func._opname == "lift_fresh":
+            return self._lifted(func, args[0])
         given, named = pytree.tree_map(self.node_of, (args, kwargs))
         result = func(*args, **kwargs)
         packet = getattr(func, "overloadpacket", func)
         node = self.graph.call_function(func, tuple(given), named, name=packet.__name__)
+        self._note_results(result, node, written=_is_write(func))
+        return result
+
+    def _lifted(self, func: Any, tensor: Tensor) -> Tensor:
+        """A tensor of given numbers: the graph makes a new one of them in each call."""
+        result: Tensor = func(tensor)
+        numbers = self._constant(wrap(tensor._array.copy()))
+        target = pullback.ops.aten.lift_fresh_copy.default
+        node = self.graph.call_function(target, (numbers,), name="lift_fresh_copy")
         self._note_results(result, node)
         return result
 
-    def _note_results(self, result: Any, node: Node) -> None:
+    def _note_results(self, result: Any, node: Node, *, written: bool = False) -> None:
         import operator
 
         node.meta["val"] = pytree.tree_map(_seen, result)
         if isinstance(result, Tensor):
-            self.note(result, node)
+            self.note(result, node, written=written)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
                     self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+
+
+def _is_write(func: Any) -> bool:
+    name: str = func._opname
+    return name.endswith("_") and not name.endswith("__")
 
 
 def get_proxy_mode() -> TorchDispatchMode | None:

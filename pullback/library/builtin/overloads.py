@@ -413,6 +413,7 @@ def _shown(op: Op, kind: str, value: Any) -> Any:
 # Their declarations are not asked for by name.
 RUNS.update(
     lift_fresh=lambda input: input,
+    lift_fresh_copy=lambda input: input.clone(),
     log_sigmoid=OPERATORS["nn.functional.logsigmoid"].function,
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),
