@@ -64,14 +64,45 @@ class _Recording(TorchDispatchMode):
             found = self.tensors[id(value)]
         return found[1]
 
+    # What functionalize hides ---------------------------------------------------------------------
+
+    def stands_for(self, tensor: Tensor, other: Tensor) -> None:
+        """A tensor that was made unseen has the values of another one."""
+        self.note(tensor, self.node_of(other), written=True)
+
+    def stored(self, target: Tensor, result: Tensor) -> None:
+        """Values are written unseen: they are what the memory holds from now on.
+
+        Where it is a part of a larger one, that is the old one with the part replaced. Other views
+        are made anew when they are asked for.
+        """
+        self.node_of(target)  # a constant too is known then
+        array, node = target._array, self.node_of(result)
+        for name, constant in list(vars(self.root).items()):
+            if isinstance(constant, Tensor) and _share(constant._array, array):
+                setattr(self.root, name, constant.clone())
+        whole, before = self._sharing(array)[0]
+        for table in (self.known, self.tensors):
+            gone = [key for key, (one, _) in table.items() if _share(_array_of(one), array)]
+            for key in gone:
+                del table[key]
+        if (whole.shape, whole.strides) != (array.shape, array.strides):
+            steps, start = _place(array, whole)
+            scatter = pullback.ops.aten.as_strided_scatter.default
+            given = (before, node, list(array.shape), steps, start)
+            made = self.graph.call_function(scatter, given, name="as_strided_scatter")
+            self.known[id(whole)] = (whole, made)
+        self.note(target, node, written=True)
+
+    def _sharing(self, array: Any) -> list[tuple[Any, Node]]:
+        """What is known of the memory of an array, the largest parts first."""
+        found = [one for one in self.known.values() if _share(one[0], array)]
+        return sorted(found, key=lambda one: -one[0].nbytes)
+
     def _view_of_known(self, tensor: Tensor) -> Node | None:
         """A view that an operator made for itself (a transposed weight), as a node of its own."""
         array = tensor._array
-        sharing = [
-            (known, node)
-            for known, node in self.known.values()
-            if known.dtype == array.dtype and _share(known, array)
-        ]
+        sharing = [one for one in self._sharing(array) if one[0].dtype == array.dtype]
         for known, node in sharing:
             turned = known.T
             same = (turned.shape, turned.strides) == (array.shape, array.strides)
@@ -79,8 +110,7 @@ class _Recording(TorchDispatchMode):
                 return self.graph.call_function(pullback.ops.aten.t.default, (node,), name="t")
         if not sharing:
             return None
-        steps = [stride // array.itemsize for stride in array.strides]
-        start = (_address(array) - _address(_owner(array))) // array.itemsize
+        steps, start = _place(array, _owner(array))
         place = (sharing[0][1], list(array.shape), steps, start)
         target = pullback.ops.aten.as_strided.default
         return self.graph.call_function(target, place, name="as_strided")
@@ -155,6 +185,16 @@ def _share(a: Any, b: Any) -> bool:
     if isinstance(a, meta.MetaArray):
         return _owner(a) is _owner(b)
     return numpy.may_share_memory(a, b)
+
+
+def _array_of(one: Any) -> Any:
+    return one._array if isinstance(one, Tensor) else one
+
+
+def _place(array: Any, whole: Any) -> tuple[list[int], int]:
+    """Steps of an array, and where it begins in a larger one, both in elements."""
+    steps = [stride // array.itemsize for stride in array.strides]
+    return steps, (_address(array) - _address(whole)) // array.itemsize
 
 
 def _address(array: Any) -> int:

@@ -67,14 +67,14 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
         none = wrap(numpy.zeros((), array.dtype))
         return _mul_(input, none) if inplace else mul(input, none)
     if get_mode().dispatch:
-        mask = _mask_by_operators(input, p, channels=channels).div_(1 - p)
+        mask = mask_by_operators(input, p, channels=channels).div_(1 - p)
         return _mul_(input, mask) if inplace else mul(input, mask)
     factor = array.dtype.type(1 / (1 - p))
     mask = drawn(op, lambda: _scaled(input, kept(input, p, channels=channels), factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
 
 
-def _mask_by_operators(input: Any, p: float, *, channels: bool) -> Any:
+def mask_by_operators(input: Any, p: float, *, channels: bool) -> Any:
     """1 for what is kept and 0 for the rest, drawn where a mode that takes operators sees it.
 
     One that writes them down would otherwise have this mask as a constant.
@@ -212,7 +212,7 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
     if get_mode().dispatch:
-        mask = _mask_by_operators(input, p, channels=channels)
+        mask = mask_by_operators(input, p, channels=channels)
     else:
         mask = drawn(
             "alpha_dropout", lambda: beside(input, kept(input, p, channels=channels).astype(kind))
