@@ -168,3 +168,32 @@ def test_a_mistake_at_another_size_is_no_size_that_is_not_allowed():
         make_fx(wrong, tracing_mode="symbolic")(torch.ones(4))
     assert any("at the sizes {'s0': 12}" in note for note in caught.value.__notes__)
     assert make_fx(wrong, tracing_mode="fake")(torch.ones(4))(torch.ones(4)).tolist() == [2.0] * 4
+
+
+WITH_PLANS = {
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "einsum of three": lambda x: torch.einsum("ij,jk,kl->il", x, x, x),
+    "interpolate": lambda x: torch.nn.functional.interpolate(
+        x[None, None], scale_factor=2, mode="bilinear"
+    ),
+    "bicubic": lambda x: torch.nn.functional.interpolate(
+        x[None, None], size=(7, 5), mode="bicubic", antialias=True
+    ),
+    "grid_sample": lambda x: torch.nn.functional.grid_sample(
+        x[None, None], x[None, :, :2, None].expand(1, 4, 2, 2) * 0.1, align_corners=False
+    ),
+    "fold": lambda x: torch.nn.functional.unfold(x[None, None], 2),
+    "fft": lambda x: torch.fft.rfft2(x).abs(),
+    "tensordot": lambda x: torch.tensordot(x, x, dims=([0], [1])),
+    "lstm": lambda x: torch.nn.LSTM(4, 3)(x)[0].detach() * 0 + x.sum(),
+    "adaptive pool": lambda x: torch.nn.functional.adaptive_avg_pool2d(x[None, None], 3),
+}
+
+
+@pytest.mark.parametrize("name", WITH_PLANS)
+def test_graphs_of_operators_with_plans_are_python(name):
+    x = torch.rand(4, 4)
+    made = make_fx(WITH_PLANS[name])(x)
+    compile(made.code, name, "exec")
+    other = torch.rand(4, 4)
+    torch.testing.assert_close(made(other), WITH_PLANS[name](other))
