@@ -9,6 +9,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
 from pullback.core.overriding import answers
@@ -346,7 +348,13 @@ def _drawing(bound: Bound) -> Call:
     given = tuple(fill.keywords.values())
     if fill.func.__name__ in ("normal", "uniform", "cauchy"):
         given = _trimmed(given, (0, 1))
-    return Call("", "default", (bound["input"], *given), kwargs)
+    overload = _DRAWING.get(fill.func.__name__, "default")
+    if fill.func.__name__ == "bernoulli" and isinstance(given[0], numpy.ndarray):
+        given, overload = (wrap(given[0]),), "Tensor"
+    return Call("", overload, (bound["input"], *given), kwargs)
+
+
+_DRAWING = {"bernoulli": "float", "integers": "from"}  # by what draws; others have one overload
 
 
 CALLS: dict[str, Callable[[Bound], Call]] = {

@@ -197,3 +197,34 @@ def test_graphs_of_operators_with_plans_are_python(name):
     compile(made.code, name, "exec")
     other = torch.rand(4, 4)
     torch.testing.assert_close(made(other), WITH_PLANS[name](other))
+
+
+def by_backward(x):
+    y = x.detach().requires_grad_()
+    y.cos().sum().backward()
+    return y.grad
+
+
+def twice(x):
+    y = x.detach().requires_grad_()
+    y.cos().sum().backward()
+    (y * y).sum().backward()
+    return y.grad
+
+
+CALLED_ON = {
+    "backward": by_backward,
+    "backward twice": twice,
+    "given numbers": lambda x: x + torch.tensor([2.0, 3.0]),
+    "given numbers alone": lambda x: torch.tensor([2.0, 3.0]) * 2,
+    "draws": lambda x: (torch.rand_like(x) + torch.empty(2).uniform_()) * 0 + x,
+    "new": lambda x: x + torch.ones(2) + x.new_zeros(2),
+}
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+@pytest.mark.parametrize("name", CALLED_ON)
+def test_gradients_and_constants_are_traced_without_data_too(name, tracing_mode):
+    made = make_fx(CALLED_ON[name], tracing_mode=tracing_mode)(torch.ones(2))
+    x = torch.tensor([0.5, 2.0])
+    torch.testing.assert_close(made(x), CALLED_ON[name](x))
