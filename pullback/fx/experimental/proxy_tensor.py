@@ -23,8 +23,9 @@ from pullback.fx.experimental._symbols import Place, join, numbers_and_frame, po
 from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
-from pullback.fx.node import Node
+from pullback.fx.node import Node, has_side_effect
 from pullback.nn.modules.module import Module
+from pullback.operators.watching.dispatch import caller_mode
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["make_fx"]
@@ -41,8 +42,12 @@ class _Recording(TorchDispatchMode):
     of several aliases, `x` and `x.detach()`, that is the first.
     """
 
-    def __init__(self, graph: Graph, root: Module, table: Mapping[Any, Any]) -> None:
+    def __init__(
+        self, graph: Graph, root: Module, table: Mapping[Any, Any], *, notes_grad: bool = False
+    ) -> None:
+        """`notes_grad`: where recording is switched off and on is noted too."""
         self.graph, self.root, self.table = graph, root, table
+        self.grad = self.grad_before = get_mode().grad if notes_grad else None
         self.known: dict[int, tuple[Any, Node]] = {}
         self.tensors: dict[int, tuple[Tensor, Node]] = {}
 
@@ -134,6 +139,9 @@ class _Recording(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        caller = caller_mode()
+        if caller is not None:
+            self.switch_grad(caller.grad)
         if func in self.table:
             with self:
                 made = self.table[func](*args, **kwargs)
@@ -147,6 +155,14 @@ class _Recording(TorchDispatchMode):
         node = self.graph.call_function(func, tuple(given), named, name=packet.__name__)
         self._note_results(result, node, written=_is_write(func))
         return result
+
+    def switch_grad(self, grad: bool | None) -> None:
+        """Note that what follows is recorded, or not."""
+        if self.grad is None or grad is None or grad == self.grad:
+            return
+        self.grad = grad
+        target = has_side_effect(import_module("pullback._C")._set_grad_enabled)
+        self.graph.call_function(target, (grad,), name="_set_grad_enabled")
 
     def _lifted(self, func: Any, tensor: Tensor) -> Tensor:
         """A tensor of given numbers: the graph makes a new one of them in each call."""
@@ -218,7 +234,8 @@ def make_fx(
 
     Control flow and sizes are those of the arguments given. With `tracing_mode="fake"` it runs
     without data; with "symbolic" the graph takes other sizes too, as long as the function would
-    decide by them as it did. `node.meta["val"]` is what a node gave.
+    decide by them as it did. `node.meta["val"]` is what a node gave. With `pre_dispatch=True` the
+    graph switches recording off and on where the function does.
 
     Example:
         >>> import pullback as torch
@@ -234,7 +251,10 @@ def make_fx(
         raise ValueError(
             f"make_fx: tracing_mode is 'real', 'fake' or 'symbolic', got {tracing_mode!r}."
         )
-    trace = _Tracing(f, decomposition_table or {}, bool(options.get("_allow_non_fake_inputs")))
+    admit, notes_grad = (
+        bool(options.get(name)) for name in ("_allow_non_fake_inputs", "pre_dispatch")
+    )
+    trace = _Tracing(f, decomposition_table or {}, admit, notes_grad)
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:
@@ -258,13 +278,15 @@ def make_fx(
 class _Tracing:
     """One function, traced at arguments."""
 
-    def __init__(self, f: Callable[..., Any], table: Mapping[Any, Any], admit: bool) -> None:
-        self.f, self.table, self.admit = f, table, admit
+    def __init__(
+        self, f: Callable[..., Any], table: Mapping[Any, Any], admit: bool, notes_grad: bool
+    ) -> None:
+        self.f, self.table, self.admit, self.notes_grad = f, table, admit, notes_grad
 
     def graph(self, args: Sequence[Any], inside: Any = None) -> tuple[Module, Graph]:
         """The operators that the function calls with these arguments, inside of a mode."""
         root, graph = Module(), Graph()
-        mode = _Recording(graph, root, self.table)
+        mode = _Recording(graph, root, self.table, notes_grad=self.notes_grad)
         names = _names(self.f, len(args))
         flat, in_spec = pytree.tree_flatten(list(args))
         nested = any(not _is_leaf(one) for one in args)
@@ -277,6 +299,7 @@ class _Tracing:
             result = self.f(*args)
         out, out_spec = pytree.tree_flatten(result)
         returned = [mode.node_of(one) for one in out]
+        mode.switch_grad(mode.grad_before)
         if nested:
             graph.set_codegen(_PyTreeCodeGen(PyTreeInfo(names, in_spec, out_spec)))
             graph.output(returned)

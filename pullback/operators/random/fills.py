@@ -76,8 +76,8 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
     if self._takes:  # its class is asked with what the user gave, not with what draws
-        taken, answer = overloaded(getattr(Tensor, called), (self, *_given(fill)),
-                                   {} if generator is None else {"generator": generator})  # fmt: skip
+        kwargs = {} if generator is None else {"generator": generator}
+        taken, answer = overloaded(getattr(Tensor, called), (self, *_given(fill)), kwargs)
         if taken:
             filled_by_class: Tensor = answer
             return filled_by_class

@@ -228,3 +228,39 @@ def test_gradients_and_constants_are_traced_without_data_too(name, tracing_mode)
     made = make_fx(CALLED_ON[name], tracing_mode=tracing_mode)(torch.ones(2))
     x = torch.tensor([0.5, 2.0])
     torch.testing.assert_close(made(x), CALLED_ON[name](x))
+
+
+def partly(a):
+    b = a.sin()
+    with torch.no_grad():
+        c = b.cos()
+        with torch.enable_grad():
+            d = c * a
+        c = c * 3
+    return b * c + d
+
+
+def switched_off(a):
+    torch.set_grad_enabled(False)
+    try:
+        return a.sin() * 2
+    finally:
+        torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+def test_before_dispatch_recording_is_switched_as_in_the_function(tracing_mode):
+    made = make_fx(partly, tracing_mode=tracing_mode, pre_dispatch=True)(torch.ones(1))
+    x = torch.tensor([0.3], requires_grad=True)
+    (wanted,) = torch.autograd.grad(partly(x).sum(), x)
+    (ours,) = torch.autograd.grad(made(x).sum(), x)
+    assert torch.equal(ours, wanted)
+    assert torch.is_grad_enabled()
+    assert made.code.count("torch._C._set_grad_enabled") == 4
+    assert "_set_grad_enabled" not in make_fx(partly)(torch.ones(1)).code
+
+
+def test_recording_that_ends_switched_off_is_switched_on_again():
+    made = make_fx(switched_off, pre_dispatch=True)(torch.ones(1))
+    assert not made(torch.ones(1, requires_grad=True)).requires_grad
+    assert torch.is_grad_enabled()

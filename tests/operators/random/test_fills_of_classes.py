@@ -4,9 +4,9 @@ import subprocess
 import sys
 
 import pytest
+from pullback._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 import pullback as torch
-from pullback._subclasses.fake_tensor import FakeTensor, FakeTensorMode
 
 FILLS = {
     "uniform_": (2.0, 3.0),
