@@ -65,7 +65,7 @@ def test_what_must_be_captured_whole_raises_where_it_cannot_be(whole):
     def decided(x):
         return x * 2 if x.sum().item() > 0 else x
 
-    with pytest.raises(RuntimeError, match="cannot be captured|needs its values|decision"):
+    with pytest.raises(RuntimeError, match="values"):
         whole(decided)(torch.ones(2))
     assert whole(lambda x: x * 2)(torch.ones(1)).item() == 2
     assert torch._dynamo.optimize("eager")(decided)(torch.ones(1)).item() == 2
