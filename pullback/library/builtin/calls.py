@@ -353,8 +353,8 @@ def _given_normed(bound: Bound) -> Call | None:
     return made._replace(finish=_first)
 
 
-def _windows(bound: Bound) -> tuple[Any, ...] | None:
-    """Kernel, stride, padding, dilation and ceil_mode of a pooling; None where torch has no such.
+def _windows(bound: Bound) -> tuple[Any, ...]:
+    """Kernel, stride, padding, dilation and ceil_mode of a pooling.
 
     Behind the input, windows may need less padding than is asked for, or more in `ceil_mode`.
     """
