@@ -240,6 +240,15 @@ def leaf_view_written(op: str) -> RuntimeError:
     )
 
 
+def read_only(op: str) -> RuntimeError:
+    """The target's memory may not be written."""
+    return RuntimeError(
+        f"{op}: the memory of the written tensor is read-only: it is that of an immutable object, "
+        "of a file opened for reading, or of an array that is not writeable. `clone()` the tensor "
+        "before writing."
+    )
+
+
 def overlapping_write(op: str) -> RuntimeError:
     """The target is an expanded tensor."""
     return RuntimeError(
@@ -420,6 +429,8 @@ def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     if isinstance(error, MemoryError | OverflowError):
         return too_large(op, error)
     text = str(error)
+    if text.endswith("is read-only"):
+        return read_only(op)
     about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
     if not about_dtype and text.startswith(f"{op}()"):
         return error  # our own words already

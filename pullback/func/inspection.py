@@ -10,7 +10,7 @@ from pullback.core.mode import Mode, changed, current, settle
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.transforms.batched import Batched, base_of
-from pullback.transforms.functional_level import FunctionalLevel
+from pullback.transforms.functional_level import FunctionalLevel, tell
 
 __all__ = ["debug_unwrap", "functionalize"]
 
@@ -73,6 +73,8 @@ def _copied(leaf: Any, mode: Mode) -> Any:
         return leaf
     try:
         current.set(changed(mode, dispatch=()))
-        return leaf.clone()
+        copied = leaf.clone()
     finally:
         current.set(mode)
+    tell("stands_for", copied, leaf)
+    return copied

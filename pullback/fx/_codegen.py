@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import ast
 import builtins
+import functools
 import keyword
 import math
 import operator
@@ -15,7 +17,7 @@ from pullback.core.dtype import dtype
 from pullback.core.size import Size
 from pullback.core.trees import pytree
 from pullback.fx import _pytree as fx_pytree
-from pullback.fx._names import Namespace, global_name, qualified_name
+from pullback.fx._names import Namespace, global_name, qualified_name, snake_case
 from pullback.fx.node import Node
 
 if TYPE_CHECKING:
@@ -256,7 +258,25 @@ def _text(writing: _Writing, value: Any) -> str:
         return _callable(writing, value)
     if hasattr(type(value), "__members__"):  # an enum
         return f"{_callable(writing, type(value))}.{value.name}"
-    return repr(value)
+    text = repr(value)
+    return text if _is_expression(text) else _object(writing, value)
+
+
+@functools.cache
+def _is_expression(text: str) -> bool:
+    """Whether a text is Python; that of many objects, `<... at 0x7f...>`, is not."""
+    try:
+        ast.parse(text, mode="eval")
+    except SyntaxError:
+        return False
+    return True
+
+
+def _object(writing: _Writing, value: Any) -> str:
+    """A name among the globals for an object that no text stands for."""
+    name = writing.names.create_name(snake_case(type(value).__name__), value)
+    writing.globals[name] = value
+    return name
 
 
 def _callable(writing: _Writing, target: Any) -> str:

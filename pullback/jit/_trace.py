@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from typing import Any
 
 import pullback
+from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.origin import stacklevel
 from pullback.core.overriding import FUNCTIONS
@@ -80,9 +81,28 @@ class _Known(Proxy):
 
     def __getattr__(self, k: str) -> Any:
         found = getattr(self.value, k)
-        if callable(found) and not isinstance(found, Tensor):
-            return Attribute(self, k)
-        return self.tracer.create_proxy("call_function", getattr, (self, k), {})
+        traced = isinstance(found, Tensor | tuple)
+        if traced or not (callable(found) or isinstance(self.value, Tensor)):
+            return self.tracer.create_proxy("call_function", getattr, (self, k), {})
+        # What kind of tensor it is (ndim, dtype) is no part of a program.
+        return Attribute(self, k) if callable(found) else found
+
+    # A size that Python does more with than arithmetic is the number that it is.
+
+    def __hash__(self) -> int:
+        if not isinstance(self.value, int):
+            return id(self)
+        _fixed(f"{self.node.name} is looked up")
+        return hash(self.value)
+
+    def __format__(self, spec: str) -> str:
+        if isinstance(self.value, Tensor):
+            return super().__format__(spec)
+        _fixed(f"{self.node.name} is written as text")
+        return format(self.value, spec)
+
+    def __str__(self) -> str:
+        return super().__str__() if isinstance(self.value, Tensor) else format(self, "")
 
     def __bool__(self) -> bool:
         _fixed(f"{self.node.name} is used as a Python bool")
@@ -141,11 +161,29 @@ class _KnownTracer(Tracer):
         else:
             real_args, real_kwargs = pytree.tree_map(_value, (args, kwargs))
             value = self.values[node] = self._run(kind, target, real_args, real_kwargs)
+            if kind == "call_method" and target in _ABOUT:
+                return value
         return _Known(node, self, value)
+
+    def value_of(self, node: Node) -> Any:
+        """What a node gave; a constant is asked for when it is returned as it is."""
+        if node not in self.values and node.op == "get_attr":
+            self.values[node] = self._run("get_attr", node.target, (), {})
+        return self.values[node]
 
     examples: list[Any]
 
+    is_running = False
+
     def _run(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """What a step gives for the examples; what it calls itself is no step."""
+        before, self.is_running = self.is_running, True
+        try:
+            return self._result(kind, target, args, kwargs)
+        finally:
+            self.is_running = before
+
+    def _result(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         if kind == "get_attr":
             return functools.reduce(self.usual_getattr, target.split("."), self.root)
         if kind == "call_method":
@@ -172,6 +210,57 @@ class _KnownTracer(Tracer):
             return (traced_call if known else self.usual_call)(module, *args, **kwargs)
 
         patches.attribute(Module, "__call__", call)
+        patches.attribute(
+            Function, "apply", classmethod(lambda cls, *a, **k: self._applied(cls, a, k))
+        )
+        for name in _DRAWING:
+            patches.attribute(pullback, name, self._drawn(getattr(pullback, name)))
+
+    def _drawn(self, function: Any) -> Any:
+        """A function that draws, as a step: each call of the program draws anew."""
+
+        @functools.wraps(function)
+        def draw(*args: Any, **kwargs: Any) -> Any:
+            if self.is_running or kwargs.get("generator") is not None:
+                return function(*args, **kwargs)
+            return self.create_proxy("call_function", function, args, kwargs)
+
+        return draw
+
+    def _applied(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """A custom Function is one step of the program, with its own backward."""
+        if any(isinstance(one, Proxy) for one in pytree.tree_leaves((args, kwargs))):
+            return self.create_proxy("call_function", _Applied(function), args, kwargs)
+        return _usual_apply(function, *args, **kwargs)
+
+
+class _Applied:
+    """The call of a custom Function, as what a node does."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.__name__ = function.__name__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        return self.function.apply(*args, **kwargs)
+
+    def __reduce__(self) -> Any:
+        return _Applied, (self.function,)
+
+    def __str__(self) -> str:
+        return f"{self.__name__}_apply"
+
+
+_DRAWING = ("rand", "randn", "randint", "randperm", "rand_like", "randn_like", "randint_like",
+            "normal", "bernoulli", "poisson", "multinomial")  # fmt: skip
+_usual_apply = vars(Function)["apply"].__func__
+# Methods that tell what kind of tensor it is: their answers are Python's.
+_ABOUT = frozenset(
+    [
+        *("dim", "ndimension", "element_size", "get_device", "type"),
+        *("is_complex", "is_contiguous", "is_floating_point", "is_signed"),
+    ]
+)
 
 
 def _value(one: Any) -> Any:
@@ -192,7 +281,7 @@ def _graph_of(root: Module, function: Callable[..., Any], examples: tuple[Any, .
         _tracing.set(before)
     leaves = pytree.tree_leaves(graph.output_node().args[0])
     if not leaves or not all(
-        isinstance(one, Node) and isinstance(tracer.values[one], Tensor | tuple | list | dict)
+        isinstance(one, Node) and isinstance(tracer.value_of(one), Tensor | tuple | list | dict)
         for one in leaves
     ):
         raise RuntimeError("A traced program gives tensors, or tuples, lists and dicts of tensors.")

@@ -2,6 +2,9 @@
 
 A write becomes the call that computes its result, and a store that nobody is shown. A view is made
 unseen, and a copy of it is shown. Memory is shared as always, so the function means the same.
+
+A mode that writes operators down is told what it did not see: `stands_for(tensor, other)`, one has
+the values of the other, and `stored(target, result)`, these go to that memory.
 """
 
 from __future__ import annotations
@@ -15,7 +18,15 @@ from pullback.operators.declare import Op
 from pullback.operators.shape.reshaping import clone
 from pullback.transforms.vmap_level import next_number
 
-__all__ = ["FunctionalLevel"]
+__all__ = ["FunctionalLevel", "tell"]
+
+
+def tell(what: str, tensor: Tensor, other: Tensor) -> None:
+    """Let the modes that take operators know of what is hidden from them, if they want to."""
+    for mode in get_mode().dispatch:
+        hear = getattr(mode, what, None)
+        if hear is not None:
+            hear(tensor, other)
 
 
 class FunctionalLevel:
@@ -40,14 +51,19 @@ class FunctionalLevel:
         """Run an operator, a view unseen if views are to go."""
         if op.kind != "view" or self.keeps_views:
             return self._run(lambda: op.function(**bound), shown=True)
+        base = bound[op.inputs[0].name]
+        if isinstance(base, Tensor):
+            tell("stands_for", base, base)  # who has not met it should, before a part of it
         view = self._run(lambda: op.function(**bound), shown=False)
         for one in view if isinstance(view, tuple | list) else (view,):
-            self._run(lambda one=one: clone(one), shown=True)  # type: ignore[misc]  # the default binds the loop variable
+            copied = self._run(lambda one=one: clone(one), shown=True)  # type: ignore[misc]  # the default binds the loop variable
+            tell("stands_for", one, copied)
         return view
 
     def process_inplace(self, op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:
         """Compute what is to be written, and store it unseen."""
         result = self._run(lambda: op.function(**bound), shown=True)
+        tell("stored", target, result)  # before: what it keeps of this memory, it can still copy
         self._run(lambda: target.copy_(result), shown=False)
         return target
 

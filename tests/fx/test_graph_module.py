@@ -143,3 +143,22 @@ def test_traced_modules_are_freed():
         fx.symbolic_trace(Net())(X)
     gc.collect()
     assert made() == before
+
+
+def test_arguments_that_no_text_stands_for_are_globals_of_the_code():
+    class Silent:
+        def __init__(self, factor):
+            self.factor = factor
+
+    def scaled(x, *by):
+        for one in by:
+            x = x * one.factor
+        return x
+
+    graph = fx.Graph()
+    x = graph.placeholder("x")
+    pair = (Silent(2), Silent(3))
+    graph.output(graph.call_function(scaled, (x, *pair, pair[0])))
+    made = fx.GraphModule(torch.nn.Module(), graph)
+    assert made(torch.ones(1)).item() == 12
+    assert copy.deepcopy(made)(torch.ones(1)).item() == 12

@@ -140,3 +140,99 @@ def test_being_traced_is_known_inside():
 
     torch.jit.trace(program, X, check_trace=False)
     assert seen == [True]
+
+
+class Triple(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x, by=3.0):
+        ctx.by = by
+        return x * by
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 10, None
+
+
+def test_outputs_that_do_not_depend_on_the_input_are_returned():
+    x = torch.ones(2)
+    made = torch.jit.trace(lambda x: (x * 2, torch.ones(3)), (x,))(x)
+    assert [one.tolist() for one in made] == [[2, 2], [1, 1, 1]]
+    made = torch.jit.trace(lambda x: torch.linspace(0, 1, 3), (x,))(x)
+    assert made.tolist() == [0, 0.5, 1]
+    held = torch.tensor([4.0])
+    assert torch.jit.trace(lambda x: {"a": held}, (x,), strict=False)(x)["a"].tolist() == [4]
+
+
+def test_a_custom_function_is_a_step_with_its_own_backward():
+    traced = torch.jit.trace(lambda x: Triple.apply(x) + Triple.apply(x, 2.0), torch.ones(2, 2))
+    x = torch.ones(3, 1, requires_grad=True)
+    made = traced(x)
+    made.sum().backward()
+    assert made.tolist() == [[5]] * 3
+    assert x.grad.tolist() == [[20]] * 3
+
+
+def test_a_module_may_call_a_custom_function():
+    class Layer(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = torch.nn.Parameter(torch.full((2,), 4.0))
+
+        def forward(self, x):
+            return Triple.apply(x * self.weight)
+
+    traced = torch.jit.trace(Layer(), torch.ones(2))
+    assert traced(torch.ones(2)).tolist() == [12, 12]
+
+
+class ByRank(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.by_rank = {2: 3.0, 3: 4.0}
+
+    def forward(self, x):
+        return x * self.by_rank[x.ndim] + self.by_rank[x.dim()]
+
+
+def test_what_kind_of_tensor_it_is_is_pythons(recwarn):
+    traced = torch.jit.trace(ByRank(), torch.ones(2, 2))
+    assert traced(torch.ones(1, 1)).item() == 6
+    named = {torch.float32: 2.0}
+    traced = torch.jit.trace(lambda x: x * named[x.dtype], torch.ones(2))
+    assert traced(torch.ones(1)).item() == 2
+    assert not recwarn.list
+
+
+@pytest.mark.parametrize(
+    "use",
+    [
+        lambda n: int(f"{n}"),
+        lambda n: int(str(n)),
+        lambda n: int(f"{n:03d}"),
+        lambda n: {2: 2, 3: 3}[n],
+        lambda n: len({n, 2, 5}),
+        lambda n: [7, 8, 2][n],
+        lambda n: 2 if n in (2, 3) else 0,
+    ],
+)
+def test_sizes_are_numbers_where_python_wants_them(use):
+    with pytest.warns(torch.jit.TracerWarning):
+        traced = torch.jit.trace(lambda x: x * use(x.size(0)), torch.ones(2, 2))
+    assert traced(torch.ones(1)).item() == 2
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        lambda x: x + torch.rand(50),
+        lambda x: torch.randn(x.shape[0]) * x,
+        lambda x: torch.nn.functional.dropout(x, 0.5),
+        lambda x: torch.randperm(50),
+        lambda x: torch.bernoulli(torch.full((50,), 0.5)) * x,
+        lambda x: torch.nn.functional.gumbel_softmax(x),
+    ],
+)
+@pytest.mark.filterwarnings("ignore")
+def test_a_traced_program_draws_anew_in_each_call(draw):
+    traced = torch.jit.trace(draw, torch.ones(50))
+    assert not torch.equal(traced(torch.ones(50)), traced(torch.ones(50)))

@@ -50,6 +50,12 @@ class Output:
     place: Any = None  # the input's number, or the object
     requires_grad: bool = False
     steps: Any = None  # of a view: the view operators that lead from the input to it
+    is_leaf: bool = False  # it requires a gradient because the function said so
+
+    @property
+    def has_history(self) -> bool:
+        """Whether gradients go back from it."""
+        return self.requires_grad and not self.is_leaf
 
 
 @dataclass
@@ -133,7 +139,7 @@ class _Run:
             outputs = self._described(leaves)
             writes, stores = self._effects()
             forward_calls = len(self.tracer.calls)
-            tangents, gradients, spent = self._backward(leaves, outputs, mode)
+            tangents, gradients, spent = self._backward(leaves, outputs)
             del result
         finally:
             try:
@@ -225,7 +231,8 @@ class _Run:
             if first is not leaf:
                 raise CannotCapture("two results that share their memory")
         value = self.tracer.value_of(array)
-        return Output("value", value, requires_grad=leaf.requires_grad)
+        is_leaf = leaf.requires_grad and leaf.is_leaf
+        return Output("value", value, requires_grad=leaf.requires_grad, is_leaf=is_leaf)
 
     def _view(self, leaf: Tensor, array: TracedArray, known: Known) -> Output:
         value = self.tracer.value_of(array)
@@ -237,7 +244,8 @@ class _Run:
             steps.append((call, call.results.index(value)))
             (value,) = call.inputs
         steps.reverse()
-        return Output("view", place=known, requires_grad=leaf.requires_grad, steps=steps)
+        is_leaf = leaf.requires_grad and leaf.is_leaf
+        return Output("view", None, known, leaf.requires_grad, steps, is_leaf)
 
     def _effects(self) -> tuple[list[Any], list[Any]]:
         """Writes to tensors from outside, and gradients stored in their `.grad`."""
@@ -261,20 +269,20 @@ class _Run:
     def _settled(self, one: Output, numbers: dict[int, int]) -> Output:
         if one.kind in ("input", "view"):
             place = numbers[one.place.value.number]
-            return Output(one.kind, None, place, one.requires_grad, one.steps)
+            return Output(one.kind, None, place, one.requires_grad, one.steps, one.is_leaf)
         return one
 
     # Backward -----------------------------------------------------------------------------------
 
     def _backward(
-        self, leaves: list[Any], outputs: list[Output], mode: Mode
+        self, leaves: list[Any], outputs: list[Output]
     ) -> tuple[list[Any], list[Any], bool]:
         wanted = [one for one in self.known.values() if one.requires_grad]
         roots = []
         for number, (leaf, output) in enumerate(zip(leaves, outputs, strict=True)):
-            if output.kind == "value" and output.requires_grad:
+            if output.kind == "value" and output.has_history:
                 roots.append((number, leaf))
-        if not (mode.grad and roots and wanted):
+        if not (roots and wanted):  # where recording is off, the function may switch it on
             return [], [], False
         tangents, pairs = [], []
         for number, leaf in roots:

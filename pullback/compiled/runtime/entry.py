@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled import backends
-from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.capture import Captured, Output
 from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
@@ -23,7 +23,9 @@ from pullback.core.view import edge_of
 
 __all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry", "owned"]
 
-OVERLAPPING = object()  # the answer to a call that would write to memory which two tensors share
+# The answer to a call whose writes eager alone can do, or refuse: to memory that two tensors share,
+# or that is read-only.
+OVERLAPPING = object()
 
 
 class Entry:
@@ -54,7 +56,8 @@ class Entry:
         self._held: Any = None  # arrays of held tensors, and where they lie
         made = [one for one in captured.outputs if one.kind == "value"]
         self.results: list[Value] = [one.value for one in made]
-        self.differentiable = [one.requires_grad for one in made]
+        self.differentiable = [one.has_history for one in made]
+        self._leaves = [number for number, one in enumerate(made) if one.is_leaf]
         self.targets = [place for place, _ in captured.gradients]
         # Gradients for 1, scaled by what arrives, would have other bits than eager's.
         self.is_ahead = self._is_one_number() and not backends.is_exact(self.backend)
@@ -74,10 +77,10 @@ class Entry:
 
     def prepare(self) -> None:
         """Make the program that the first call will run."""
-        self._program(self._kind(get_mode()))
+        self._program(self._kind())
 
-    def _kind(self, mode: Any) -> str:
-        if not (self.captured.tangents and mode.grad):
+    def _kind(self) -> str:
+        if not self.captured.tangents:
             return "plain"
         return "joint" if self.is_ahead and self.unused < MOST_UNUSED else "pair"
 
@@ -174,11 +177,18 @@ class Entry:
         """Run the program for a call that the guards let through."""
         self.calls += 1
         tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
-        if self.captured.writes and self._overlaps(tensors):
+        if self.captured.writes and (self._is_refused(tensors) or self._overlaps(tensors)):
             return OVERLAPPING
-        kind = self._kind(get_mode())
+        kind = self._kind()
         made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
         return self._finish(made, tensors, wants=kind != "plain")
+
+    def _is_refused(self, tensors: list[Any]) -> bool:
+        """Whether a tensor to be written stands on read-only memory.
+
+        Machine code would not notice: where it lies in pages of a file, the process would end.
+        """
+        return any(is_fixed(tensors[place]._array) for place, _ in self.captured.writes)
 
     def _overlaps(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written shares memory with another one, in this call."""
@@ -238,6 +248,8 @@ class Entry:
         captured = self.captured
         count = len(self.results)
         results = [wrap(array) for array in made[:count]]
+        for number in self._leaves:
+            results[number]._set_requires_grad(True)
         rest = iter(made[count:])
         written = []
         for place, _ in captured.writes:
@@ -328,6 +340,9 @@ class Entry:
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:
     """A result that looks at the memory of an input: the same view operators, on the tensor."""
+    if one.is_leaf:
+        history = Output("view", None, one.place, steps=one.steps)
+        return _viewed(tensor.detach(), history).requires_grad_()
     made: Tensor = tensor if one.requires_grad or not tensor.requires_grad else tensor.detach()
     if not one.steps:
         return made if made is not tensor else tensor._alias()

@@ -5,6 +5,9 @@ dtype, rank, sizes and strides with what the program was made for, takes the dat
 the results through NumPy's C table, and calls the program. On any difference it answers None, and
 Python looks for the reason. A second form of it takes arrays themselves, and gives arrays.
 
+A large program runs without the interpreter's lock. Another thread may then give a tensor another
+array, so the entry itself holds those that are read until it has the lock again.
+
 Offsets are found in the running interpreter and tried on a known tensor first; any surprise
 (another NumPy, another interpreter) leaves the way through ctypes, which asks nothing of memory
 layouts.
@@ -33,7 +36,7 @@ _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its AB
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
 _RESULT = 5  # words for each result: dtype, rank, sizes, slot, order of memory
 _COLUMNS_FIRST = 2  # NumPy's flag of an array whose first dimension is the fastest
-_OWN = 10  # words of a program's own, before those of `_ADDRESSES`
+_OWN = 11  # words of a program's own, before those of `_ADDRESSES`
 
 # ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
@@ -59,6 +62,9 @@ entry:
   %flag = load ptr, ptr %p8
   %p9 = getelementptr i64, ptr %D, i64 9
   %places = load ptr, ptr %p9
+  %p10 = getelementptr i64, ptr %D, i64 10
+  %held = load ptr, ptr %p10
+  %isbig = icmp ne i64 %big, 0
 {addresses}
   %args_fit = icmp eq i64 %nargs, %want_args
   br i1 %args_fit, label %take, label %miss
@@ -150,10 +156,23 @@ fine:
   %place = load i64, ptr %pk
   %bk = getelementptr ptr, ptr %B, i64 %place
   store ptr %x, ptr %bk
+  %hk = getelementptr ptr, ptr %held, i64 %k
+  store ptr %a, ptr %hk
   %k1 = add i64 %k, 1
   %km = icmp slt i64 %k1, %n_in
   br i1 %km, label %inputs, label %made
 made:
+  %holds = and i1 %isbig, %some_in
+  br i1 %holds, label %hold, label %make
+hold:
+  %h = phi i64 [ 0, %made ], [ %h1, %hold ]
+  %hp = getelementptr ptr, ptr %held, i64 %h
+  %ha = load ptr, ptr %hp
+  call void %at_incref(ptr %ha)
+  %h1 = add i64 %h, 1
+  %hm = icmp slt i64 %h1, %n_in
+  br i1 %hm, label %hold, label %make
+make:
   %tup = call ptr %at_tuple_new(i64 %n_out)
   %no_tup = icmp eq ptr %tup, null
   br i1 %no_tup, label %fail, label %start
@@ -193,24 +212,34 @@ have_arr:
   %om = icmp slt i64 %o1, %n_out
   br i1 %om, label %outs, label %go
 go:
-  %isbig = icmp ne i64 %big, 0
-  br i1 %isbig, label %free, label %held
+  br i1 %isbig, label %free, label %locked
 free:
   %state = call ptr %at_save()
   call void %fn(ptr %B)
   call void %at_restore(ptr %state)
-  store atomic i64 0, ptr %flag release, align 8
-  ret ptr %tup
-held:
+  br label %end
+locked:
   call void %fn(ptr %B)
-  store atomic i64 0, ptr %flag release, align 8
-  ret ptr %tup
+  br label %end
 {dropped_array}drop:
   call void %at_decref(ptr %tup)
   br label %fail
 fail:
+  br label %end
+end:
+  %answer = phi ptr [ %tup, %free ], [ %tup, %locked ], [ null, %fail ]
+  br i1 %holds, label %let_go, label %leave
+let_go:
+  %l = phi i64 [ 0, %end ], [ %l1, %let_go ]
+  %lp = getelementptr ptr, ptr %held, i64 %l
+  %la = load ptr, ptr %lp
+  call void %at_decref(ptr %la)
+  %l1 = add i64 %l, 1
+  %lm = icmp slt i64 %l1, %n_in
+  br i1 %lm, label %let_go, label %leave
+leave:
   store atomic i64 0, ptr %flag release, align 8
-  ret ptr null
+  ret ptr %answer
 give_up:
   store atomic i64 0, ptr %flag release, align 8
   br label %miss
@@ -439,7 +468,7 @@ def bound(
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
-            words(places), *_addresses().values()]  # fmt: skip
+            words(places), words([0] * len(tensors)), *_addresses().values()]  # fmt: skip
     code, entry = _entry(of_arrays=of_arrays)
     return fastcall(entry, [*kept, code], numpy.array(data, numpy.int64).tobytes())
 

@@ -38,7 +38,7 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     if captured.mode.inference:
         return None  # whose tensors are marked as such
-    if any(one.kind != "value" for one in captured.outputs) or not captured.outputs:
+    if any(one.kind != "value" or one.is_leaf for one in captured.outputs) or not captured.outputs:
         return None
     if wants and not (entry.is_ahead and captured.gradients):
         return None

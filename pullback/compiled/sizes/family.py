@@ -102,7 +102,7 @@ class Joined:
                 [(i.kind, i.value.number, i.requires_grad, i.is_parameter) for i in one.inputs],
                 [i.place for i in one.inputs if i.kind in ("argument", "grad")],
                 [id(i.place) for i in one.inputs if i.kind == "held"],
-                [(o.kind, o.requires_grad) for o in one.outputs],
+                [(o.kind, o.requires_grad, o.is_leaf) for o in one.outputs],
                 [(n, v.number) for n, v in one.writes],
                 [(n, v and v.number) for n, v in one.stores],
                 [(n, v.number) for n, v in one.tangents],

@@ -23,8 +23,9 @@ from pullback.fx.experimental._symbols import Place, join, numbers_and_frame, po
 from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
-from pullback.fx.node import Node
+from pullback.fx.node import Node, has_side_effect
 from pullback.nn.modules.module import Module
+from pullback.operators.watching.dispatch import caller_mode
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["make_fx"]
@@ -35,32 +36,78 @@ _NOT_ALLOWED = (RuntimeError, ValueError, LookupError, ArithmeticError, Assertio
 
 
 class _Recording(TorchDispatchMode):
-    """Notes operator calls in a graph. Tensors are known by their arrays, which aliases share."""
+    """Notes operator calls in a graph.
 
-    def __init__(self, graph: Graph, root: Module, table: Mapping[Any, Any]) -> None:
+    A tensor is known by itself, and to those who made an alias of it for themselves by its array:
+    of several aliases, `x` and `x.detach()`, that is the first.
+    """
+
+    def __init__(
+        self, graph: Graph, root: Module, table: Mapping[Any, Any], *, notes_grad: bool = False
+    ) -> None:
+        """`notes_grad`: where recording is switched off and on is noted too."""
         self.graph, self.root, self.table = graph, root, table
+        self.grad = self.grad_before = get_mode().grad if notes_grad else None
         self.known: dict[int, tuple[Any, Node]] = {}
+        self.tensors: dict[int, tuple[Tensor, Node]] = {}
 
-    def note(self, tensor: Tensor, node: Node) -> None:
-        self.known[id(tensor._array)] = (tensor._array, node)
+    def note(self, tensor: Tensor, node: Node, *, written: bool = False) -> None:
+        """Whoever looks for a tensor finds a node; the last one where its memory was `written`."""
+        self.tensors[id(tensor)] = (tensor, node)
+        entry = (tensor._array, node)
+        if written:
+            self.known[id(tensor._array)] = entry
+        else:
+            self.known.setdefault(id(tensor._array), entry)
 
     def node_of(self, value: Any) -> Any:
         if not isinstance(value, Tensor):
             return value
-        found = self.known.get(id(value._array))
+        found = self.tensors.get(id(value)) or self.known.get(id(value._array))
         if found is None:
             self.note(value, self._view_of_known(value) or self._constant(value))
-            found = self.known[id(value._array)]
+            found = self.tensors[id(value)]
         return found[1]
+
+    # What functionalize hides ---------------------------------------------------------------------
+
+    def stands_for(self, tensor: Tensor, other: Tensor) -> None:
+        """A tensor that was made unseen has the values of another one."""
+        self.note(tensor, self.node_of(other), written=True)
+
+    def stored(self, target: Tensor, result: Tensor) -> None:
+        """Values are written unseen: they are what the memory holds from now on.
+
+        Where it is a part of a larger one, that is the old one with the part replaced. Other views
+        are made anew when they are asked for.
+        """
+        self.node_of(target)  # a constant too is known then
+        array, node = target._array, self.node_of(result)
+        for name, constant in list(vars(self.root).items()):
+            if isinstance(constant, Tensor) and _share(constant._array, array):
+                setattr(self.root, name, constant.clone())
+        whole, before = self._sharing(array)[0]
+        for table in (self.known, self.tensors):
+            gone = [key for key, (one, _) in table.items() if _share(_array_of(one), array)]
+            for key in gone:
+                del table[key]
+        if (whole.shape, whole.strides) != (array.shape, array.strides):
+            steps, start = _place(array, whole)
+            scatter = pullback.ops.aten.as_strided_scatter.default
+            given = (before, node, list(array.shape), steps, start)
+            made = self.graph.call_function(scatter, given, name="as_strided_scatter")
+            self.known[id(whole)] = (whole, made)
+        self.note(target, node, written=True)
+
+    def _sharing(self, array: Any) -> list[tuple[Any, Node]]:
+        """What is known of the memory of an array, the largest parts first."""
+        found = [one for one in self.known.values() if _share(one[0], array)]
+        return sorted(found, key=lambda one: -one[0].nbytes)
 
     def _view_of_known(self, tensor: Tensor) -> Node | None:
         """A view that an operator made for itself (a transposed weight), as a node of its own."""
         array = tensor._array
-        sharing = [
-            (known, node)
-            for known, node in self.known.values()
-            if known.dtype == array.dtype and _share(known, array)
-        ]
+        sharing = [one for one in self._sharing(array) if one[0].dtype == array.dtype]
         for known, node in sharing:
             turned = known.T
             same = (turned.shape, turned.strides) == (array.shape, array.strides)
@@ -68,8 +115,7 @@ class _Recording(TorchDispatchMode):
                 return self.graph.call_function(pullback.ops.aten.t.default, (node,), name="t")
         if not sharing:
             return None
-        steps = [stride // array.itemsize for stride in array.strides]
-        start = (_address(array) - _address(_owner(array))) // array.itemsize
+        steps, start = _place(array, _owner(array))
         place = (sharing[0][1], list(array.shape), steps, start)
         target = pullback.ops.aten.as_strided.default
         return self.graph.call_function(target, place, name="as_strided")
@@ -93,26 +139,55 @@ class _Recording(TorchDispatchMode):
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         kwargs = dict(kwargs or {})
+        caller = caller_mode()
+        if caller is not None:
+            self.switch_grad(caller.grad)
         if func in self.table:
             with self:
-                return self.table[func](*args, **kwargs)
+                made = self.table[func](*args, **kwargs)
+            if made is not NotImplemented:
+                return made
+        if func._opname == "lift_fresh":
+            return self._lifted(func, args[0])
         given, named = pytree.tree_map(self.node_of, (args, kwargs))
         result = func(*args, **kwargs)
         packet = getattr(func, "overloadpacket", func)
         node = self.graph.call_function(func, tuple(given), named, name=packet.__name__)
+        self._note_results(result, node, written=_is_write(func))
+        return result
+
+    def switch_grad(self, grad: bool | None) -> None:
+        """Note that what follows is recorded, or not."""
+        if self.grad is None or grad is None or grad == self.grad:
+            return
+        self.grad = grad
+        target = has_side_effect(import_module("pullback._C")._set_grad_enabled)
+        self.graph.call_function(target, (grad,), name="_set_grad_enabled")
+
+    def _lifted(self, func: Any, tensor: Tensor) -> Tensor:
+        """A tensor of given numbers: the graph makes a new one of them in each call."""
+        result: Tensor = func(tensor)
+        numbers = self._constant(wrap(tensor._array.copy()))
+        target = pullback.ops.aten.lift_fresh_copy.default
+        node = self.graph.call_function(target, (numbers,), name="lift_fresh_copy")
         self._note_results(result, node)
         return result
 
-    def _note_results(self, result: Any, node: Node) -> None:
+    def _note_results(self, result: Any, node: Node, *, written: bool = False) -> None:
         import operator
 
         node.meta["val"] = pytree.tree_map(_seen, result)
         if isinstance(result, Tensor):
-            self.note(result, node)
+            self.note(result, node, written=written)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
                     self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+
+
+def _is_write(func: Any) -> bool:
+    name: str = func._opname
+    return name.endswith("_") and not name.endswith("__")
 
 
 def get_proxy_mode() -> TorchDispatchMode | None:
@@ -126,6 +201,16 @@ def _share(a: Any, b: Any) -> bool:
     if isinstance(a, meta.MetaArray):
         return _owner(a) is _owner(b)
     return numpy.may_share_memory(a, b)
+
+
+def _array_of(one: Any) -> Any:
+    return one._array if isinstance(one, Tensor) else one
+
+
+def _place(array: Any, whole: Any) -> tuple[list[int], int]:
+    """Steps of an array, and where it begins in a larger one, both in elements."""
+    steps = [stride // array.itemsize for stride in array.strides]
+    return steps, (_address(array) - _address(whole)) // array.itemsize
 
 
 def _address(array: Any) -> int:
@@ -149,7 +234,8 @@ def make_fx(
 
     Control flow and sizes are those of the arguments given. With `tracing_mode="fake"` it runs
     without data; with "symbolic" the graph takes other sizes too, as long as the function would
-    decide by them as it did. `node.meta["val"]` is what a node gave.
+    decide by them as it did. `node.meta["val"]` is what a node gave. With `pre_dispatch=True` the
+    graph switches recording off and on where the function does.
 
     Example:
         >>> import pullback as torch
@@ -165,7 +251,10 @@ def make_fx(
         raise ValueError(
             f"make_fx: tracing_mode is 'real', 'fake' or 'symbolic', got {tracing_mode!r}."
         )
-    trace = _Tracing(f, decomposition_table or {}, bool(options.get("_allow_non_fake_inputs")))
+    admit, notes_grad = (
+        bool(options.get(name)) for name in ("_allow_non_fake_inputs", "pre_dispatch")
+    )
+    trace = _Tracing(f, decomposition_table or {}, admit, notes_grad)
 
     @functools.wraps(f)
     def wrapped(*args: Any) -> GraphModule:
@@ -189,13 +278,15 @@ def make_fx(
 class _Tracing:
     """One function, traced at arguments."""
 
-    def __init__(self, f: Callable[..., Any], table: Mapping[Any, Any], admit: bool) -> None:
-        self.f, self.table, self.admit = f, table, admit
+    def __init__(
+        self, f: Callable[..., Any], table: Mapping[Any, Any], admit: bool, notes_grad: bool
+    ) -> None:
+        self.f, self.table, self.admit, self.notes_grad = f, table, admit, notes_grad
 
     def graph(self, args: Sequence[Any], inside: Any = None) -> tuple[Module, Graph]:
         """The operators that the function calls with these arguments, inside of a mode."""
         root, graph = Module(), Graph()
-        mode = _Recording(graph, root, self.table)
+        mode = _Recording(graph, root, self.table, notes_grad=self.notes_grad)
         names = _names(self.f, len(args))
         flat, in_spec = pytree.tree_flatten(list(args))
         nested = any(not _is_leaf(one) for one in args)
@@ -208,6 +299,7 @@ class _Tracing:
             result = self.f(*args)
         out, out_spec = pytree.tree_flatten(result)
         returned = [mode.node_of(one) for one in out]
+        mode.switch_grad(mode.grad_before)
         if nested:
             graph.set_codegen(_PyTreeCodeGen(PyTreeInfo(names, in_spec, out_spec)))
             graph.output(returned)

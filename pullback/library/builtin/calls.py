@@ -6,8 +6,11 @@ functions behind torch's names where no public function takes the same arguments
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any, NamedTuple
+
+import numpy
 
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
@@ -309,6 +312,104 @@ def _run_elu_(input: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) 
     return _elu_(input, float(alpha), float(scale), float(input_scale))
 
 
+# Layers ------------------------------------------------------------------------------------------
+
+
+def _first(made: Any) -> Any:
+    return made[0]
+
+
+def _rows_normed(bound: Bound) -> Call | None:
+    """A norm of each example: over its last dimensions, or those of each channel."""
+    over, shape = bound["over"], tuple(bound["input"].shape)
+    if over.channel is not None:
+        return _groups_normed(bound, shape[1])
+    if not over.centred:  # which torch has as several operators
+        return None
+    sizes = [shape[dim] for dim in over.dims]
+    given = bound["input"], sizes, bound["weight"], bound["bias"], over.eps
+    return _call("native_layer_norm", *given)._replace(finish=_first)
+
+
+def _groups_normed(bound: Bound, groups: int | None = None) -> Call:
+    x, over = bound["input"], bound["over"]
+    examples, channels, *rest = x.shape
+    given = x, bound["weight"], bound["bias"], examples, channels, math.prod(rest)
+    made = _call("native_group_norm", *given, groups or over.groups, over.eps)
+    return made._replace(finish=_first)
+
+
+def _batch_normed(bound: Bound) -> Call:
+    """By the statistics of the batch; the running ones are moved by operators of their own."""
+    given = bound["input"], bound["weight"], bound["bias"], None, None, True, 0.0
+    return _call("native_batch_norm", *given, bound["over"].eps)._replace(finish=_first)
+
+
+def _given_normed(bound: Bound) -> Call | None:
+    if bound["average"] is None:
+        return None
+    names = "input", "weight", "bias", "average", "variance"
+    made = _call("native_batch_norm", *[bound[name] for name in names], False, 0.0, bound["eps"])
+    return made._replace(finish=_first)
+
+
+def _windows(bound: Bound) -> tuple[Any, ...]:
+    """Kernel, stride, padding, dilation and ceil_mode of a pooling.
+
+    Behind the input, windows may need less padding than is asked for, or more in `ceil_mode`.
+    """
+    kernel, stride, pads, dilation, number = bound["geometry"]
+    size = bound["input"].shape[-len(kernel) :]
+    padding = [before for before, _ in pads]
+    reach = [gap * (k - 1) + 1 for gap, k in zip(dilation, kernel, strict=True)]
+    least = [
+        (n + 2 * pad - r) // step + 1
+        for n, pad, r, step in zip(size, padding, reach, stride, strict=True)
+    ]
+    return list(kernel), list(stride), padding, list(dilation), least != list(number)
+
+
+def _max_pooled(dims: int) -> Callable[[Bound], Call]:
+    def spelled(bound: Bound) -> Call:
+        kernel, stride, padding, dilation, ceil = _windows(bound)
+        given = bound["input"], kernel, stride, padding, dilation, ceil
+        none, one = [0] * dims, [1] * dims
+        return _call(f"max_pool{dims}d_with_indices", *_trimmed(given, (kernel, none, one, False)))
+
+    return spelled
+
+
+def _avg_pooled(dims: int) -> Callable[[Bound], Call | None]:
+    def spelled(bound: Bound) -> Call | None:
+        kernel, stride, padding, _, ceil = _windows(bound)
+        divisor = bound["divisor"]
+        if ceil or isinstance(divisor, Tensor) or not isinstance(divisor, int):
+            return None
+        override = None if divisor == math.prod(kernel) else divisor
+        given = bound["input"], kernel, stride, padding, False, True, override
+        none = [0] * dims
+        return _call(f"avg_pool{dims}d", *_trimmed(given, (kernel, none, False, True, None)))
+
+    return spelled
+
+
+_REDUCTIONS = ("none", "mean", "sum")
+
+
+def _nll_loss(bound: Bound) -> Call | None:
+    x = bound["input"]
+    if x.ndim > 2:
+        return None
+    reduction = _REDUCTIONS.index(bound["reduction"])
+    given = x, bound["target"], bound["weight"], reduction, bound["ignore_index"]
+    return _call("nll_loss_forward", *given)._replace(finish=_first)
+
+
+def _bce_logits(bound: Bound) -> Call:
+    given = bound["input"], bound["target"], None, bound["pos_weight"], 0
+    return _call("binary_cross_entropy_with_logits", *given)
+
+
 # Index tensors -----------------------------------------------------------------------------------
 
 
@@ -346,10 +447,26 @@ def _drawing(bound: Bound) -> Call:
     given = tuple(fill.keywords.values())
     if fill.func.__name__ in ("normal", "uniform", "cauchy"):
         given = _trimmed(given, (0, 1))
-    return Call("", "default", (bound["input"], *given), kwargs)
+    overload = _DRAWING.get(fill.func.__name__, "default")
+    if fill.func.__name__ == "bernoulli" and isinstance(given[0], numpy.ndarray):
+        given, overload = (wrap(given[0]),), "Tensor"
+    return Call("", overload, (bound["input"], *given), kwargs)
 
 
-CALLS: dict[str, Callable[[Bound], Call]] = {
+_DRAWING = {"bernoulli": "float", "integers": "from"}  # by what draws; others have one overload
+
+
+CALLS: dict[str, Callable[[Bound], Call | None]] = {
+    "_avg_pool2d": _avg_pooled(2),
+    "_avg_pool3d": _avg_pooled(3),
+    "_bce_logits": _bce_logits,
+    "_given_standardise": _given_normed,
+    "_max_pool2d": _max_pooled(2),
+    "_max_pool3d": _max_pooled(3),
+    "batch_standardise": _batch_normed,
+    "group_standardise": _groups_normed,
+    "layer_standardise": _rows_normed,
+    "nn.functional.nll_loss": _nll_loss,
     "_as_strided": _as_strided,
     "_index": _index,
     "_index_many": _index,

@@ -15,6 +15,7 @@ import numpy
 
 import pullback
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.adjoints import WRITTEN
@@ -421,9 +422,15 @@ def _shown(op: Op, kind: str, value: Any) -> Any:
     return from_numpy_dtype(value) if isinstance(value, numpy.dtype) else value
 
 
+def _lift_fresh(input: Tensor) -> Tensor:
+    """A tensor of given numbers, as the modes that are left make one of it."""
+    return _answered_below("lift_fresh", input) if get_mode().dispatch else input
+
+
 # Their declarations are not asked for by name.
 RUNS.update(
-    lift_fresh=lambda input: input,
+    lift_fresh=_lift_fresh,
+    lift_fresh_copy=lambda input: input.clone(),
     log_sigmoid=OPERATORS["nn.functional.logsigmoid"].function,
     detach=lambda input: input.detach(),
     _local_scalar_dense=lambda input: input.item(),

@@ -561,6 +561,9 @@ def new_empty_strided(self: Any, size: Any, stride: Any, **options: Unpack[Optio
     >>> torch.tensor([1.0]).new_empty_strided((2, 3), (1, 2)).stride()
     (1, 2)
     """
+    elsewhere = type(self._array) is not numpy.ndarray and self.device.type != "cpu"
+    if elsewhere and options.get("device") is None:
+        options["device"] = self.device
     dtype = _dtype_like("new_empty_strided", self, options)
     if (level := level_reading(self)) is not None:
         batch: Tensor = level.new_memory(self, tuple(size), tuple(stride), options)

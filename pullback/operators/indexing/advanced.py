@@ -196,6 +196,8 @@ def _write_index_put(
     except IndexError as error:
         raise _explained(input, indices, dims, error) from None
     except ValueError:
+        if not input.flags.writeable:
+            raise errors.read_only("index_put_") from None
         raise RuntimeError(
             f"values of shape {values.shape} cannot be broadcast to {input[key].shape}, the shape "
             "of what the indices name."

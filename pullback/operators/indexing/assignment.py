@@ -92,6 +92,10 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
         raise IndexError(
             f"__setitem__: an index has more than 64 bits (the tensor has shape {array.shape})."
         ) from None
+    except ValueError:
+        if array.flags.writeable:
+            raise
+        raise errors.read_only("__setitem__") from None
     except IndexError as error:
         check_count(self, len(place) - place.count(None) - 1)
         raise IndexError(f"{error} (the tensor has shape {array.shape})") from None
@@ -114,7 +118,10 @@ def _fills_mask(self: Any, mask: Any, value: float) -> bool:
         return False
     if chosen.dtype.kind != "b" or chosen.shape != array.shape or not _holds(array.dtype, value):
         return False
-    putmask(array, chosen, value)
+    try:
+        putmask(array, chosen, value)
+    except ValueError:
+        raise errors.read_only("__setitem__") from None
     return True
 
 

@@ -32,6 +32,7 @@ from pullback.operators.random.generator import Generator, drawn
 from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
 from pullback.operators.running.by_example import level_reading
 from pullback.operators.running.inplace import call_inplace, starts_write
+from pullback.operators.watching.dispatch import overloaded
 
 __all__: list[str] = []
 
@@ -74,6 +75,12 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             return self
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
+    if self._takes:  # its class is asked with what the user gave, not with what draws
+        kwargs = {} if generator is None else {"generator": generator}
+        taken, answer = overloaded(getattr(Tensor, called), (self, *_given(fill)), kwargs)
+        if taken:
+            filled_by_class: Tensor = answer
+            return filled_by_class
     if mode.levels:
         shape, dtype = self._array.shape, self._array.dtype
 
@@ -97,6 +104,12 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     drawing = functools.partial(fill, source)
     drawing.generator = generator  # type: ignore[attr-defined]  # for those who are told of the call
     return call_inplace(_fillers[node].op, called, (self, drawing), {})
+
+
+def _given(fill: Any) -> list[Any]:
+    """The user's arguments that a fill was made from."""
+    values = getattr(fill, "keywords", {}).values()
+    return [wrap(one) if isinstance(one, numpy.ndarray) else one for one in values]
 
 
 def _from_to(

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.dtype import NumpyDtype
 from pullback.operators.random.stream import Stream
@@ -47,7 +48,10 @@ def put(array: Array, values: Array) -> None:
         values = values.reshape(array.shape)
     elif not array.ndim:
         values = values[0]
-    array[...] = values
+    try:
+        array[...] = values
+    except ValueError:
+        raise errors.read_only("A random fill") from None
 
 
 def multiplied_and_added(values: Array, factor: Any, term: Any) -> Array:

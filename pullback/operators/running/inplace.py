@@ -119,7 +119,10 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     result = as_array(interpret.compute(op, arrays, options))
     check_fit(called, target, result)
     history = _history(op, target, values, options, mode) if recording else None
-    target._array[...] = result
+    try:
+        target._array[...] = result
+    except ValueError:  # the shape was checked
+        raise errors.read_only(called) from None
     bump(target, called)
     if history is None and mode.grad:
         adopt(target, *[one for name, one in values.items() if name != target_name])
@@ -407,5 +410,8 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
         target._array = numpy.empty(array.shape, target._array.dtype)
     if before_write:
         announce_write(target._array)
-    target._array[...] = array
+    try:
+        target._array[...] = array
+    except ValueError:  # the shape is its own
+        raise errors.read_only(op) from None
     bump(target, op)

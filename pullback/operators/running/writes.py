@@ -53,6 +53,9 @@ def writing(
     called = name or f"{op.name}_"
 
     def forward(xp: Namespace, input: Array, *args: Any, **kwargs: Any) -> Array:
+        # `numpy.add.at` and its like do not ask.
+        if type(input) is numpy.ndarray and not input.flags.writeable:
+            raise errors.read_only(called)
         if called in _APART:
             given = (*args, *kwargs.values())
             check_writable(called, input, *(a for a in given if isinstance(a, numpy.ndarray)))

@@ -59,6 +59,8 @@ def store(target: Array, source: Array) -> None:
     try:
         target[...] = source
     except ValueError:
+        if not target.flags.writeable:
+            raise errors.read_only("copy_") from None
         raise RuntimeError(
             f"values of shape {source.shape} cannot be broadcast to {target.shape}, the shape of "
             "what they are to be written to."
@@ -120,7 +122,11 @@ def copy_(input: Any, other: Any, non_blocking: bool = False) -> Any:
 
 
 def _write_number(xp: Namespace, input: Array, value: Any) -> None:
-    input.fill(number_array("fill_", value, input.dtype))
+    filler = number_array("fill_", value, input.dtype)
+    try:
+        input.fill(filler)
+    except ValueError:
+        raise errors.read_only("fill_") from None
 
 
 def _write_filler(xp: Namespace, input: Array, value: Array) -> None:
@@ -197,7 +203,11 @@ def fill_(input: Any, value: Any) -> Any:
         array = input._array
         dtype = array.dtype
         usual = dtype is F64 or (dtype is F32 and -LARGE_SINGLE < value < LARGE_SINGLE)
-        array.fill(value if usual else number_array("fill_", value, dtype))
+        filler = value if usual else number_array("fill_", value, dtype)
+        try:
+            array.fill(filler)
+        except ValueError:
+            raise errors.read_only("fill_") from None
     elif isinstance(value, Tensor):
         if not is_plain_write(input, value):
             return _fill_into_with(input, value)
@@ -247,7 +257,10 @@ def zero_(input: Any) -> Any:
     except AttributeError:
         raise errors.not_a_tensor("zero_", "input", input) from None
     if is_plain:
-        input._array.fill(0)
+        try:
+            input._array.fill(0)
+        except ValueError:
+            raise errors.read_only("zero_") from None
         bump(input, "zero_")
         return input
     _zero_into(_written_once(input))

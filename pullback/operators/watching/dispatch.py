@@ -183,6 +183,12 @@ def answering(found: list[Any]) -> list[Any]:
 _last: ContextVar[tuple[Mode, Mode] | None] = ContextVar("pullback_last_dispatch", default=None)
 
 
+def caller_mode() -> Mode | None:
+    """The mode in which the handler that runs now was called: it runs below autograd itself."""
+    known = _last.get()
+    return None if known is None else known[0]
+
+
 class _LookedAt:
     """The last mode that `answered.shortly` looked at, and what it found; replaced whole."""
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-from pullback.autograd.grad_mode import is_grad_enabled
+from pullback.autograd.grad_mode import is_grad_enabled, set_grad_enabled
 from pullback.core.explain.absent import refusing_class
 from pullback.core.mode import change, get_mode
 from pullback.core.overriding import disabled_dispatch, disabled_function
@@ -24,6 +24,7 @@ __all__ = [
     "_functions",
     "_is_fwd_grad_enabled",
     "_set_fwd_grad_enabled",
+    "_set_grad_enabled",
     "_will_engine_execute_node",
     "is_grad_enabled",
 ]
@@ -37,6 +38,11 @@ _will_engine_execute_node = task.will_execute
 def _set_fwd_grad_enabled(mode: bool) -> None:
     """Let operators of this thread push tangents forward, or not."""
     change(forward_ad=bool(mode))
+
+
+def _set_grad_enabled(mode: bool) -> None:
+    """Let operators of this thread record, or not, from now on."""
+    set_grad_enabled(mode)
 
 
 def _is_fwd_grad_enabled() -> bool:

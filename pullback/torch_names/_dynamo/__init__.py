@@ -88,15 +88,29 @@ def mark_static_address(t: Any, guard: bool = True) -> None:
 
 
 def optimize(
-    backend: str | Callable[..., Any] = "inductor", *args: Any, **kwargs: Any
+    backend: str | Callable[..., Any] = "inductor",
+    *,
+    nopython: bool = False,
+    dynamic: bool | None = None,
+    disable: bool = False,
+    **others: Any,
 ) -> Callable[[Any], Any]:
-    """What makes of a function what `torch.compile` makes of it."""
+    """What makes of a function what `torch.compile` makes of it.
+
+    `nopython` is its `fullgraph`: what cannot be captured raises.
+    """
     from pullback.compiled import frontend
 
-    return lambda model: frontend.compile(model, backend=backend)
+    return lambda model: frontend.compile(
+        model, backend=backend, fullgraph=nopython, dynamic=dynamic, disable=disable
+    )
 
 
-optimize_assert = optimize
+def optimize_assert(
+    backend: str | Callable[..., Any], *, dynamic: bool | None = None, **others: Any
+) -> Callable[[Any], Any]:
+    """As `optimize` with `nopython`."""
+    return optimize(backend, nopython=True, dynamic=dynamic)
 
 
 def run(fn: Any = None) -> Any:

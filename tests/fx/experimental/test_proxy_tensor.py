@@ -168,3 +168,99 @@ def test_a_mistake_at_another_size_is_no_size_that_is_not_allowed():
         make_fx(wrong, tracing_mode="symbolic")(torch.ones(4))
     assert any("at the sizes {'s0': 12}" in note for note in caught.value.__notes__)
     assert make_fx(wrong, tracing_mode="fake")(torch.ones(4))(torch.ones(4)).tolist() == [2.0] * 4
+
+
+WITH_PLANS = {
+    "einsum": lambda x: torch.einsum("ij,kj->ik", x, x),
+    "einsum of three": lambda x: torch.einsum("ij,jk,kl->il", x, x, x),
+    "interpolate": lambda x: torch.nn.functional.interpolate(
+        x[None, None], scale_factor=2, mode="bilinear"
+    ),
+    "bicubic": lambda x: torch.nn.functional.interpolate(
+        x[None, None], size=(7, 5), mode="bicubic", antialias=True
+    ),
+    "grid_sample": lambda x: torch.nn.functional.grid_sample(
+        x[None, None], x[None, :, :2, None].expand(1, 4, 2, 2) * 0.1, align_corners=False
+    ),
+    "fold": lambda x: torch.nn.functional.unfold(x[None, None], 2),
+    "fft": lambda x: torch.fft.rfft2(x).abs(),
+    "tensordot": lambda x: torch.tensordot(x, x, dims=([0], [1])),
+    "lstm": lambda x: torch.nn.LSTM(4, 3)(x)[0].detach() * 0 + x.sum(),
+    "adaptive pool": lambda x: torch.nn.functional.adaptive_avg_pool2d(x[None, None], 3),
+}
+
+
+@pytest.mark.parametrize("name", WITH_PLANS)
+def test_graphs_of_operators_with_plans_are_python(name):
+    x = torch.rand(4, 4)
+    made = make_fx(WITH_PLANS[name])(x)
+    compile(made.code, name, "exec")
+    other = torch.rand(4, 4)
+    torch.testing.assert_close(made(other), WITH_PLANS[name](other))
+
+
+def by_backward(x):
+    y = x.detach().requires_grad_()
+    y.cos().sum().backward()
+    return y.grad
+
+
+def twice(x):
+    y = x.detach().requires_grad_()
+    y.cos().sum().backward()
+    (y * y).sum().backward()
+    return y.grad
+
+
+CALLED_ON = {
+    "backward": by_backward,
+    "backward twice": twice,
+    "given numbers": lambda x: x + torch.tensor([2.0, 3.0]),
+    "given numbers alone": lambda x: torch.tensor([2.0, 3.0]) * 2,
+    "draws": lambda x: (torch.rand_like(x) + torch.empty(2).uniform_()) * 0 + x,
+    "new": lambda x: x + torch.ones(2) + x.new_zeros(2),
+}
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+@pytest.mark.parametrize("name", CALLED_ON)
+def test_gradients_and_constants_are_traced_without_data_too(name, tracing_mode):
+    made = make_fx(CALLED_ON[name], tracing_mode=tracing_mode)(torch.ones(2))
+    x = torch.tensor([0.5, 2.0])
+    torch.testing.assert_close(made(x), CALLED_ON[name](x))
+
+
+def partly(a):
+    b = a.sin()
+    with torch.no_grad():
+        c = b.cos()
+        with torch.enable_grad():
+            d = c * a
+        c = c * 3
+    return b * c + d
+
+
+def switched_off(a):
+    torch.set_grad_enabled(False)
+    try:
+        return a.sin() * 2
+    finally:
+        torch.set_grad_enabled(True)
+
+
+@pytest.mark.parametrize("tracing_mode", ["real", "fake", "symbolic"])
+def test_before_dispatch_recording_is_switched_as_in_the_function(tracing_mode):
+    made = make_fx(partly, tracing_mode=tracing_mode, pre_dispatch=True)(torch.ones(1))
+    x = torch.tensor([0.3], requires_grad=True)
+    (wanted,) = torch.autograd.grad(partly(x).sum(), x)
+    (ours,) = torch.autograd.grad(made(x).sum(), x)
+    assert torch.equal(ours, wanted)
+    assert torch.is_grad_enabled()
+    assert made.code.count("torch._C._set_grad_enabled") == 4
+    assert "_set_grad_enabled" not in make_fx(partly)(torch.ones(1)).code
+
+
+def test_recording_that_ends_switched_off_is_switched_on_again():
+    made = make_fx(switched_off, pre_dispatch=True)(torch.ones(1))
+    assert not made(torch.ones(1, requires_grad=True)).requires_grad
+    assert torch.is_grad_enabled()

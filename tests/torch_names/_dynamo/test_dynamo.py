@@ -52,3 +52,30 @@ def test_marks_and_counters():
 def test_what_is_not_there_says_so(call):
     with pytest.raises(NotImplementedError):
         call()
+
+
+@pytest.mark.parametrize(
+    "whole",
+    [
+        lambda f: torch._dynamo.optimize("eager", nopython=True)(f),
+        lambda f: torch._dynamo.optimize_assert("eager")(f),
+    ],
+)
+def test_what_must_be_captured_whole_raises_where_it_cannot_be(whole):
+    def decided(x):
+        return x * 2 if x.sum().item() > 0 else x
+
+    with pytest.raises(RuntimeError, match="values"):
+        whole(decided)(torch.ones(2))
+    assert whole(lambda x: x * 2)(torch.ones(1)).item() == 2
+    assert torch._dynamo.optimize("eager")(decided)(torch.ones(1)).item() == 2
+
+
+def test_optimize_takes_sizes_that_vary_and_may_be_switched_off():
+    made = torch._dynamo.optimize("eager", dynamic=False)(lambda x: x + 1)
+    assert made.dynamic is False
+
+    def f(x):
+        return x
+
+    assert torch._dynamo.optimize("eager", disable=True)(f) is f

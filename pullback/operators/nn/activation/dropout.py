@@ -14,9 +14,11 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.arrays import LIBRARIES, namespace
+from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.constants import beside
+from pullback.operators.create.sizes import empty_like
 from pullback.operators.pointwise.arithmetic import add, mul
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import default_generator, drawn
@@ -64,9 +66,22 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
     if p == 1:  # nothing is left to chance
         none = wrap(numpy.zeros((), array.dtype))
         return _mul_(input, none) if inplace else mul(input, none)
+    if get_mode().dispatch:
+        mask = mask_by_operators(input, p, channels=channels).div_(1 - p)
+        return _mul_(input, mask) if inplace else mul(input, mask)
     factor = array.dtype.type(1 / (1 - p))
     mask = drawn(op, lambda: _scaled(input, kept(input, p, channels=channels), factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
+
+
+def mask_by_operators(input: Any, p: float, *, channels: bool) -> Any:
+    """1 for what is kept and 0 for the rest, drawn where a mode that takes operators sees it.
+
+    One that writes them down would otherwise have this mask as a constant.
+    """
+    shape = [*input.shape[:2], *(1,) * (input.ndim - 2)]
+    mask = input.new_empty(shape) if channels else empty_like(input)
+    return mask.bernoulli_(1 - p)
 
 
 def _scaled(input: Tensor, mask: Any, factor: Any) -> Tensor:
@@ -196,9 +211,12 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         zero = wrap(numpy.zeros((), input._array.dtype))
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
-    mask = drawn(
-        "alpha_dropout", lambda: beside(input, kept(input, p, channels=channels).astype(kind))
-    )
+    if get_mode().dispatch:
+        mask = mask_by_operators(input, p, channels=channels)
+    else:
+        mask = drawn(
+            "alpha_dropout", lambda: beside(input, kept(input, p, channels=channels).astype(kind))
+        )
     scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
     factor = mask * scale
     shift = (1 - mask) * (scale * _SATURATED) - scale * _SATURATED * p

@@ -17,6 +17,7 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
+from pullback.operators.create.sizes import empty_like, zeros_like
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive
 from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation import softmax as exponentials
@@ -218,7 +219,9 @@ def rrelu(
         return shown_as("RreluWithNoiseBackward0", made)
     check_floating("rrelu", input._array)
     array = input._array
-    if type(array) in LIBRARIES:  # a slope for each element: how many are below 0 is not asked
+    # A slope for each element, where how many are below 0 is not asked: of a device, nor of who
+    # takes operators, and may run them again on others.
+    if type(array) in LIBRARIES or get_mode().dispatch:
         drawn = rand_like(input.detach()) * (upper - lower) + lower
         slopes = where(input.detach() > 0, 1.0, drawn)
         return _mul_(input, slopes) if inplace else mul(input, slopes)
@@ -424,6 +427,8 @@ def gumbel_softmax(
     >>> torch.nn.functional.gumbel_softmax(torch.randn(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
     """
+    if get_mode().dispatch:
+        return _gumbel_by_operators(logits, tau, dim, hard=hard)
     array = logits._array
     xp = namespace(array)
     noise = xp.empty(array.shape, array.dtype)
@@ -438,3 +443,13 @@ def gumbel_softmax(
     chosen = xp.zeros_like(values)
     xp.put_along_axis(chosen, values.argmax(dim, keepdims=True), values=1, axis=dim)
     return wrap(chosen - values) + soft
+
+
+def _gumbel_by_operators(logits: Any, tau: float, dim: int, *, hard: bool) -> Any:
+    """The same for who takes operators: nothing is read from arrays."""
+    noise = empty_like(logits).exponential_().log()
+    soft: Any = exponentials.softmax((logits - noise) / tau, dim)
+    if not hard:
+        return soft
+    chosen = zeros_like(soft).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)
+    return chosen - soft.detach() + soft

@@ -8,6 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import bool_
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.sizes import ones_like
 from pullback.operators.declare import Array, Namespace, elementwise
@@ -113,5 +114,8 @@ def native_dropout(input: Any, p: float, train: bool | None) -> tuple[Tensor, Te
     if train is False:
         mask = ones_like(input, dtype=bool_)
         return _native_dropout(input, mask, 1.0), mask
-    mask = drawn("native_dropout", lambda: wrap(functional.kept(input, p, channels=False)))
+    if get_mode().dispatch:
+        mask = functional.mask_by_operators(input, p, channels=False) > 0
+    else:
+        mask = drawn("native_dropout", lambda: wrap(functional.kept(input, p, channels=False)))
     return _native_dropout(input, mask, 0.0 if p == 1 else 1 / (1 - p)), mask

@@ -65,7 +65,9 @@ def scaled_dot_product_attention(
         q, k, v = (astype(one, F32) for one in (query, key, value))
         options = dropout_p, is_causal, scale, enable_gqa
         return astype(scaled_dot_product_attention(q, k, v, attn_mask, *options), dtype)
-    if attn_mask is None and not enable_gqa and _fit(query._array, key._array, value._array):
+    # Who takes operators gets those that torch has too, but no mask of one size as a constant.
+    usual = attn_mask is None and not enable_gqa and (is_causal or not get_mode().dispatch)
+    if usual and _fit(query._array, key._array, value._array):
         factor = 1 / math.sqrt(query._array.shape[-1] or 1) if scale is None else scale
         if not dropout_p and type(query._array) in LIBRARIES and _is_whole(query, key, value):
             return _attention(query, key, value, factor, is_causal)[0]
@@ -84,9 +86,10 @@ def scaled_dot_product_attention(
     else:
         products = masked_fill(products, hidden, -math.inf)
     blind = None if hidden is None else hidden.all(-1, True)
-    # Examples of vmap have no values to ask, nor do tensors on device "meta".
+    # Examples of vmap have no values to ask, nor do tensors on device "meta"; who takes operators
+    # may run them again on other values.
     mode = get_mode()
-    unseen = mode.levels or mode.tracing is not None
+    unseen = mode.levels or mode.dispatch or mode.tracing is not None
     if blind is not None and (unseen or blind.is_meta or some(blind._array)):
         # Softmax of nothing is NaN, as its gradient: it is taken of zeros instead, and dropped.
         weights = softmax(masked_fill(products, blind, 0.0), -1)

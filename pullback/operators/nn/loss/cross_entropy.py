@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.affine import linear
@@ -91,7 +92,8 @@ def cross_entropy(
     if size_average is None and reduce is None and label_smoothing == 0 and weight is None:
         scores, classes = input._array, target._array
         if scores.ndim == 2 and reduction in REDUCTIONS and are_classes(scores, classes):
-            return cross_entropy_of_indices(input, target, None, ignore_index, reduction)
+            of_classes = cross_entropy_of_indices if not get_mode().dispatch else _by_steps
+            return of_classes(input, target, None, ignore_index, reduction)
     name = reduction_of("cross_entropy", reduction, size_average, reduce)
     if not 0 <= label_smoothing <= 1:
         raise RuntimeError(
@@ -101,9 +103,16 @@ def cross_entropy(
         return _of_probabilities(input, target, weight, ignore_index, name, label_smoothing)
     check_target("cross_entropy", input, target, weight)
     if label_smoothing == 0:
-        losses = cross_entropy_of_indices(input, target, weight, ignore_index, name)
+        of_classes = cross_entropy_of_indices if not get_mode().dispatch else _by_steps
+        losses = of_classes(input, target, weight, ignore_index, name)
         return losses if input.ndim < 3 else shown_as(_OVER_PLACES, losses)
     return _smoothed(input, target, weight, ignore_index, name, label_smoothing)
+
+
+def _by_steps(input: Any, target: Any, weight: Any, ignore_index: int, reduction: str) -> Any:
+    """The same by two operators that torch has too, for who takes operators."""
+    scores = log_softmax(input, class_dim(input.ndim))
+    return nll_of_indices(scores, target, weight, ignore_index, reduction)
 
 
 def _by_class(weight: Any, ndim: int) -> Any:

@@ -16,6 +16,7 @@ import numpy
 from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.nn.norm.layout import Over
 from pullback.operators.nn.norm.running import (
@@ -176,7 +177,8 @@ def rms_norm(
     if weight is not None and weight._array.dtype != dtype:
         weight = astype(weight, dtype)
     over = _over_last("rms_norm", input, normalized_shape, weight, None, eps, False)
-    if dtype.kind == "c":
+    # By operators that torch has too, for who takes operators; half precision is rounded once.
+    if dtype.kind == "c" or (dtype.char in "fd" and get_mode().dispatch):
         scaled = input * rsqrt(mean(input * input, over.dims, keepdim=True) + eps)
         return scaled if weight is None else scaled * weight
     return layer_standardise(input, weight, None, over)

@@ -7,8 +7,8 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import Array, Namespace
-from pullback.core.errors import unsupported
 from pullback.core.mode import Hooked, changed, current, fast, get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
@@ -103,7 +103,7 @@ def _given_standardise(
     dtype = input.dtype
     if dtype.char not in "fd":  # half precision is computed in single
         if dtype.kind not in "fV":
-            raise unsupported("batch_norm", input)
+            raise errors.unsupported("batch_norm", input)
         arrays = (input, weight, bias, average, variance)
         input, weight, bias, average, variance = (
             None if array is None else array.astype(xp.float32) for array in arrays
@@ -158,8 +158,13 @@ def batch_statistics(input: Any, over: Over) -> tuple[Any, Any]:
     captured = _captured_statistics(input, over)
     if captured is not None:
         return wrap(captured[0]).reshape(channels), wrap(captured[1]).reshape(channels)
-    if get_mode().levels or type(array) is not numpy.ndarray or array.dtype.char not in "fd":
+    mode = get_mode()
+    seen_by_others = mode.levels or mode.dispatch
+    if seen_by_others or type(array) is not numpy.ndarray or array.dtype.char not in "fd":
         input = input.detach()
+        if mode.dispatch and not mode.levels:  # operators that torch has too
+            variance = input.var(over.dims, correction=0)
+            return mean(input, over.dims), (variance + over.eps).rsqrt()
         found = mean(input, over.dims), inverse_deviation(input, over._replace(channel=None))
         return found[0], found[1].reshape(channels)
     seen = layout(array.shape, over)
@@ -202,7 +207,10 @@ def follow(
         new: Any = part
         if type(array) is numpy.ndarray:  # else captured: the number may depend on sizes
             old, new = kernels.number(kept, array.dtype), kernels.number(part, array.dtype)
-        array *= old
+        try:
+            array *= old
+        except ValueError:
+            raise errors.read_only("batch_norm") from None
         array += (found * new).reshape(array.shape)
         bump(running, "batch_norm")
 
@@ -212,7 +220,9 @@ def move(running: Any, value: Any, momentum: float) -> None:
     if running is None:
         return
     mode = get_mode()
-    if mode.levels:  # refuses to write what differs between examples to what they share
+    # A level refuses to write what differs between examples to what they share; a mode that takes
+    # operators is shown the write.
+    if mode.levels or mode.dispatch:
         try:
             current.set(changed(mode, grad=False))
             running.copy_(running * (1 - momentum) + momentum * value)
@@ -230,7 +240,7 @@ def move_variance(running: Any, rstd: Any, eps: float, count: int, momentum: flo
     if running is None:
         return
     unbiased = count / (count - 1 if count != 1 else math.nan)  # of one value there is none
-    if get_mode().levels:
+    if get_mode().levels or get_mode().dispatch:
         move(running, (1 / (rstd * rstd) - eps) * unbiased, momentum)
         return
     array = rstd._array
