@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 from pullback.testing.cases import Case, Draw, DtypeName, Entry, case, entry
 
 
@@ -190,10 +192,10 @@ VIEWS = {
         ],
         strided=False,
     ),
-    "view_as_real": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j)]),
+    "view_as_real": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j), case(numpy.asarray(t() + 0j))]),
     "view_as_complex": entry(lambda t: [case(t(2, 3, 2).real), case(t(2).real)], strided=False),
     "real": one_tensor((2, 3), (), (0, 3)),
-    "imag": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j)]),
+    "imag": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j), case(numpy.asarray(t() + 0j))]),
     "atleast_1d": one_tensor(*UP_TO_FOUR),
     "atleast_2d": one_tensor(*UP_TO_FOUR),
     "atleast_3d": one_tensor(*UP_TO_FOUR),
