@@ -229,7 +229,9 @@ def ctc_loss(
 
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array:
-    values = lengths._array if isinstance(lengths, Tensor) else lengths
+    values: Any = lengths
+    if isinstance(lengths, Tensor):  # the array of a class that takes calls may have no data
+        values = [int(one) for one in lengths] if lengths._takes else lengths._array
     if type(values) in LIBRARIES:
         values = ports.placed(values, CPU)  # they say how long results are
     if isinstance(values, tuple | list):
