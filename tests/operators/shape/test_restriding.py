@@ -28,3 +28,28 @@ def test_sizes_that_no_memory_has_room_for_are_a_runtime_error():
     with pytest.raises(RuntimeError, match="resize_: there is no memory"):
         x.untyped_storage().resize_(2**48)
     assert x.tolist() == [0, 1, 2]
+
+
+@pytest.mark.parametrize("function", [torch.as_strided, torch.as_strided_copy])
+@pytest.mark.parametrize(
+    ("overlapping", "geometry"),
+    [
+        (lambda x: x[:1].expand(5), ((5,), (0,))),
+        (lambda x: x.expand(4, 8), ((3,), (1,))),
+        (lambda x: x.unfold(0, 3, 1), ((4,), (2,))),
+        (lambda x: x.unfold(0, 3, 2), ((2, 3), (1, 2))),
+        (lambda x: x.as_strided((2, 3), (1, 1)), ((2,), (1,))),
+        (lambda x: x.view(2, 4).expand(3, 2, 4), ((2, 2), (4, 1), 1)),
+    ],
+)
+def test_gradient_of_a_place_is_divided_among_the_elements_that_lie_there(
+    function, overlapping, geometry
+):
+    """N-2. The input of as_strided has one number in several places: it counts once."""
+    x = torch.arange(1.0, 9.0, dtype=torch.float64, requires_grad=True)
+
+    def program(x):
+        return function(overlapping(x), *geometry) ** 3
+
+    assert torch.autograd.gradcheck(program, x, check_batched_grad=True)
+    assert torch.autograd.gradgradcheck(program, x)
