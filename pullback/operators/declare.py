@@ -162,8 +162,6 @@ class Op:
         # Options that once were positional, as numbers between the tensors: `x.add_(2, y)`. Such
         # calls still work; see `numbers_between`.
         self.once_positional: tuple[str, ...] = tuple(about.pop("once_positional", "").split())
-        # Whether vmap draws example by example, since the operator takes no batch of parameters.
-        self.draws_singly: bool = about.pop("draws_singly", False)
         # What its node does before somebody looks at where it leads: a function of the node.
         self.shows: Callable[[Any], None] | None = about.pop("shows", None)
         # Whether results are of another kind (sparse): then there is no straight line to write.
@@ -400,7 +398,7 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
-    *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
+    *("aten", "aten_defaults", "meta", "wide_numbers", "of_numbers"),
     *("exact_out", "into", "makes_kind", "once_positional", "shows", "usual"),
 )
 

@@ -28,7 +28,7 @@ from pullback.operators.random.draws import (
     check_std,
     no_gradient,
 )
-from pullback.operators.random.generator import Generator, drawn
+from pullback.operators.random.generator import Generator, drawn, drawn_like
 from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
 from pullback.operators.running.by_example import level_reading
 from pullback.operators.running.inplace import call_inplace, starts_write
@@ -75,12 +75,12 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
     if mode.levels:
-        shape, dtype = self._array.shape, self._array.dtype
 
-        def filled(front: tuple[int, ...]) -> Tensor:
-            return _fill(wrap(numpy.empty((*front, *shape), dtype)), called, generator, fill)
+        def filled(like: Tensor) -> Tensor:
+            made = wrap(empty_like(numpy, like._array))
+            return drawn(called, lambda: _fill(made, called, generator, fill))
 
-        return self.copy_(drawn(called, lambda: filled(()), filled))
+        return self.copy_(drawn_like(called, self, filled))
     source = source_of(called, generator)
     plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):
