@@ -9,6 +9,7 @@ was asked from with it; other views keep the old memory, since NumPy's arrays ca
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 import weakref
@@ -26,6 +27,7 @@ from pullback.core.memory import freed, shared
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.strides import address, in_order, root
+from pullback.operators.tensor.pickling import copied_memory
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -288,7 +290,15 @@ class UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
-        made = memo[id(self)] = self.clone()
+        """New memory, which tensors and storages on it share in the copy as they did before."""
+        if id(self) in memo:
+            return memo[id(self)]
+        if self.device is META or self.nbytes() != self._owner.nbytes:  # no memory, or given back
+            made = self.clone()
+        else:
+            made = UntypedStorage(0, device=self.device)
+            made._owner = copied_memory(self._owner, memo)
+        memo[id(self)] = made
         return made
 
     def __reduce__(self) -> Any:
@@ -516,7 +526,9 @@ class TypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
-        made = memo[id(self)] = self.clone()
+        copied = copy.deepcopy(self._untyped_storage, memo)
+        made = TypedStorage(wrap_storage=copied, dtype=self.dtype, _internal=True)
+        memo[id(self)] = made
         return made
 
     def __reduce__(self) -> Any:

@@ -131,7 +131,10 @@ def new_tensor(
 
 
 def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
-    """The values of `data` as a new array, in the dtype `wanted` or the one they suggest."""
+    """The values of `data` as a new array, in the dtype `wanted` or the one they suggest.
+
+    Of a storage the memory itself: torch gives a tensor on it, and no copy.
+    """
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
     source = None if type(data) is list else array_of(data)
@@ -142,6 +145,8 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
         raise TypeError(f"{op}(): text cannot become a tensor, got {type(data).__name__}.")
     if not is_sequence(data):
         return _numbers(op, [data], wanted).reshape(())
+    if is_storage(data):
+        return memory_of(op, data, wanted)
     flat, shape = _flattened(op, data)
     if isinstance(flat, numpy.ndarray):
         return _converted(op, flat, flat.dtype if wanted is None else wanted)
@@ -197,6 +202,26 @@ def is_sequence(data: Any) -> bool:
     if isinstance(data, numpy.ndarray):
         return data.ndim > 0
     return isinstance(data, Sequence) or (hasattr(data, "__len__") and hasattr(data, "__getitem__"))
+
+
+def is_storage(data: Any) -> bool:
+    """Whether `data` is memory as an object of its own, typed or in bytes."""
+    return hasattr(type(data), "untyped")
+
+
+def memory_of(op: str, storage: Any, wanted: NumpyDtype | None) -> Array:
+    """The memory of a storage as an array, in the dtype of its elements or, of bytes, `wanted`."""
+    own = getattr(storage, "dtype", None)
+    if own is not None and wanted is not None and wanted != own.numpy:
+        raise RuntimeError(
+            f"{op}(): the storage has elements of {own}, and {from_numpy_dtype(wanted)} was asked "
+            "for; use its untyped() form to see the same bytes so, or convert the tensor."
+        )
+    kind = int64.numpy if wanted is None else wanted
+    if own is not None:
+        kind = own.numpy
+    whole: Array = storage.untyped()._bytes
+    return whole[: whole.size - whole.size % kind.itemsize].view(kind)
 
 
 def _flattened(op: str, data: Any) -> tuple[Any, tuple[int, ...]]:
@@ -387,6 +412,8 @@ def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | N
                 "asarray(): a NumPy scalar has no memory to share; leave out copy=False."
             )
         return numpy.array(obj)
+    if is_storage(obj):
+        return memory_of("asarray", obj, wanted)
     array = array_of(obj)
     if array is not None:
         check_from_numpy("asarray", array)
