@@ -19,6 +19,7 @@ from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
+from pullback.operators.arrays.strides import root
 from pullback.operators.arrays.values import numbers_as_array
 from pullback.operators.create.exchange import (
     check_from_numpy,
@@ -351,12 +352,13 @@ def as_tensor(
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)
-            return _noted(wrap(plain(data)))
-    return _noted(wrap(copied("as_tensor", data, wanted)))
-
-
-def _noted(result: Tensor) -> Tensor:
-    remember_birth(result, "as_tensor() of an array")
+            shared = wrap(plain(data))
+            remember_birth(shared, "as_tensor() of an array", root(shared._array))
+            return shared
+    result = wrap(copied("as_tensor", data, wanted))
+    remember_birth(
+        result, "tensor() of an array" if isinstance(data, numpy.ndarray) else "as_tensor()"
+    )
     return result
 
 
@@ -401,7 +403,10 @@ def asarray(
         array = shared.copy() if copy else shared
     if array is shared:
         warn_if_read_only("asarray", array)
-    return made("asarray", array, {"requires_grad": told})
+    result = made("asarray", array, {"requires_grad": told})
+    if array is shared and not is_storage(obj):
+        remember_birth(result, "asarray()", root(result._array))
+    return result
 
 
 def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | None:
@@ -478,7 +483,9 @@ def frombuffer(
     _check_buffer(length, wanted.itemsize, count, offset)
     array = numpy.frombuffer(buffer, wanted, -1 if count < 0 else count, offset)
     warn_if_read_only("frombuffer", array)
-    return made("frombuffer", array, {"requires_grad": requires_grad})
+    result = made("frombuffer", array, {"requires_grad": requires_grad})
+    remember_birth(result, "frombuffer()", root(result._array))
+    return result
 
 
 def _check_buffer(length: int, itemsize: int, count: int, offset: int) -> None:

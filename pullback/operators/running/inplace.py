@@ -35,6 +35,7 @@ from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.running.overlap import check_writable, has_overlap
+from pullback.operators.running.resizing import resized
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.nodes import node_class
 
@@ -398,7 +399,10 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
-        target._array = numpy.empty(array.shape, target._array.dtype)
+        if type(target._array) is numpy.ndarray:
+            target._array = resized(op, target, array.shape)
+        else:
+            target._array = numpy.empty(array.shape, target._array.dtype)
     if before_write:
         announce_write(target._array)
     target._array[...] = array
