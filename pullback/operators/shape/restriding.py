@@ -216,7 +216,7 @@ def _visited(step: Any, sizes: _Visitor | None, tensors: _Visitor | None) -> Any
         return value if sizes is None or type(value) is not int else sizes(value)
 
     changed = {name: v if name in dims else seen(v) for name, v in step.keywords.items()}
-    return partial(step.func, **changed)
+    return recording.view_step(step.func, changed, getattr(step, "number", None))
 
 
 def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Any:

@@ -53,3 +53,24 @@ def test_gradient_of_a_place_is_divided_among_the_elements_that_lie_there(
 
     assert torch.autograd.gradcheck(program, x, check_batched_grad=True)
     assert torch.autograd.gradgradcheck(program, x)
+
+
+@pytest.mark.parametrize(
+    "view",
+    [
+        lambda b: b.split(2, 0)[1],
+        lambda b: b.chunk(2, 1)[1],
+        lambda b: b.unbind(2)[3],
+        lambda b: b.tensor_split(2, 1)[1],
+        lambda b: b.unbind(0)[1].unbind(0)[2],
+        lambda b: b.view(12, 5).split(5, 0)[1][1:],
+    ],
+)
+def test_view_out_of_several_is_replayed_as_that_one(view):
+    """N-14"""
+    base, other = torch.zeros(3, 4, 5), torch.arange(60.0).reshape(3, 4, 5).clone()
+    with torch.autograd._force_original_view_tracking(True):
+        made = view(base)
+        assert torch.equal(made._view_func(other), view(other))
+        replayed = made._view_func_unsafe(other, lambda size: size, lambda tensor: tensor)
+        assert torch.equal(replayed, view(other))
