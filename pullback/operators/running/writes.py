@@ -37,7 +37,7 @@ _PLAIN = frozenset((int, float))
 _APART = frozenset(("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_"))
 LARGE_SINGLE = 3e38  # below the largest float32
 
-__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "writing"]
+__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "scalar_of", "writing"]
 
 
 def writing(
@@ -98,6 +98,11 @@ def finite_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     if is_half(dtype) and numpy.isinf(made) and math.isfinite(value):
         raise _overflow(op, value, dtype)
     return made
+
+
+def scalar_of(op: str, value: Any, dtype: numpy.dtype[Any]) -> Any:
+    """A factor as NumPy's scalar of a dtype; -1 wraps around for an unsigned one, as in torch."""
+    return number_array(op, value, dtype)[()] if dtype.kind in "iu" else dtype.type(value)
 
 
 def _overflow(op: str, value: Any, dtype: numpy.dtype[Any]) -> RuntimeError:
