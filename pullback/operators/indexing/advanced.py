@@ -22,7 +22,7 @@ from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.keys import as_index, check_count, check_masks, spans
 from pullback.operators.pointwise.arithmetic import zeros_of
-from pullback.operators.running.overlap import check_no_partial_overlap
+from pullback.operators.running.overlap import check_apart
 from pullback.operators.running.writes import is_plain_write, writing
 
 FOUND_IN = {
@@ -284,7 +284,7 @@ def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any 
     """Put values in place; the arguments are checked already."""
     arrays = _plain_arrays(indices)
     if arrays is not None and not accumulate and is_plain_write(input, values):
-        check_no_partial_overlap("index_put_", input._array, values._array)
+        check_apart("index_put_", input._array, values._array, *arrays)
         _write_index_put(None, input._array, values._array, dims, accumulate, arrays)
         bump(input, "index_put_")
         return input

@@ -30,6 +30,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.reduce.scan import recurrence, shifted
 from pullback.operators.reduce.sorting import argsort
 from pullback.operators.running.inplace import inplace_of
+from pullback.operators.running.writes import apart
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
@@ -224,7 +225,7 @@ def scatter_reduce(
 
 
 # The rules need what was there before, so these compute and then write.
-scatter_reduce_ = METHODS["scatter_reduce_"] = inplace_of(scatter_reduce)
+scatter_reduce_ = METHODS["scatter_reduce_"] = apart(inplace_of(scatter_reduce))
 
 
 def _write_index_reduce(
@@ -304,4 +305,4 @@ def index_reduce(
     return out
 
 
-index_reduce_ = METHODS["index_reduce_"] = inplace_of(index_reduce)
+index_reduce_ = METHODS["index_reduce_"] = apart(inplace_of(index_reduce))

@@ -9,6 +9,7 @@ anything.
 from __future__ import annotations
 
 import copy
+import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -29,15 +30,20 @@ from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.overlap import check_writable
+from pullback.operators.running.overlap import check_apart
 from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.
-_APART = frozenset(("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_"))
+_APART = frozenset(
+    (
+        *("index_add_", "index_copy_", "index_fill_", "index_put_", "put_", "scatter_"),
+        "scatter_add_",
+    )
+)
 LARGE_SINGLE = 3e38  # below the largest float32
 
-__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "scalar_of", "writing"]
+__all__ = ["LARGE_SINGLE", "apart", "is_plain_write", "number_array", "scalar_of", "writing"]
 
 
 def writing(
@@ -55,7 +61,7 @@ def writing(
     def forward(xp: Namespace, input: Array, *args: Any, **kwargs: Any) -> Array:
         if called in _APART:
             given = (*args, *kwargs.values())
-            check_writable(called, input, *(a for a in given if isinstance(a, numpy.ndarray)))
+            check_apart(called, input, *_arrays_in(given))
         write(xp, input, *args, **kwargs)
         return input
 
@@ -69,6 +75,31 @@ def writing(
     if name is None:
         METHODS[called] = in_place
     return in_place
+
+
+def _arrays_in(given: Any) -> list[Array]:
+    found: list[Array] = []
+    for one in given:
+        if isinstance(one, numpy.ndarray):
+            found.append(one)
+        elif type(one) is tuple or type(one) is list:
+            found += _arrays_in(one)
+    return found
+
+
+def apart(write: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """An in-place form that refuses operands on its target's memory."""
+    called = write.__name__
+
+    @functools.wraps(write)
+    def checked(input: Any, *args: Any, **kwargs: Any) -> Tensor:
+        target = getattr(input, "_array", None)
+        if type(target) is numpy.ndarray:
+            arrays = [getattr(one, "_array", None) for one in (*args, *kwargs.values())]
+            check_apart(called, target, *[one for one in arrays if type(one) is numpy.ndarray])
+        return write(input, *args, **kwargs)
+
+    return checked
 
 
 def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
