@@ -165,6 +165,7 @@ def addmv(
 
 
 @primitive(
+    casts_out=True,
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     vec1=lambda g, vec2, alpha: _scaled(times_conjugate(g, vec2), alpha),

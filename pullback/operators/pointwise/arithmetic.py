@@ -61,6 +61,7 @@ def conj(input: Any) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g: conj(g),
     method=False,
     node="ConjPhysicalBackward0",

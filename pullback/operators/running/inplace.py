@@ -388,6 +388,12 @@ def check_target(
         check_operands(op, target, operands or {})
 
 
+def check_out_dtype(op: str, target: Any, array: Array) -> None:
+    """Refuse an `out=` of another dtype than the result, where nothing is converted."""
+    if isinstance(target, Tensor) and target._array.dtype != array.dtype:
+        raise errors.inplace_dtype(op, target.dtype, from_numpy_dtype(array.dtype))
+
+
 def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | None = None) -> None:
     """Put a result into the tensor given as `out=`, resizing it where its shape differs."""
     check_target(op, target, array, operands)
