@@ -293,8 +293,9 @@ class UntypedStorage:
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
         """New memory, which tensors and storages on it share in the copy as they did before."""
-        if id(self) in memo:
-            return memo[id(self)]
+        known: UntypedStorage | None = memo.get(id(self))
+        if known is not None:
+            return known
         if self.device is META or self.nbytes() != self._owner.nbytes:  # no memory, or given back
             made = self.clone()
         else:

@@ -124,6 +124,8 @@ class Op:
         self.has_out: bool = about.pop("has_out", kind != "view")
         # Whether `out=` must have the dtype of the result, where others convert to a wider one.
         self.exact_out: bool = about.pop("exact_out", False)
+        # Whether operands of the in-place form must not be on the memory of its target.
+        self.apart: bool = about.pop("apart", False)
         # Whether a result is converted to the dtype of `out=`; else that must be its own. Most
         # elementwise operators do, most others do not, as in torch.
         self.casts_out: bool = about.pop("casts_out", kind == "elementwise")
@@ -402,7 +404,7 @@ _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "wide_numbers", "of_numbers"),
-    *("exact_out", "casts_out", "into", "makes_kind", "once_positional", "shows", "usual"),
+    *("apart", "exact_out", "casts_out", "into", "makes_kind", "once_positional", "shows", "usual"),
 )
 
 

@@ -20,7 +20,8 @@ def lender_of(tensor: Any, owner: Any) -> str | None:
     note = birth(tensor._cell)
     if type(note) is not Lent:
         return None
-    return note.how if note[3]() is owner else None
+    how, _, _, memory = tuple[Any, ...](note)  # one item more than other notes have
+    return how if memory() is owner else None
 
 
 def refuse_borrowed(op: str, lender: str | None) -> None:

@@ -30,7 +30,6 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.reduce.scan import recurrence, shifted
 from pullback.operators.reduce.sorting import argsort
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.writes import apart
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
@@ -198,7 +197,14 @@ def _write_scatter_reduce(
         _reduce_into(xp, input, dim, index, src, reduce, include_self)
 
 
-@primitive(batch=together, input=_to_input, src=_to_src, jvp=_tangent, aten="scatter_reduce.two")
+@primitive(
+    batch=together,
+    input=_to_input,
+    src=_to_src,
+    jvp=_tangent,
+    aten="scatter_reduce.two",
+    apart=True,
+)
 def scatter_reduce(
     xp: Namespace,
     input: Array,
@@ -225,7 +231,7 @@ def scatter_reduce(
 
 
 # The rules need what was there before, so these compute and then write.
-scatter_reduce_ = METHODS["scatter_reduce_"] = apart(inplace_of(scatter_reduce))
+scatter_reduce_ = METHODS["scatter_reduce_"] = inplace_of(scatter_reduce)
 
 
 def _write_index_reduce(
@@ -281,6 +287,7 @@ def _index_tangent(
     input=_index_to_input,
     source=_index_to_source,
     jvp=_index_tangent,
+    apart=True,
 )
 def index_reduce(
     xp: Namespace,
@@ -305,4 +312,4 @@ def index_reduce(
     return out
 
 
-index_reduce_ = METHODS["index_reduce_"] = apart(inplace_of(index_reduce))
+index_reduce_ = METHODS["index_reduce_"] = inplace_of(index_reduce)

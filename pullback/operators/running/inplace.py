@@ -34,7 +34,7 @@ from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
-from pullback.operators.running.overlap import check_writable, has_overlap
+from pullback.operators.running.overlap import check_apart, check_writable, has_overlap
 from pullback.operators.running.resizing import resized
 from pullback.operators.watching import dispatch
 from pullback.operators.writing.nodes import node_class
@@ -106,6 +106,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         if taken:
             return answer
         raise
+    if op.apart:
+        check_apart(called, *arrays.values())
     interpret.normalise(op, options, arrays)
     if mode.tracing is not None:
         history = _history(op, target, values, options, mode) if recording else None

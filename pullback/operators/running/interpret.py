@@ -116,8 +116,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise NotImplementedError(
                 f"{op.name}: out= cannot take a result with a tangent; leave it away."
             )
-        asked = options.get("dtype") is not None  # then nothing is converted once more
-        return _into(op, out, values, compute(op, arrays, options), mode, exact=asked)
+        exact = options.get("dtype") is not None  # asked for: nothing is converted once more
+        return _into(op, out, values, compute(op, arrays, options), mode, exact=exact)
     kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]

@@ -59,7 +59,7 @@ def _share(target: Array, source: Array) -> bool:
     if (source.base is None and target.base is None) or root(source) is not root(target):
         return False
     start, other = address(target), address(source)
-    return start < other + source.nbytes and other < start + target.nbytes
+    return bool(start < other + source.nbytes and other < start + target.nbytes)
 
 
 def _is_dense(array: Array) -> bool:

@@ -9,7 +9,6 @@ anything.
 from __future__ import annotations
 
 import copy
-import functools
 import math
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -43,7 +42,7 @@ _APART = frozenset(
 )
 LARGE_SINGLE = 3e38  # below the largest float32
 
-__all__ = ["LARGE_SINGLE", "apart", "is_plain_write", "number_array", "scalar_of", "writing"]
+__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "scalar_of", "writing"]
 
 
 def writing(
@@ -85,21 +84,6 @@ def _arrays_in(given: Any) -> list[Array]:
         elif type(one) is tuple or type(one) is list:
             found += _arrays_in(one)
     return found
-
-
-def apart(write: Callable[..., Tensor]) -> Callable[..., Tensor]:
-    """An in-place form that refuses operands on its target's memory."""
-    called = write.__name__
-
-    @functools.wraps(write)
-    def checked(input: Any, *args: Any, **kwargs: Any) -> Tensor:
-        target = getattr(input, "_array", None)
-        if type(target) is numpy.ndarray:
-            arrays = [getattr(one, "_array", None) for one in (*args, *kwargs.values())]
-            check_apart(called, target, *[one for one in arrays if type(one) is numpy.ndarray])
-        return write(input, *args, **kwargs)
-
-    return checked
 
 
 def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
