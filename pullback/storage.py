@@ -9,6 +9,7 @@ was asked from with it; other views keep the old memory, since NumPy's arrays ca
 
 from __future__ import annotations
 
+import copy
 import sys
 import warnings
 import weakref
@@ -23,9 +24,11 @@ from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import freed, shared
+from pullback.core.memory.borrowed import lender_of, refuse_borrowed
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.strides import address, in_order, root
+from pullback.operators.tensor.pickling import copied_memory
 
 __all__ = ["TypedStorage", "UntypedStorage"]
 
@@ -62,14 +65,15 @@ class UntypedStorage:
         [1, 2]
     """
 
-    __slots__ = ("__weakref__", "_owner", "_tensor", "device")
+    __slots__ = ("__weakref__", "_lender", "_owner", "_tensor", "device")
 
+    _lender: str | None  # the call that took the memory from another library
     _owner: Array
     _tensor: weakref.ref[Tensor] | None
 
     def __init__(self, size: Any = 0, *, device: Any = None) -> None:
         self.device = CPU if device is None else _device(device)
-        self._tensor = None
+        self._tensor = self._lender = None
         if isinstance(size, int):
             self._owner = numpy.zeros(size, _BYTE)
         else:
@@ -80,7 +84,7 @@ class UntypedStorage:
         """The memory of a tensor."""
         made = cls.__new__(cls)
         made._owner, made.device = root(tensor._array), tensor.device
-        made._tensor = weakref.ref(tensor)
+        made._tensor, made._lender = weakref.ref(tensor), lender_of(tensor, made._owner)
         return made
 
     @property
@@ -165,11 +169,11 @@ class UntypedStorage:
         if size == self.nbytes():
             return self
         tensor = None if self._tensor is None else self._tensor()
+        refuse_borrowed("resize_", self._lender)
         if not self.nbytes() and size == self._owner.nbytes:
             freed.restore(self._owner)
             return self
         if size == 0 and tensor is not None and self.device is CPU:
-            freed.refuse_borrowed(tensor)
             freed.free(self._owner, address(self._owner))
             return self
         try:
@@ -184,8 +188,8 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """Whether `resize_` can be called."""
-        return True
+        """Whether `resize_` can be called: not for the memory of an array of the user's."""
+        return self._lender is None
 
     def byteswap(self, dtype: dtype) -> None:
         """Turn the bytes of each element around."""
@@ -288,7 +292,16 @@ class UntypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> UntypedStorage:
-        made = memo[id(self)] = self.clone()
+        """New memory, which tensors and storages on it share in the copy as they did before."""
+        known: UntypedStorage | None = memo.get(id(self))
+        if known is not None:
+            return known
+        if self.device is META or self.nbytes() != self._owner.nbytes:  # no memory, or given back
+            made = self.clone()
+        else:
+            made = UntypedStorage(0, device=self.device)
+            made._owner = copied_memory(self._owner, memo)
+        memo[id(self)] = made
         return made
 
     def __reduce__(self) -> Any:
@@ -454,7 +467,7 @@ class TypedStorage:
 
     def resizable(self) -> bool:
         """Whether `resize_` can be called."""
-        return True
+        return self._untyped_storage.resizable()
 
     def cpu(self) -> TypedStorage:
         """The same memory."""
@@ -516,7 +529,9 @@ class TypedStorage:
         return self.clone()
 
     def __deepcopy__(self, memo: dict[int, Any]) -> TypedStorage:
-        made = memo[id(self)] = self.clone()
+        copied = copy.deepcopy(self._untyped_storage, memo)
+        made = TypedStorage(wrap_storage=copied, dtype=self.dtype, _internal=True)
+        memo[id(self)] = made
         return made
 
     def __reduce__(self) -> Any:

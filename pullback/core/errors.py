@@ -266,6 +266,14 @@ def partly_overlapping_write(op: str) -> RuntimeError:
     )
 
 
+def written_while_read(op: str) -> RuntimeError:
+    """An operand that says what goes where is on the memory that is written to."""
+    return RuntimeError(
+        f"{op}: some elements of the input tensor and of the written tensor share one memory "
+        "location, so what is read would depend on what was written before. Clone the input first."
+    )
+
+
 def inplace_shape(op: str, target: tuple[int, ...], result: tuple[int, ...]) -> RuntimeError:
     """An in-place result that does not fit its target."""
     return RuntimeError(

@@ -11,9 +11,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from typing import Any
+from weakref import ref
 
 from pullback.core import errors
-from pullback.core.explain.birth import FROM_ARRAYS, Birth, FromArray, make_birth
+from pullback.core.explain.birth import FROM_ARRAYS, Birth, FromArray, Lent, make_birth
 from pullback.core.origin import Origin, getframe, internal, last_user, user_frame
 
 Cell = Any  # a list; or a tuple, before the first write
@@ -45,14 +46,20 @@ def birth(cell: Cell) -> Birth | None:
     return note if isinstance(note, Birth) else None
 
 
-def remember_birth(tensor: Any, how: str) -> None:
-    """Note that `how`, called from the user's code, made this tensor; free where it has history."""
+def remember_birth(tensor: Any, how: str, lent: Any = None) -> None:
+    """Note that `how`, called from the user's code, made this tensor; free where it has history.
+
+    `lent` is what owns its memory, where that is another's.
+    """
     if tensor._cell is not UNWRITTEN or tensor._node is not None:
         return
     frame: Any = getframe(2)
     if internal[frame.f_code.co_filename]:
         frame = user_frame(frame)
     if frame is not None:
+        if lent is not None:
+            tensor._cell = (0, make_birth(Lent, (how, frame.f_code, frame.f_lasti, ref(lent))))
+            return
         kind = FromArray if how in FROM_ARRAYS else Birth
         tensor._cell = (0, make_birth(kind, (how, frame.f_code, frame.f_lasti)))
 

@@ -31,7 +31,8 @@ class UserOp(Op):
         self.promote = self.jvp = self.batch = None
         self.shifts = self.numbers = self.has_out = self.method = self.inplace = False
         self.strided = True
-        self.aten, self.aten_defaults, self.meta, self.draws_singly = None, {}, "", False
+        self.aten, self.aten_defaults, self.meta = None, {}, ""
+        self.apart = False
         title = "_".join([*schema.name.split("::"), schema.overload_name or "default"])
         self.node_name = f"GeneratedBackwardFor_{title}Backward"
         self.inputs = tuple(param for param in self.params if param.is_tensor)

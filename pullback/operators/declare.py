@@ -125,6 +125,11 @@ class Op:
         self.has_out: bool = about.pop("has_out", kind != "view")
         # Whether `out=` must have the dtype of the result, where others convert to a wider one.
         self.exact_out: bool = about.pop("exact_out", False)
+        # Whether operands of the in-place form must not be on the memory of its target.
+        self.apart: bool = about.pop("apart", False)
+        # Whether a result is converted to the dtype of `out=`; else that must be its own. Most
+        # elementwise operators do, most others do not, as in torch.
+        self.casts_out: bool = about.pop("casts_out", kind == "elementwise")
         # Refuses inputs by what they are before promotion: a function of (op's name, arrays).
         self.check_inputs: Callable[[str, dict[str, Any]], None] | None = about.pop(
             "check_inputs", None
@@ -163,8 +168,6 @@ class Op:
         # Options that once were positional, as numbers between the tensors: `x.add_(2, y)`. Such
         # calls still work; see `numbers_between`.
         self.once_positional: tuple[str, ...] = tuple(about.pop("once_positional", "").split())
-        # Whether vmap draws example by example, since the operator takes no batch of parameters.
-        self.draws_singly: bool = about.pop("draws_singly", False)
         # What its node does before somebody looks at where it leads: a function of the node.
         self.shows: Callable[[Any], None] | None = about.pop("shows", None)
         # Whether results are of another kind (sparse): then there is no straight line to write.
@@ -401,8 +404,8 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
-    *("aten", "aten_defaults", "meta", "draws_singly", "wide_numbers", "of_numbers"),
-    *("exact_out", "into", "makes_kind", "once_positional", "shows", "usual"),
+    *("aten", "aten_defaults", "meta", "wide_numbers", "of_numbers"),
+    *("apart", "exact_out", "casts_out", "into", "makes_kind", "once_positional", "shows", "usual"),
 )
 
 

@@ -12,6 +12,7 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy
+from numpy import may_share_memory
 
 from pullback.core.arrays import Array
 from pullback.core.captured import refuse_captured
@@ -57,11 +58,32 @@ def propagate(
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
-                    shared = any(tangent is one for one in tangents.values())
+                    shared = _shares_memory(tangent, tangents.values())
                     with _only_outside(depth, (tangent,)):
                         tangent = owned(tangent, result, shared=shared)
                 level.put(result, tangent)
                 keep_saved(level, op, name, result, tangent)
+
+
+def _shares_memory(tangent: Any, given: Iterable[Any]) -> bool:
+    """Whether a tangent is one of those given, or lies where one of them does."""
+    memory = _memory_of(tangent)
+    for group in given:
+        for one in group if isinstance(group, tuple | list) else (group,):
+            if tangent is one:
+                return True
+            if one is None or memory is None or (other := _memory_of(one)) is None:
+                continue
+            if may_share_memory(memory, other):
+                return True
+    return False
+
+
+def _memory_of(tangent: Any) -> Array | None:
+    """The array that it stands on, or that all of its examples stand on inside vmap."""
+    while (value := getattr(tangent, "value", None)) is not None:
+        tangent = value
+    return tangent._raw if isinstance(tangent._raw, numpy.ndarray) else None
 
 
 def owned(tangent: Any, result: Tensor, *, shared: bool) -> Any:
@@ -216,7 +238,14 @@ def _elementwise(
         term = _conj(rule(**asked))
         if term is not None:
             total = term if total is None else total + term
-    return fitted(total, result)
+    return fitted(settled(total), result)
+
+
+def settled(tangent: Any) -> Any:
+    """A tangent of which nothing is put off, as views of another dtype need it."""
+    if tangent is None or not tangent.dtype.is_complex:
+        return tangent
+    return tangent.resolve_conj()
 
 
 def _conj(value: Any) -> Any:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import numpy
+
 from pullback.testing.cases import Case, Draw, DtypeName, Entry, case, entry
 
 
@@ -22,6 +24,11 @@ def reshaped(t: Draw) -> list[Case]:
 def swapped(t: Draw) -> list[Case]:
     """Two dimensions, from either end."""
     return [case(t(2, 3, 4), 0, 1), case(t(2, 3, 4), -1, 0), case(t(), 0, -1), case(t(0, 3), 0, 1)]
+
+
+def with_both_parts(t: Draw) -> list[Case]:
+    """Complex numbers, also where those of the table are real."""
+    return [case(t(2, 3) + 0j), case(t(1) + 0j), case(numpy.asarray(t() + 0j))]
 
 
 def one_tensor(*shapes: tuple[int, ...]) -> Entry:
@@ -190,10 +197,10 @@ VIEWS = {
         ],
         strided=False,
     ),
-    "view_as_real": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j)]),
+    "view_as_real": entry(with_both_parts),
     "view_as_complex": entry(lambda t: [case(t(2, 3, 2).real), case(t(2).real)], strided=False),
     "real": one_tensor((2, 3), (), (0, 3)),
-    "imag": entry(lambda t: [case(t(2, 3) + 0j), case(t(1) + 0j)]),
+    "imag": entry(with_both_parts),
     "atleast_1d": one_tensor(*UP_TO_FOUR),
     "atleast_2d": one_tensor(*UP_TO_FOUR),
     "atleast_3d": one_tensor(*UP_TO_FOUR),

@@ -71,6 +71,10 @@ class FunctionalLevel:
         """Random numbers are drawn as ever."""
         return self._run(draw, shown=True)
 
+    def random_like(self, op: str, like: Any, draw: Callable[[Any], Any]) -> Any:
+        """The same, like a tensor."""
+        return self._run(lambda: draw(like), shown=True)
+
     def refuse_function(self, cls: Any) -> None:
         """Custom Functions may write in ways that cannot be told apart from outside."""
         raise RuntimeError(

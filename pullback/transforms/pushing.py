@@ -76,6 +76,8 @@ class Pushing(Whole):
         given = exposed(tangent, levels)
         if base_of(given).requires_grad:
             self.level.tracked = True
+        if given.is_conj() and not base.is_conj():
+            given = given.resolve_conj()  # views of another dtype reach tangents, too
         self.level.put(dual, given)
         return hidden(dual, levels)
 

@@ -20,7 +20,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import extent
 from pullback.operators.batching import aligned, filled, one_tensor
 from pullback.operators.declare import Op
-from pullback.operators.random.generator import drawn
+from pullback.operators.random.generator import drawn, drawn_like
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
@@ -199,9 +199,9 @@ class VmapLevel:
                     "the examples differ, so their draws must. Use randomness='different'."
                 )
             return None
-        if op.draws_singly:
-            return self._each(op, split, options)
         whole = {name: (filled(pair, self.size), 0) for name, pair in split.items()}
+        if op.batch is not None:
+            return op.batch(op, self.size, whole, options)
         return aligned(op, self.size, whole, options)
 
     def _check_randomness(self, op: str) -> None:
@@ -227,6 +227,19 @@ class VmapLevel:
                 made = drawn(op, lambda: many(size), lambda front: many((*front, *size)))
                 return batched(made, 0, self)
             return batched(stack([drawn(op, draw) for _ in range(self.size)]), 0, self)
+        finally:
+            current.set(before)
+
+    def random_like(self, op: str, like: Any, draw: Callable[[Any], Any]) -> Any:
+        """The same of what `draw` makes like a tensor, given all examples as they lie in memory."""
+        self._check_randomness(op)
+        before = get_mode()
+        try:
+            current.set(self.below(before))
+            pair = self._split(like)
+            if self.randomness == "same":
+                return drawn_like(op, _example(pair, 0), draw)
+            return batched(drawn_like(op, filled(pair, self.size), draw), 0, self)
         finally:
             current.set(before)
 

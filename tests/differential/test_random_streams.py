@@ -454,17 +454,32 @@ MAPPED = {
     "bernoulli": lambda lib, x: lib.bernoulli(x / 2),
     "multinomial": lambda lib, x: lib.multinomial(x, 2),
     "nested": lambda lib, x: lib.vmap(lambda y: lib.randn(3) + y, randomness="different")(x),
+    "rand_like": lambda lib, x: lib.rand_like(x),
+    "randint_like": lambda lib, x: lib.randint_like(x, 100),
+    "uniform_": lambda lib, x: x.clone().uniform_(),
+    "normal_": lambda lib, x: x.clone().normal_(),
+    "bernoulli_": lambda lib, x: x.clone().bernoulli_(0.5),
+    "random_": lambda lib, x: x.clone().random_(100),
+    "exponential_": lambda lib, x: lib.empty_like(x).exponential_(),
+    "geometric_": lambda lib, x: x.clone().geometric_(0.5),
+    "poisson": lambda lib, x: lib.poisson(x),
+    "normal": lambda lib, x: lib.normal(x, 1.0),
+    "multinomial, several": lambda lib, x: lib.multinomial(x, 3, replacement=True),
 }
 
 
 @pytest.mark.parametrize("name", MAPPED)
 @pytest.mark.parametrize("randomness", ["different", "same"])
-def test_examples_of_vmap(name, randomness):
+@pytest.mark.parametrize("in_dims", [0, -1])
+def test_examples_of_vmap(name, randomness, in_dims):
+    """N-7. Numbers are drawn in the order of memory, wherever the examples are."""
     if (name, randomness) == ("nested", "same"):
         pytest.skip("torch wants one kind of randomness for all levels")
+    if (name, in_dims) == ("dropout", -1):
+        pytest.skip("the same numbers, laid out by rows")
 
     def program(lib):
-        mapped = lib.vmap(lambda x: MAPPED[name](lib, x), randomness=randomness)
+        mapped = lib.vmap(lambda x: MAPPED[name](lib, x), randomness=randomness, in_dims=in_dims)
         return mapped(lib.ones(4, 6))
 
     try:

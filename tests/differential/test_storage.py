@@ -10,6 +10,28 @@ from tests.differential.printed import agree
 torch = pytest.importorskip("torch")
 
 PROGRAMS = {
+    "deep copies share as before": """
+        import copy
+        a = torch.zeros(3); z = torch.zeros(2, dtype=torch.complex64)
+        w = copy.deepcopy([a, a.untyped_storage(), a.storage(), a[1:]]); w[3].add_(1)
+        print(w[0], w[1].data_ptr() == w[0].data_ptr(), w[2].tolist(), a)
+        w = copy.deepcopy([a.storage(), a.untyped_storage(), a]); w[2].add_(1); print(w[0].tolist(), w[1].data_ptr() == w[2].data_ptr())
+        w = copy.deepcopy([z.real, z.storage(), z]); w[0].add_(1); print(w[2], w[1].tolist())
+        w = copy.deepcopy([a.storage(), a.storage()]); w[0][0] = 5; print(w[1][0], copy.deepcopy(a.storage()).data_ptr() != a.data_ptr())
+    """,
+    "tensors on a storage": """
+        for make in (torch.tensor, torch.as_tensor, torch.asarray, torch.FloatTensor, torch.Tensor, torch.ones(1).new, torch.ones(1).new_tensor):
+            for storage in (lambda t: t.storage(), lambda t: t[2:].storage()):
+                a = torch.arange(4.0); b = make(storage(a)); b[0] = 9; print(a, b.dtype, b.shape, b.data_ptr() == a.data_ptr(), b.requires_grad)
+        a = torch.arange(4.0); u = a.untyped_storage()
+        for make in (torch.FloatTensor, torch.Tensor, torch.DoubleTensor, torch.ByteTensor, torch.ones(1).new, torch.ones(1).double().new):
+            print(make(u), make(u).data_ptr() == a.data_ptr())
+        for kind in (None, torch.float32, torch.float64, torch.int16): print(torch.tensor(u, dtype=kind), torch.as_tensor(u, dtype=kind).data_ptr() == a.data_ptr())
+        print(torch.tensor([a.storage()]))
+    """,
+    "tensor of a storage of another dtype": "torch.tensor(torch.arange(4.0).storage(), dtype=torch.float64)",
+    "class of tensors on a storage of another dtype": "torch.LongTensor(torch.arange(4.0).storage())",
+    "new on a storage of another dtype": "torch.ones(1).double().new(torch.arange(4.0).storage())",
     "bytes of a tensor": """
         s = torch.arange(4.0).untyped_storage(); print(s[0], s[6], s[-1], len(s), s.size(), s.nbytes(), s[4:7].tolist(), s)
         print(s.tolist(), s.element_size(), s.device, s.is_cuda, s.is_shared(), s.resizable(), list(s)[:3], s.type(), s.bool())

@@ -398,3 +398,23 @@ def test_memory_of_an_example_is_not_shown():
     for read in (lambda v: v.numpy(), lambda v: v.data_ptr()):
         with pytest.raises(RuntimeError, match="inside vmap"):
             vmap(read)(x)
+
+
+@pytest.mark.parametrize(
+    "draw",
+    [
+        torch.rand_like,
+        torch.bernoulli,
+        lambda p: torch.multinomial(p, 3),
+        lambda p: p.clone().exponential_(),
+        lambda p: p.clone().random_(1000),
+    ],
+)
+@pytest.mark.parametrize("in_dims", [0, -1])
+def test_draws_of_examples_are_those_of_the_whole_batch(draw, in_dims):
+    """N-7. In the order of memory, as one call with the examples in front would draw."""
+    x = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
+    torch.manual_seed(1)
+    mapped = torch.vmap(draw, in_dims=in_dims, randomness="different")(x)
+    torch.manual_seed(1)
+    assert torch.equal(mapped, draw(x.movedim(in_dims, 0)))

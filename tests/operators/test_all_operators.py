@@ -11,6 +11,7 @@ import numpy
 import pytest
 
 import pullback
+from pullback.autograd import forward_ad
 from pullback.autograd.gradcheck import gradcheck, gradgradcheck
 from pullback.core.promotion import can_cast
 from pullback.core.tensor import Tensor
@@ -239,6 +240,29 @@ def test_forward_mode_agrees_with_finite_differences(name, dtype):
 
 
 @in_both_dtypes
+def test_tangents_lie_in_memory_of_their_own_as_results_do(name, dtype):
+    """Else a write to the result would change the tangent that the user gave."""
+    if not supports(name, "jvp"):
+        pytest.skip("has no forward mode")
+    function = resolve(pullback, name)
+    for sample in samples_for(name, dtype):
+        with naming(sample), forward_ad.dual_level():
+            duals, given = [], []
+            for tensor in sample.differentiable:
+                given.append(weights_like(tensor, len(given)))
+                duals.append(forward_ad.make_dual(tensor, given[-1]))
+            for out in outputs(sample.bound(function)(*duals)):
+                tangent = forward_ad.unpack_dual(out).tangent
+                if tangent is None:
+                    continue
+                assert tangent.is_conj() == out.is_conj()
+                assert tangent.is_neg() == out.is_neg()
+                for tensor, one in zip(sample.differentiable, given, strict=True):
+                    if not numpy.may_share_memory(out._raw, tensor._raw):
+                        assert not numpy.may_share_memory(tangent._raw, one._raw)
+
+
+@in_both_dtypes
 def test_recorded_gradients_equal_unrecorded_ones(name, dtype):
     function = resolve(pullback, name)
     for one, other in pairs(name, dtype):
@@ -246,6 +270,25 @@ def test_recorded_gradients_equal_unrecorded_ones(name, dtype):
             plain = gradients(one.call(function), one.differentiable)
             recorded = gradients(other.call(function), other.differentiable, create_graph=True)
             assert_same(plain, [None if g is None else g.detach() for g in recorded], exactly=False)
+
+
+@in_both_dtypes
+def test_gradient_that_numpy_made_a_scalar_is_as_good_as_an_array(name, dtype):
+    """Products of 0-d arrays are NumPy scalars, and reach the rules of earlier nodes as such."""
+    if not supports(name, "grad"):
+        pytest.skip("has no derivative")
+    function = resolve(pullback, name)
+    for one, other in pairs(name, dtype):
+        inputs = one.differentiable, other.differentiable
+        both = zip(outputs(one.call(function)), outputs(other.call(function)), strict=True)
+        for number, (a, b) in enumerate(both):
+            if a.shape == () and a.requires_grad and all(inputs):
+                weight = weights_like(a, number)
+                options = {"allow_unused": True, "retain_graph": True}
+                expected = engine.grad(a, inputs[0], weight.conj().resolve_conj(), **options)
+                ones = pullback.ones_like(b)
+                found = engine.grad(b * weight, inputs[1], ones, **options)
+                assert_same(expected, found, exactly=False)
 
 
 INPLACE = [name for name in NAMES if hasattr(Tensor, f"{name}_")]

@@ -41,6 +41,15 @@ class FromArray(Birth):
     __slots__ = ()
 
 
+class Lent(FromArray):
+    """The same on the very memory of the array; a fourth item refers to that, weakly.
+
+    A note goes on to results, which have memory of their own: so it says whose it is about.
+    """
+
+    __slots__ = ()
+
+
 class Unrecorded(Birth):
     """Computed with grad mode off; `how` is the block."""
 

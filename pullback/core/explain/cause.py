@@ -17,6 +17,7 @@ from pullback.core.explain.birth import (
     Cut,
     Ended,
     FromArray,
+    Lent,
     Unrecorded,
     make_birth,
 )
@@ -29,7 +30,7 @@ from pullback.core.view import View
 
 _INFERENCE = Unrecorded("inference_mode", None, 0)
 # How much a cause explains; by class, so that written operators need not look closer at equals.
-_WEIGHTS: dict[type, int] = {Birth: 1, FromArray: 2, Unrecorded: 3, Cut: 3, Ended: 3}
+_WEIGHTS: dict[type, int] = {Birth: 1, FromArray: 2, Lent: 2, Unrecorded: 3, Cut: 3, Ended: 3}
 _MOST_EXITS = 64
 
 

@@ -12,15 +12,11 @@ import mmap
 import sys
 import weakref
 from functools import cache
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 from pullback.core.arrays import Array
-from pullback.core.explain.birth import Birth
 
-if TYPE_CHECKING:
-    from pullback.core.tensor import Tensor
-
-__all__ = ["free", "refuse_borrowed", "restore", "size_of"]
+__all__ = ["free", "restore", "size_of"]
 
 # Arrays that own freed memory, by identity: arrays have no hash. The reference removes the entry.
 _freed: dict[int, weakref.ref[Any]] = {}
@@ -34,16 +30,6 @@ def size_of(owner: Array) -> int:
         if known is not None and known() is owner:
             return 0
     return int(owner.nbytes)
-
-
-def refuse_borrowed(tensor: Tensor) -> None:
-    """Raise for the memory of an array that is the user's."""
-    note = tensor._cell[-1]
-    if isinstance(note, Birth) and note.how == "from_numpy()":
-        raise RuntimeError(
-            "resize_: this memory belongs to a NumPy array that was given to from_numpy(), so it "
-            "cannot be given back; clone() the tensor first."
-        )
 
 
 def free(owner: Array, address: int) -> None:

@@ -39,14 +39,16 @@ wish = Wish()
 
 def fill_unwritten(tensor: Any) -> Any:
     """Give fresh memory a value that shows, as torch does: NaN, or the largest number."""
-    array = tensor._array
-    if tensor.device.type == "meta":
-        return tensor
-    if array.dtype.kind in "biu":
-        array.fill(True if array.dtype.kind == "b" else numpy.iinfo(array.dtype).max)
-    else:
-        array.fill(complex("nan+nanj") if array.dtype.kind == "c" else float("nan"))
+    if tensor.device.type != "meta":
+        fill_array(tensor._array)
     return tensor
+
+
+def fill_array(array: Any) -> None:
+    """The same of an array. A complex number is NaN by its real part alone."""
+    kind = array.dtype.kind
+    whole = kind in "iu"
+    array.fill(True if kind == "b" else numpy.iinfo(array.dtype).max if whole else float("nan"))
 
 
 def use_deterministic_algorithms(mode: bool, *, warn_only: bool = False) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import F32, Array, Namespace
 from pullback.operators.arrays.scatter import read_along
 
 __all__ = [
@@ -187,6 +187,19 @@ def has_nan(xp: Namespace, input: Array) -> bool:
 # Searching ----------------------------------------------------------------------------------------
 
 
+def searched(xp: Namespace, sequence: Array, values: Any, side: str) -> Array:
+    """NumPy's search in one sorted sequence.
+
+    It goes on from the place of the value before, which the order of the dtypes of ml_dtypes does
+    not allow beside a NaN; single precision holds all their numbers.
+    """
+    if sequence.dtype.kind == "V":
+        sequence = sequence.astype(F32)
+    if getattr(values, "dtype", sequence.dtype).kind == "V":
+        values = values.astype(F32)
+    return xp.searchsorted(sequence, values, side)
+
+
 def ranks(xp: Namespace, sequence: Array, values: Array, side: str) -> Array:
     """Where `values` belong in sorted `sequence`, row by row of the last dimension.
 
@@ -194,7 +207,7 @@ def ranks(xp: Namespace, sequence: Array, values: Array, side: str) -> Array:
     counted.
     """
     if sequence.ndim == 1:
-        return xp.searchsorted(sequence, values, side)
+        return searched(xp, sequence, values, side)
     size = values.shape[-1]
     # Whichever comes first wins a tie, since the order is stable.
     parts = (values, sequence) if side == "left" else (sequence, values)

@@ -19,6 +19,7 @@ from pullback.core.mode import settle
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
+from pullback.operators.arrays.strides import root
 from pullback.operators.arrays.values import numbers_as_array
 from pullback.operators.create.exchange import (
     check_from_numpy,
@@ -131,7 +132,10 @@ def new_tensor(
 
 
 def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
-    """The values of `data` as a new array, in the dtype `wanted` or the one they suggest."""
+    """The values of `data` as a new array, in the dtype `wanted` or the one they suggest.
+
+    Of a storage the memory itself: torch gives a tensor on it, and no copy.
+    """
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
     source = None if type(data) is list else array_of(data)
@@ -142,6 +146,8 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
         raise TypeError(f"{op}(): text cannot become a tensor, got {type(data).__name__}.")
     if not is_sequence(data):
         return _numbers(op, [data], wanted).reshape(())
+    if is_storage(data):
+        return memory_of(op, data, wanted)
     flat, shape = _flattened(op, data)
     if isinstance(flat, numpy.ndarray):
         return _converted(op, flat, flat.dtype if wanted is None else wanted)
@@ -197,6 +203,26 @@ def is_sequence(data: Any) -> bool:
     if isinstance(data, numpy.ndarray):
         return data.ndim > 0
     return isinstance(data, Sequence) or (hasattr(data, "__len__") and hasattr(data, "__getitem__"))
+
+
+def is_storage(data: Any) -> bool:
+    """Whether `data` is memory as an object of its own, typed or in bytes."""
+    return hasattr(type(data), "untyped")
+
+
+def memory_of(op: str, storage: Any, wanted: NumpyDtype | None) -> Array:
+    """The memory of a storage as an array, in the dtype of its elements or, of bytes, `wanted`."""
+    own = getattr(storage, "dtype", None)
+    if own is not None and wanted is not None and wanted != own.numpy:
+        raise RuntimeError(
+            f"{op}(): the storage has elements of {own}, and {from_numpy_dtype(wanted)} was asked "
+            "for; use its untyped() form to see the same bytes so, or convert the tensor."
+        )
+    kind = int64.numpy if wanted is None else wanted
+    if own is not None:
+        kind = own.numpy
+    whole: Array = storage.untyped()._bytes
+    return whole[: whole.size - whole.size % kind.itemsize].view(kind)
 
 
 def _flattened(op: str, data: Any) -> tuple[Any, tuple[int, ...]]:
@@ -326,12 +352,13 @@ def as_tensor(
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)
-            return _noted(wrap(plain(data)))
-    return _noted(wrap(copied("as_tensor", data, wanted)))
-
-
-def _noted(result: Tensor) -> Tensor:
-    remember_birth(result, "as_tensor() of an array")
+            shared = wrap(plain(data))
+            remember_birth(shared, "as_tensor() of an array", root(shared._array))
+            return shared
+    result = wrap(copied("as_tensor", data, wanted))
+    remember_birth(
+        result, "tensor() of an array" if isinstance(data, numpy.ndarray) else "as_tensor()"
+    )
     return result
 
 
@@ -376,7 +403,10 @@ def asarray(
         array = shared.copy() if copy else shared
     if array is shared:
         warn_if_read_only("asarray", array)
-    return made("asarray", array, {"requires_grad": told})
+    result = made("asarray", array, {"requires_grad": told})
+    if array is shared and not is_storage(obj):
+        remember_birth(result, "asarray()", root(result._array))
+    return result
 
 
 def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | None:
@@ -387,6 +417,8 @@ def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | N
                 "asarray(): a NumPy scalar has no memory to share; leave out copy=False."
             )
         return numpy.array(obj)
+    if is_storage(obj):
+        return memory_of("asarray", obj, wanted)
     array = array_of(obj)
     if array is not None:
         check_from_numpy("asarray", array)
@@ -451,7 +483,9 @@ def frombuffer(
     _check_buffer(length, wanted.itemsize, count, offset)
     array = numpy.frombuffer(buffer, wanted, -1 if count < 0 else count, offset)
     warn_if_read_only("frombuffer", array)
-    return made("frombuffer", array, {"requires_grad": requires_grad})
+    result = made("frombuffer", array, {"requires_grad": requires_grad})
+    remember_birth(result, "frombuffer()", root(result._array))
+    return result
 
 
 def _check_buffer(length: int, itemsize: int, count: int, offset: int) -> None:

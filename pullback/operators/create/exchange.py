@@ -18,6 +18,7 @@ from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
+from pullback.operators.arrays.strides import root
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import write_out
 
@@ -110,7 +111,7 @@ def from_numpy(ndarray: Array, /) -> Tensor:
         check_from_numpy("from_numpy", ndarray)
         warn_if_read_only("from_numpy", ndarray)
     result = wrap(plain(ndarray))
-    remember_birth(result, "from_numpy()")
+    remember_birth(result, "from_numpy()", root(result._array))
     return result
 
 
@@ -307,7 +308,9 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
     if copy:
         return wrap(array.copy())
     warn_if_read_only("from_dlpack", array)
-    return wrap(array)
+    result = wrap(array)
+    remember_birth(result, "from_dlpack()", root(array))
+    return result
 
 
 def _capsule_of(source: Any) -> tuple[Any, tuple[int, int]]:

@@ -13,6 +13,7 @@ import numpy
 from pullback.core import overriding
 from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.dtype import NumpyDtype, default, named_dtype, set_default_dtype
+from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.create.data import copied, is_sequence
@@ -44,7 +45,8 @@ def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike 
     data = len(args) == 1 and not isinstance(args[0], Size)
     if data and (is_sequence(args[0]) or isinstance(args[0], numpy.ndarray)):
         return wrap(copied(op, args[0], dtype))
-    return wrap(allocated(op, numpy.empty, shape_argument(op, args), dtype))
+    result = wrap(allocated(op, numpy.empty, shape_argument(op, args), dtype))
+    return fill_unwritten(result) if wish.fills else result
 
 
 def _new_tensor(cls: type[Tensor], /, *args: Any, device: DeviceLike | None = None) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.declare import METHODS, Array, Namespace, method, view
 from pullback.operators.deferred.tensor import OWN
-from pullback.operators.pointwise import arithmetic
+from pullback.operators.pointwise.arithmetic import conj as conjugated
 from pullback.operators.pointwise.arithmetic import is_complex, neg
 
 FOUND_IN = {
@@ -18,7 +18,7 @@ FOUND_IN = {
 
 # Their forwards are for arrays that are traced or have no data; tensors on memory get bits instead.
 @view(
-    input=lambda g: arithmetic.conj(g),
+    input=lambda g: conjugated(g),
     strided=False,
     makes_kind=True,
     node="ConjBackward0",
@@ -68,7 +68,7 @@ def conj(input: Any) -> Any:
         (tensor([1.-2.j]), True, True)
     """
     if not _on_memory(input):
-        return arithmetic.conj(input)
+        return conjugated(input)
     if not is_complex(input):
         return input
     _load()

@@ -10,8 +10,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core import errors
 from pullback.core.arrays import Array
+from pullback.core.overriding import Taken
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.operators.arrays.scatter import add_at, index_key
@@ -19,7 +22,7 @@ from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.keys import as_index, check_count, check_masks, spans
 from pullback.operators.pointwise.arithmetic import zeros_of
-from pullback.operators.running.overlap import check_no_partial_overlap
+from pullback.operators.running.overlap import check_apart
 from pullback.operators.running.writes import is_plain_write, writing
 
 FOUND_IN = {
@@ -281,15 +284,40 @@ METHODS["index_put"], METHODS["index_put_"] = index_put, index_put_
 
 def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any = False) -> Any:
     """Put values in place; the arguments are checked already."""
-    if not accumulate and is_plain_write(input, values):
-        arrays = [one._array for one in indices]
-        check_no_partial_overlap("index_put_", input._array, values._array)
+    arrays = _plain_arrays(indices)
+    if arrays is not None and not accumulate and is_plain_write(input, values):
+        check_apart("index_put_", input._array, values._array, *arrays)
         _write_index_put(None, input._array, values._array, dims, accumulate, arrays)
         bump(input, "index_put_")
         return input
+    if arrays is None:
+        _check_have_data(input, indices)
     if len(indices) <= 2:
         return _put_into(input, values, dims, bool(accumulate), *indices)
     return _put_many_into(input, values, dims, bool(accumulate), indices)
+
+
+def _check_have_data(input: Any, indices: Any) -> None:
+    """Refuse to write to memory at places that nobody knows."""
+    if input._takes or input.device.type == "meta":
+        return
+    for number, one in enumerate(indices):
+        if not one._takes and one.device.type == "meta":
+            raise errors.no_data(f"index_put_ at the places of index {number}", RuntimeError)
+
+
+def _plain_arrays(indices: Any) -> list[Array] | None:
+    """Their arrays; None where a class takes calls, or one has no data that could be read."""
+    arrays = []
+    try:
+        for one in indices:
+            array = one._plain
+            if type(array) is not ndarray and isinstance(array, ndarray):
+                return None
+            arrays.append(array)
+    except Taken:
+        return None
+    return arrays
 
 
 def _put_arguments(input: Any, indices: Any, values: Any) -> tuple[Any, Any]:

@@ -80,7 +80,8 @@ def _plain_tensor(item: Tensor) -> Any:
     # An example of vmap has no value to read: it stays a tensor, whose values differ.
     if array.ndim == 0 and array.dtype.kind in "biu" and not hasattr(item, "bdim"):
         as_index(item, warn=False)  # refuses what is no index
-        return bool(array) if array.dtype.char in "?B" else int(array)
+        value = array if type(array) is numpy.ndarray and not item._takes else item.item()
+        return bool(value) if array.dtype.char in "?B" else int(value)
     return as_index(item)
 
 
@@ -95,7 +96,7 @@ def _plain_array(array: Any) -> Any:
 
 def _without_tensors(items: Any) -> Any:
     if isinstance(items, Tensor):
-        return items._array.tolist()
+        return items.tolist()
     if isinstance(items, str | bytes) or not isinstance(items, Sequence):
         return items
     return [_without_tensors(item) for item in items]
@@ -129,7 +130,7 @@ def as_index(index: Any, *, warn: bool = True) -> Any:
         UserWarning,
         stacklevel=origin.stacklevel(),
     )
-    return wrap(index._array.astype(bool))
+    return index.bool()
 
 
 def numpy_key(key: Any) -> tuple[Any, ...] | None:
@@ -192,7 +193,9 @@ def plain_slice(item: slice) -> tuple[int | None, int | None, int]:
 
 
 def _slice_int(value: Any) -> int:
-    return operator.index(value._array if isinstance(value, Tensor) else value)
+    if not isinstance(value, Tensor):
+        return operator.index(value)
+    return operator.index(value.item() if value._takes else value._array)
 
 
 def check_count(input: Any, named: int) -> None:

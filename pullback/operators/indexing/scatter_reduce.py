@@ -197,7 +197,14 @@ def _write_scatter_reduce(
         _reduce_into(xp, input, dim, index, src, reduce, include_self)
 
 
-@primitive(batch=together, input=_to_input, src=_to_src, jvp=_tangent, aten="scatter_reduce.two")
+@primitive(
+    batch=together,
+    input=_to_input,
+    src=_to_src,
+    jvp=_tangent,
+    aten="scatter_reduce.two",
+    apart=True,
+)
 def scatter_reduce(
     xp: Namespace,
     input: Array,
@@ -280,6 +287,7 @@ def _index_tangent(
     input=_index_to_input,
     source=_index_to_source,
     jvp=_index_tangent,
+    apart=True,
 )
 def index_reduce(
     xp: Namespace,

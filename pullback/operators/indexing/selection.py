@@ -36,6 +36,7 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
 
 
 @primitive(
+    casts_out=False,
     batch=aligned,
     input=lambda g, condition: _where(condition, g, 0),
     other=lambda g, condition: _where(condition, 0, g),

@@ -13,7 +13,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.arithmetic import conj
-from pullback.operators.running.inplace import check_target, write_out
+from pullback.operators.running.inplace import check_out_dtype, check_target, write_out
 
 FOUND_IN = {
     "linalg": "LinAlgError",
@@ -94,6 +94,18 @@ def absent(g: Any) -> bool:
     return not isinstance(g, Tensor) and not g.any()
 
 
+# Functions made of operators that convert their result to the dtype of `out=`; the others want
+# their own. That is how torch has it, with no rule that one could see.
+CONVERTED = frozenset(
+    (
+        *("cholesky", "cholesky_inverse", "cholesky_solve", "diff", "geqrf", "lu", "normalize"),
+        *("linalg.cond", "linalg.eig", "linalg.eigh", "linalg.eigvals", "linalg.lstsq"),
+        *("linalg.householder_product", "linalg.matrix_rank", "linalg.pinv", "linalg.svd"),
+        *("linalg.tensorinv", "linalg.tensorsolve", "orgqr", "pinverse", "svd"),
+    )
+)
+
+
 def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> tuple[Any, ...]:
     """Several results, in the tensors given as `out` where the user gave some."""
     if out is None:
@@ -102,6 +114,8 @@ def delivered_all(op: str, results: tuple[Any, ...], out: Any) -> tuple[Any, ...
         raise TypeError(f"{op}(): argument `out` must be {len(results)} Tensors.")
     for result, target in zip(results, out, strict=True):
         check_target(op, target, result._array)
+        if op not in CONVERTED:
+            check_out_dtype(op, target, result._array)
         if result.requires_grad or (getattr(target, "requires_grad", False) and get_mode().grad):
             raise errors.out_requires_grad(op)
     for result, target in zip(results, out, strict=True):

@@ -114,6 +114,7 @@ def _kron_other(g: Any, input: Any, other_shape: Any) -> Any:
 
 
 @multilinear(
+    casts_out=True,
     batch=batch_products.kron,
     input=_kron_input,
     other=_kron_other,

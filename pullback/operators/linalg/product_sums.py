@@ -29,6 +29,7 @@ from pullback.operators.linalg.products import (
 from pullback.operators.options import as_number
 from pullback.operators.pointwise.arithmetic import check_factor, conj, in_single
 from pullback.operators.reduce.sums import sum
+from pullback.operators.running.writes import scalar_of
 
 FOUND_IN = {
     "torch": "addmv_",
@@ -98,7 +99,7 @@ def _factor(op: str, name: str, value: Any, like: Array) -> Any:
             f"{op}: {name} is the complex number {value}, but the tensors are "
             f"{from_numpy_dtype(like.dtype)}."
         )
-    return like.dtype.type(value)
+    return scalar_of(op, value, like.dtype)
 
 
 @primitive(
@@ -164,6 +165,7 @@ def addmv(
 
 
 @primitive(
+    casts_out=True,
     batch=batch_products.plus_product,
     input=lambda g, beta: _scaled(g, beta),
     vec1=lambda g, vec2, alpha: _scaled(times_conjugate(g, vec2), alpha),

@@ -33,9 +33,9 @@ from pullback.operators.declare import (
     quick,
 )
 from pullback.operators.linalg import batch as batch_products
-from pullback.operators.linalg.checks import adjoint
+from pullback.operators.linalg.checks import CONVERTED, adjoint
 from pullback.operators.pointwise.arithmetic import conj
-from pullback.operators.running.inplace import write_out
+from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
@@ -196,6 +196,8 @@ def delivered(op: str, result: Any, out: Any) -> Any:
         return result
     if result.requires_grad or (getattr(out, "requires_grad", False) and get_mode().grad):
         raise errors.out_requires_grad(op)
+    if op not in CONVERTED and not op.startswith("fft."):
+        check_out_dtype(op, out, result._array)
     write_out(op, out, result._array)
     return out
 
@@ -360,6 +362,7 @@ def times_conjugate(matrix: Any, vector: Any) -> Any:
 
 
 @multilinear(
+    casts_out=True,
     batch=batch_products.outer,
     input=lambda g, vec2: times_conjugate(g, vec2),
     vec2=lambda g, input: times_conjugate(g.mT, input),

@@ -20,7 +20,7 @@ from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, Number, elementwise, linear, method, quick
 from pullback.operators.options import as_number
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.writes import finite_array
+from pullback.operators.running.writes import finite_array, scalar_of
 
 FOUND_IN = {
     "torch": """
@@ -61,6 +61,7 @@ def conj(input: Any) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g: conj(g),
     method=False,
     node="ConjPhysicalBackward0",
@@ -224,7 +225,7 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     check_factor(op, "alpha", alpha, other.dtype)
     if is_half(other.dtype):
         return other.astype(F32) * finite_array(op, alpha, other.dtype).astype(F32)
-    return other * other.dtype.type(alpha)
+    return other * scalar_of(op, alpha, other.dtype)
 
 
 def _is_quick(dtype: Any, scale: Any) -> bool:
@@ -432,7 +433,8 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
         if _is_quick(dtype, value):
             scale = number(value, dtype)
         else:
-            scale = dtype.type(as_number(value, "addcmul, addcdiv", "value"))
+            op = "addcmul, addcdiv"
+            scale = scalar_of(op, as_number(value, op, "value"), dtype)
         part = xp.multiply(part, scale, out)
     return xp.add(input, part, out)
 

@@ -220,7 +220,7 @@ def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array
     return xp.equal(input, infinity)
 
 
-@elementwise(inplace=False)
+@elementwise(casts_out=False, inplace=False)
 def isposinf(xp: Namespace, input: Array) -> Array:
     """Whether each element is positive infinity.
 
@@ -231,7 +231,7 @@ def isposinf(xp: Namespace, input: Array) -> Array:
     return _is_infinity(xp, "isposinf", input, math.inf)
 
 
-@elementwise(inplace=False)
+@elementwise(casts_out=False, inplace=False)
 def isneginf(xp: Namespace, input: Array) -> Array:
     """Whether each element is negative infinity.
 
@@ -242,7 +242,7 @@ def isneginf(xp: Namespace, input: Array) -> Array:
     return _is_infinity(xp, "isneginf", input, -math.inf)
 
 
-@elementwise(inplace=False)
+@elementwise(casts_out=False, inplace=False)
 def signbit(xp: Namespace, input: Array) -> Array:
     """Whether the sign bit is set: for negative numbers, and for -0.0.
 
@@ -305,7 +305,7 @@ def bitwise_xor(xp: Namespace, input: Array, other: Array) -> Array:
     return xp.bitwise_xor(input, other)
 
 
-@elementwise()
+@elementwise(casts_out=False)
 def bitwise_not(xp: Namespace, input: Array) -> Array:
     """The other bits; for bools, not.
 

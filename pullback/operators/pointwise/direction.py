@@ -43,7 +43,9 @@ def _across(g: Any, input: Any, out: Any) -> Any:
     return keep_where((g - along) / abs(input), input != 0)
 
 
-@elementwise(input=_across, jvp=lambda d_input, input, out: _across(d_input, input, out))
+@elementwise(
+    casts_out=False, input=_across, jvp=lambda d_input, input, out: _across(d_input, input, out)
+)
 def sgn(xp: Namespace, input: Array) -> Array:
     """The sign of each element; for a complex one, itself divided by its absolute value.
 
@@ -57,7 +59,7 @@ def sgn(xp: Namespace, input: Array) -> Array:
     return input.copy() if kind == "b" else xp.sign(input)
 
 
-@elementwise(input=lambda g: zeros_of(g))
+@elementwise(casts_out=False, input=lambda g: zeros_of(g))
 def sign(xp: Namespace, input: Array) -> Array:
     """-1, 0 or 1 for each element; 0 for NaN.
 
@@ -134,6 +136,7 @@ def _polar_tangent(d_abs: Any, d_angle: Any, out: Any) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     abs=lambda g, out: real(g * conj(sgn(out))),
     angle=lambda g, out: real(g * conj(out * 1j)),
     jvp=_polar_tangent,

@@ -348,6 +348,7 @@ def ldexp(xp: Namespace, input: Array, other: Array) -> Array:
 
 
 @primitive(
+    casts_out=False,
     input=lambda g_mantissa, exponent: g_mantissa / 2.0**exponent,
     jvp=lambda d_input, exponent: (d_input / 2.0**exponent, None),
     outputs="mantissa exponent",
@@ -403,6 +404,7 @@ def _of_one_dtype(op: str, arrays: dict[str, Any]) -> None:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g: no_derivative("heaviside"),
     values=lambda g: no_derivative("heaviside"),
     node="NotImplemented",
@@ -421,7 +423,7 @@ def heaviside(xp: Namespace, input: Array, values: Array) -> Array:
     return xp.where(input == 0, values, (input > 0).astype(input.dtype))
 
 
-@elementwise(input=lambda g, input: g * isfinite(input))
+@elementwise(casts_out=False, input=lambda g, input: g * isfinite(input))
 def nan_to_num(
     xp: Namespace,
     input: Array,

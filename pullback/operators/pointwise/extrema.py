@@ -180,6 +180,7 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     input=_within,
     name="clamp.Scalar",
     promote=None,
@@ -200,6 +201,7 @@ def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, min: keep_where(g, input >= min),
     name="clamp_min.Scalar",
     promote=None,
@@ -212,6 +214,7 @@ def _clamp_min_number(xp: Namespace, input: Array, min: Any) -> Array:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, max: keep_where(g, input <= max),
     name="clamp_max.Scalar",
     promote=None,
@@ -237,6 +240,7 @@ def _above(g: Any, input: Any, min: Any, max: Any) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     input=_within,
     min=_below,
     max=_above,

@@ -282,7 +282,12 @@ def float_power(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
     >>> torch.float_power(torch.tensor([2, 3]), 2)
     tensor([4., 9.], dtype=torch.float64)
     """
-    return pow(*_doubled(input, exponent), out=out)
+    base, power = _doubled(input, exponent)
+    if isinstance(out, Tensor):
+        wanted = complex128 if is_complex(base) or is_complex(power) else float64
+        if out.dtype is not wanted:
+            raise errors.inplace_dtype("float_power", out.dtype, wanted)
+    return pow(base, power, out=out)
 
 
 @method

@@ -26,7 +26,7 @@ def _rounded(op: str, function: Any, input: Array) -> Array:
     raise unsupported(op, input)
 
 
-@elementwise(input=lambda g: zeros_of(g))
+@elementwise(casts_out=False, input=lambda g: zeros_of(g))
 def floor(xp: Namespace, input: Array) -> Array:
     """The largest whole number not above each element.
 
@@ -37,7 +37,7 @@ def floor(xp: Namespace, input: Array) -> Array:
     return _rounded("floor", xp.floor, input)
 
 
-@elementwise(input=lambda g: zeros_of(g))
+@elementwise(casts_out=False, input=lambda g: zeros_of(g))
 def ceil(xp: Namespace, input: Array) -> Array:
     """The smallest whole number not below each element.
 
@@ -48,7 +48,7 @@ def ceil(xp: Namespace, input: Array) -> Array:
     return _rounded("ceil", xp.ceil, input)
 
 
-@elementwise(input=lambda g: zeros_of(g))
+@elementwise(casts_out=False, input=lambda g: zeros_of(g))
 def trunc(xp: Namespace, input: Array) -> Array:
     """Each element without what follows the point.
 
@@ -59,7 +59,7 @@ def trunc(xp: Namespace, input: Array) -> Array:
     return _rounded("trunc", xp.trunc, input)
 
 
-@elementwise(input=lambda g: zeros_of(g))
+@elementwise(casts_out=False, input=lambda g: zeros_of(g))
 def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
     """The nearest whole number, the even one of two; or that many `decimals`.
 
@@ -79,7 +79,7 @@ def round(xp: Namespace, input: Array, *, decimals: int = 0) -> Array:
     return xp.rint(input * scale) / scale
 
 
-@elementwise(input=lambda g: g)
+@elementwise(casts_out=False, input=lambda g: g)
 def frac(xp: Namespace, input: Array) -> Array:
     """What follows the point, with the sign of the element.
 

@@ -192,9 +192,15 @@ def binomial(count: Tensor, prob: Tensor, generator: Generator | None = None) ->
     return drawn
 
 
-@primitive(
-    exact_out=True, draws_singly=True
-)  # it takes a matrix at most: rows of all examples, one by one
+def _all_rows(op: Any, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """The rows of all examples as one matrix, which is the most that it takes."""
+    whole = split["input"][0]
+    rows = whole if whole.ndim < 3 else whole.reshape(-1, whole.shape[-1])
+    chosen = op.function(input=rows, **options)
+    return chosen.reshape(*whole.shape[:-1], chosen.shape[-1])
+
+
+@primitive(exact_out=True, batch=_all_rows)
 def _multinomial(
     xp: Namespace, input: Array, num_samples: int, replacement: bool, generator: Any
 ) -> Array:

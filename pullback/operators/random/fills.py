@@ -20,6 +20,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.options import as_number
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.draws import (
     bernoulli,
@@ -28,7 +29,7 @@ from pullback.operators.random.draws import (
     check_std,
     no_gradient,
 )
-from pullback.operators.random.generator import Generator, drawn
+from pullback.operators.random.generator import Generator, drawn, drawn_like
 from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
 from pullback.operators.running.by_example import level_reading
 from pullback.operators.running.inplace import call_inplace, starts_write
@@ -82,12 +83,12 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             filled_by_class: Tensor = answer
             return filled_by_class
     if mode.levels:
-        shape, dtype = self._array.shape, self._array.dtype
 
-        def filled(front: tuple[int, ...]) -> Tensor:
-            return _fill(wrap(numpy.empty((*front, *shape), dtype)), called, generator, fill)
+        def filled(like: Tensor) -> Tensor:
+            made = wrap(empty_like(numpy, like._array))
+            return drawn(called, lambda: _fill(made, called, generator, fill))
 
-        return self.copy_(drawn(called, lambda: filled(()), filled))
+        return self.copy_(drawn_like(called, self, filled))
     source = source_of(called, generator)
     plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):
@@ -125,6 +126,19 @@ def _from_to(
     return given.get("from", defaults[0]), given.get("to", defaults[1])
 
 
+_PLAIN = frozenset((int, float))
+
+
+def _real(op: str, name: str, value: Any) -> Any:
+    """A parameter as a real number; text, lists and arrays are none."""
+    if type(value) in _PLAIN:
+        return value
+    found = as_number(value, op, name)
+    if isinstance(found, complex):
+        raise errors.not_a_number(op, name, value)
+    return found
+
+
 @method
 def uniform_(
     self: Tensor, *bounds: float, generator: Generator | None = None, **named: float
@@ -136,6 +150,7 @@ def uniform_(
     True
     """
     low, high = _from_to("uniform_", bounds, named, (0.0, 1.0))
+    low, high = _real("uniform_", "from", low), _real("uniform_", "to", high)
     dtype = self._array.dtype
     needs("uniform_", dtype, "fcVW")
     largest = _largest(draw.real_of(dtype))
@@ -167,6 +182,7 @@ def normal_(
     tensor([2., 2., 2.])
     """
     needs("normal_", self._array.dtype, "fcVW")
+    mean, std = _real("normal_", "mean", mean), _real("normal_", "std", std)
     check_std(std)
     return _fill(self, "normal_", generator, functools.partial(draw.normal, mean=mean, std=std))
 
@@ -193,6 +209,7 @@ def bernoulli_(self: Tensor, p: Any = 0.5, *, generator: Generator | None = None
         except ValueError:
             raise errors.shapes_do_not_broadcast("bernoulli_", self._array.shape, p.shape) from None
     else:
+        p = _real("bernoulli_", "p", p)
         check_p("bernoulli_", p)
     return _fill(self, "bernoulli_", generator, functools.partial(draw.bernoulli, p=p), overload)
 
@@ -249,6 +266,7 @@ def exponential_(self: Tensor, lambd: float = 1.0, *, generator: Generator | Non
     True
     """
     _check_continuous("exponential_", self)
+    lambd = _real("exponential_", "lambd", lambd)
     _check_positive("exponential_", "lambd", lambd)
     return _fill(self, "exponential_", generator, functools.partial(draw.exponential, rate=lambd))
 
@@ -264,6 +282,7 @@ def cauchy_(
     torch.Size([3])
     """
     _check_continuous("cauchy_", self)
+    median, sigma = _real("cauchy_", "median", median), _real("cauchy_", "sigma", sigma)
     _check_positive("cauchy_", "sigma", sigma)
     fill = functools.partial(draw.cauchy, median=median, sigma=sigma)
     return _fill(self, "cauchy_", generator, fill)
@@ -280,6 +299,7 @@ def log_normal_(
     True
     """
     needs("log_normal_", self._array.dtype, "fV")
+    mean, std = _real("log_normal_", "mean", mean), _real("log_normal_", "std", std)
     _check_positive("log_normal_", "std", std)
     return _fill(
         self, "log_normal_", generator, functools.partial(draw.log_normal, mean=mean, std=std)
@@ -295,6 +315,7 @@ def geometric_(self: Tensor, p: float, *, generator: Generator | None = None) ->
     True
     """
     needs("geometric_", self._array.dtype, "iufV")
+    p = _real("geometric_", "p", p)
     if not 0 < p < 1:
         raise RuntimeError(f"geometric_(): p must lie between 0 and 1, both excluded, got {p}.")
     return _fill(self, "geometric_", generator, functools.partial(draw.geometric, p=p))

@@ -58,6 +58,19 @@ def drawn(op: str, draw: Callable[[], T], many: Callable[[Sizes], T] | None = No
     return draw() if mode.tracing is None else mode.tracing.draw(op, draw)
 
 
+def drawn_like(op: str, like: Any, draw: Callable[[Any], T]) -> T:
+    """Random numbers in the order in which the elements of `like` lie in memory.
+
+    Inside vmap `draw` is given all examples, in front, as they lie: the memory of one does not say
+    which numbers are next to which.
+    """
+    mode = get_mode()
+    if mode.levels:
+        result: T = mode.levels[-1].random_like(op, like, draw)
+        return result
+    return draw(like)
+
+
 class Generator:
     """A stream of random numbers that a seed determines; safe to use from several threads.
 

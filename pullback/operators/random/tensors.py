@@ -34,7 +34,7 @@ from pullback.operators.create.sizes import empty_like
 from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.random import samplers as draw
-from pullback.operators.random.generator import Generator, default_generator, drawn
+from pullback.operators.random.generator import Generator, default_generator, drawn, drawn_like
 
 FOUND_IN = {
     "torch": "rand rand_like randint randint_like randn randn_like randperm",
@@ -343,14 +343,10 @@ def _drawn_like(
     if mode.tracing is not None and not mode.levels:  # drawn anew in each run of the program
         like = wrap(numpy.empty_like(input._array))
         return drawn(op, lambda: _drawn_like(op, like, fill, kinds, generator, options))
-    if mode.levels:  # an example of vmap: its size and dtype matter, its memory does not
-        shape, dtype = input._array.shape, input._array.dtype
-
-        def drawn_with(front: tuple[int, ...]) -> Tensor:
-            example = wrap(numpy.empty((*front, *shape), dtype))
-            return _drawn_like(op, example, fill, kinds, generator, options)
-
-        return drawn(op, lambda: drawn_with(()), drawn_with)
+    if mode.levels:
+        return drawn_like(
+            op, input, lambda like: _drawn_like(op, like, fill, kinds, generator, options)
+        )
     result: Tensor = empty_like(input, **options)
     needs(op, result._array.dtype, kinds)
     if type(result._array) is numpy.ndarray:

@@ -214,12 +214,16 @@ def of_all(op: str) -> dict[str, Any]:
     }
 
 
-@primitive(**of_all("max"), node="MaxBackward1", usual=_OF_FEW.format(place="argmax"))
+@primitive(
+    casts_out=True, **of_all("max"), node="MaxBackward1", usual=_OF_FEW.format(place="argmax")
+)
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
-@primitive(**of_all("min"), node="MinBackward1", usual=_OF_FEW.format(place="argmin"))
+@primitive(
+    casts_out=True, **of_all("min"), node="MinBackward1", usual=_OF_FEW.format(place="argmin")
+)
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
 

@@ -118,7 +118,9 @@ def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Ar
 # Sums ---------------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, dim: reverse_cumsum(g, dim), inplace=True, meta="lengths kept")
+@linear(
+    casts_out=True, input=lambda g, dim: reverse_cumsum(g, dim), inplace=True, meta="lengths kept"
+)
 def cumsum(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
     """Running sums along `dim`.
 
@@ -254,7 +256,9 @@ def _cumprod_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
     return recurrence(input, d_input * shifted(out, dim, 1, 1), dim)
 
 
-@primitive(input=_cumprod_adjoint, jvp=_cumprod_tangent, inplace=True, meta="lengths kept")
+@primitive(
+    casts_out=True, input=_cumprod_adjoint, jvp=_cumprod_tangent, inplace=True, meta="lengths kept"
+)
 def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Array:
     """Running products along `dim`.
 

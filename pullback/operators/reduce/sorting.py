@@ -11,7 +11,15 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
 from pullback.operators.arrays.scatter import read_along
-from pullback.operators.arrays.sorting import FEW, chosen, few_in_order, order_along, ranked, ranks
+from pullback.operators.arrays.sorting import (
+    FEW,
+    chosen,
+    few_in_order,
+    order_along,
+    ranked,
+    ranks,
+    searched,
+)
 from pullback.operators.declare import Array, Dim, Namespace, method, primitive, quick
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
@@ -264,7 +272,7 @@ def searchsorted(
     tensor([1, 2])
     """
     if sorted_sequence.ndim == 1 and side is None and sorter is None and not out_int32:
-        return xp.searchsorted(sorted_sequence, input, "right" if right else "left")
+        return searched(xp, sorted_sequence, input, "right" if right else "left")
     if side not in (None, "left", "right") or (side == "left" and right):
         raise RuntimeError(
             f"searchsorted: side is {side!r} and right {right}; side must be 'left' or 'right' "

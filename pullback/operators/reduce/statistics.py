@@ -257,6 +257,7 @@ def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
 
 
 @primitive(
+    casts_out=True,
     input=_var_adjoint,
     jvp=_var_tangent,
     name="var",
@@ -272,6 +273,7 @@ def _var(
 
 
 @primitive(
+    casts_out=True,
     input=_std_adjoint,
     jvp=_std_tangent,
     name="std",

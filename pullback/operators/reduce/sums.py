@@ -135,6 +135,7 @@ def _sum(
 _sum_full = linear(
     input=unreduce,
     name="sum.full",
+    casts_out=True,
     aten="sum.default(input * dtype)",
     meta="lengths kept",
     node="SumBackward0",
@@ -144,6 +145,7 @@ _sum_full = linear(
 _sum_dims = linear(
     input=unreduce,
     name="sum",
+    casts_out=True,
     aten="sum.dim_IntList",
     meta="lengths kept",
     node="SumBackward1",
@@ -186,6 +188,7 @@ def _put_back_numbers(g: Any, input: Any, dim: Any, keepdim: Any) -> Any:
 
 
 @primitive(
+    casts_out=True,
     input=_put_back_numbers,
     jvp=lambda d_input, input, dim, keepdim, dtype: sum(
         keep_where(d_input, ~isnan(input)), dim, keepdim, dtype=dtype
@@ -241,6 +244,7 @@ def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
 _mean_full = linear(
     input=_spread_mean,
     name="mean.full",
+    casts_out=True,
     aten="mean.default(input * dtype)",
     meta="lengths kept",
     node="MeanBackward0",
@@ -250,6 +254,7 @@ _mean_full = linear(
 _mean_dims = linear(
     input=_spread_mean,
     name="mean",
+    casts_out=True,
     aten="mean.dim",
     meta="lengths kept",
     node="MeanBackward1",
@@ -367,6 +372,7 @@ _prod_full = primitive(
     input=_prod_adjoint,
     jvp=_prod_tangent,
     name="prod.full",
+    casts_out=True,
     aten="prod.default(input * dtype)",
     meta="lengths kept",
     node="ProdBackward0",
@@ -376,6 +382,7 @@ _prod_dim = primitive(
     input=_prod_adjoint,
     jvp=_prod_tangent,
     name="prod",
+    casts_out=True,
     aten="prod.dim_int",
     meta="lengths kept",
     node="ProdBackward1",
@@ -422,6 +429,7 @@ def _shares(input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
 
 
 @primitive(
+    casts_out=True,
     input=lambda g, input, out, dim, keepdim: (
         restored(g, input.shape, dim, keepdim) * conj(_shares(input, out, dim, keepdim))
     ),

@@ -34,7 +34,8 @@ from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
-from pullback.operators.running.overlap import check_writable, has_overlap
+from pullback.operators.running.overlap import check_apart, check_writable, has_overlap
+from pullback.operators.running.resizing import resized
 from pullback.operators.watching import dispatch, replaced
 from pullback.operators.writing.nodes import node_class
 
@@ -111,6 +112,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         if taken:
             return answer
         raise
+    if op.apart:
+        check_apart(called, *arrays.values())
     interpret.normalise(op, options, arrays)
     if mode.tracing is not None:
         history = _history(op, target, values, options, mode) if recording else None
@@ -396,6 +399,12 @@ def check_target(
         check_operands(op, target, operands or {})
 
 
+def check_out_dtype(op: str, target: Any, array: Array) -> None:
+    """Refuse an `out=` of another dtype than the result, where nothing is converted."""
+    if isinstance(target, Tensor) and target._array.dtype != array.dtype:
+        raise errors.inplace_dtype(op, target.dtype, from_numpy_dtype(array.dtype))
+
+
 def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | None = None) -> None:
     """Put a result into the tensor given as `out=`, resizing it where its shape differs."""
     check_target(op, target, array, operands)
@@ -407,7 +416,10 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
-        target._array = numpy.empty(array.shape, target._array.dtype)
+        if type(target._array) is numpy.ndarray:
+            target._array = resized(op, target, array.shape)
+        else:
+            target._array = numpy.empty(array.shape, target._array.dtype)
     if before_write:
         announce_write(target._array)
     try:

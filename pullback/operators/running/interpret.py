@@ -121,7 +121,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             raise NotImplementedError(
                 f"{op.name}: out= cannot take a result with a tangent; leave it away."
             )
-        return _into(op, out, values, compute(op, arrays, options), mode)
+        exact = options.get("dtype") is not None  # asked for: nothing is converted once more
+        return _into(op, out, values, compute(op, arrays, options), mode, exact=exact)
     kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
@@ -403,31 +404,33 @@ def _result(array: Array, mode: Mode) -> Tensor:
     return tensor
 
 
-def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode) -> Any:
-    from pullback.operators.running.inplace import check_target, write_out
+def _into(op: Op, out: Any, values: dict[str, Any], result: Any, mode: Mode, *, exact: bool) -> Any:
+    from pullback.operators.running.inplace import check_out_dtype, check_target, write_out
 
     targets = check_out(op, out, values, mode)
     results = outputs_of(op, result)
     operands = values if op.kind == "elementwise" else None
     for target, array in zip(targets, results, strict=True):  # all of them, before any is written
         if op.exact_out:
-            _check_exact(op, target, array, values)
+            _check_apart(op, target, values)
+        precise = exact or not op.casts_out or op.exact_out
+        if precise and not _is_absolute(op, target, array, values):
+            check_out_dtype(op.name, target, array)
         check_target(op.name, target, array, operands)
     for target, array in zip(targets, results, strict=True):
         write_out(op.name, target, array, operands)
     return out
 
 
-def _check_exact(op: Op, target: Tensor, array: Array, values: dict[str, Any]) -> None:
-    exact = array.dtype
-    if op.kind == "elementwise" and exact.kind not in "cW":
-        own = next(iter(values.values()))._array.dtype
-        if own.kind in "cW":  # absolute values: real ones, or complex as what they are of
-            if target._array.dtype.kind not in "cW":
-                return
-            exact = own
-    if target._array.dtype != exact:
-        raise errors.inplace_dtype(op.name, target.dtype, from_numpy_dtype(array.dtype))
+def _is_absolute(op: Op, target: Tensor, array: Array, values: dict[str, Any]) -> bool:
+    """Whether absolute values go where torch lets them: real ones, or as what they are of."""
+    if op.kind != "elementwise" or array.dtype.kind in "cW":
+        return False
+    own = next(iter(values.values()))._array.dtype
+    return own.kind in "cW" and (target._array.dtype.kind not in "cW" or target._array.dtype == own)
+
+
+def _check_apart(op: Op, target: Tensor, values: dict[str, Any]) -> None:
     if op.kind == "elementwise":
         return
     for value in values.values():

@@ -11,7 +11,7 @@ from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.operators.arrays.strides import address, contiguous_strides, root
 
-__all__ = ["check_no_partial_overlap", "check_writable", "has_overlap"]
+__all__ = ["check_apart", "check_no_partial_overlap", "check_writable", "has_overlap"]
 
 
 def check_writable(op: str, target: Array, *sources: Array | None) -> None:
@@ -23,6 +23,19 @@ def check_writable(op: str, target: Array, *sources: Array | None) -> None:
             check_no_partial_overlap(op, target, source)
 
 
+def check_apart(op: str, target: Array, *sources: Array | None) -> None:
+    """Refuse sources on any of the target's memory: they would be read after it was written to.
+
+    As of indices, which say where to write next.
+    """
+    check_writable(op, target, *sources)
+    for source in sources:
+        if source is None or not source.size or not target.size:
+            continue
+        if source is target or (_share(target, source) and _is_dense(source) and _is_dense(target)):
+            raise errors.written_while_read(op)
+
+
 def has_overlap(array: Array) -> bool:
     """Whether a dimension of more than one element stands on one place in memory."""
     return array.size > 0 and any(
@@ -32,17 +45,21 @@ def has_overlap(array: Array) -> bool:
 
 def check_no_partial_overlap(op: str, target: Array, source: Array) -> None:
     """Refuse operands on dense memory that overlap in part; the very same memory is fine."""
-    if (source.base is None and target.base is None) or root(source) is not root(target):
-        return
-    if source.size == 0 or target.size == 0:
-        return
-    start, other = address(target), address(source)
-    if start >= other + source.nbytes or other >= start + target.nbytes:
+    if source.size == 0 or target.size == 0 or not _share(target, source):
         return
     if not (_is_dense(source) and _is_dense(target)):
         return  # interleaved: whether elements meet is not worth finding out
-    if start != other or source.nbytes != target.nbytes or _strides(source) != _strides(target):
+    same = address(target) == address(source) and source.nbytes == target.nbytes
+    if not same or _strides(source) != _strides(target):
         raise errors.partly_overlapping_write(op)
+
+
+def _share(target: Array, source: Array) -> bool:
+    """Whether the stretches of memory from first to last element have bytes in common."""
+    if (source.base is None and target.base is None) or root(source) is not root(target):
+        return False
+    start, other = address(target), address(source)
+    return bool(start < other + source.nbytes and other < start + target.nbytes)
 
 
 def _is_dense(array: Array) -> bool:

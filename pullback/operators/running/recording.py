@@ -57,7 +57,7 @@ def record(
         fixed = len(op.outputs) > number and op.outputs[number] in op.fixed_outputs
         edge = None if node is None or fixed or not carries[number] else _edge(op, node, number)
         if op.kind == "view":
-            _attach_view(op, values, options, result, edge, mode)
+            _attach_view(op, values, options, result, edge, mode, number)
         else:
             result._node = edge
     if node is not None and mode.saved_hooks:
@@ -75,6 +75,7 @@ def _attach_view(
     result: Tensor,
     edge: Edge | None,
     mode: Mode,
+    number: int,
 ) -> None:
     source = next(iter(values.values()))
     answered = result._takes & DISPATCH
@@ -90,8 +91,28 @@ def _attach_view(
         creation = CreationMeta.MULTI_OUTPUT_NODE
     replay = None
     if not op.strided or mode.view_replay or answered or source._bits:
-        replay = partial(op.function, **options)
+        several = len(op.outputs) > 1 or op.outputs == ("*",)
+        replay = view_step(op.function, options, number if several else None)
     attach(result, source, edge, replay, creation)
+
+
+class OneOf(partial[Any]):
+    """A step of a view's replay by an operator with several results, of which it takes one."""
+
+    number: int
+
+    def __call__(self, /, *args: Any, **kwargs: Any) -> Any:
+        """Make them all, and give that one."""
+        return super().__call__(*args, **kwargs)[self.number]
+
+
+def view_step(function: Any, options: dict[str, Any], number: int | None) -> partial[Any]:
+    """What makes the view of another base; `number` says which, where there are several."""
+    if number is None:
+        return partial(function, **options)
+    step = OneOf(function, **options)
+    step.number = number
+    return step
 
 
 def shares_memory(a: Array, b: Array) -> bool:

@@ -29,15 +29,20 @@ from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.overlap import check_writable
+from pullback.operators.running.overlap import check_apart
 from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.
-_APART = frozenset(("index_add_", "index_copy_", "index_put_", "put_", "scatter_", "scatter_add_"))
+_APART = frozenset(
+    (
+        *("index_add_", "index_copy_", "index_fill_", "index_put_", "put_", "scatter_"),
+        "scatter_add_",
+    )
+)
 LARGE_SINGLE = 3e38  # below the largest float32
 
-__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "writing"]
+__all__ = ["LARGE_SINGLE", "is_plain_write", "number_array", "scalar_of", "writing"]
 
 
 def writing(
@@ -58,7 +63,7 @@ def writing(
             raise errors.read_only(called)
         if called in _APART:
             given = (*args, *kwargs.values())
-            check_writable(called, input, *(a for a in given if isinstance(a, numpy.ndarray)))
+            check_apart(called, input, *_arrays_in(given))
         write(xp, input, *args, **kwargs)
         return input
 
@@ -73,6 +78,16 @@ def writing(
     if name is None:
         METHODS[called] = in_place
     return in_place
+
+
+def _arrays_in(given: Any) -> list[Array]:
+    found: list[Array] = []
+    for one in given:
+        if isinstance(one, numpy.ndarray):
+            found.append(one)
+        elif type(one) is tuple or type(one) is list:
+            found += _arrays_in(one)
+    return found
 
 
 def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
@@ -102,6 +117,11 @@ def finite_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     if is_half(dtype) and numpy.isinf(made) and math.isfinite(value):
         raise _overflow(op, value, dtype)
     return made
+
+
+def scalar_of(op: str, value: Any, dtype: numpy.dtype[Any]) -> Any:
+    """A factor as NumPy's scalar of a dtype; -1 wraps around for an unsigned one, as in torch."""
+    return number_array(op, value, dtype)[()] if dtype.kind in "iu" else dtype.type(value)
 
 
 def _overflow(op: str, value: Any, dtype: numpy.dtype[Any]) -> RuntimeError:

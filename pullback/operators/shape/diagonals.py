@@ -11,7 +11,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Dim, Namespace, linear, method
 from pullback.operators.options import as_dim
-from pullback.operators.running.inplace import write_out
+from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import atleast_2d
 from pullback.operators.shape.joining import cat
@@ -81,6 +81,7 @@ def diag(input: Any, diagonal: int = 0, *, out: Any = None) -> Any:
     made = diag_embed(input, diagonal) if input.ndim == 1 else _diagonal_copy(input, diagonal, 0, 1)
     if out is None:
         return made
+    check_out_dtype("diag", out, made._array)
     write_out("diag", out, made._array)
     return out
 

@@ -365,6 +365,7 @@ def _cat_adjoint(g: Any, tensors_shape: Any, dim: int) -> Any:
 
 
 @primitive(
+    casts_out=True,
     batch=batch_shapes.joined,
     tensors=lambda g, tensors_shape, dim: _cat_adjoint(g, tensors_shape, dim),
     jvp=lambda d_tensors, tensors, dim: cat(_with_zeros(d_tensors, tensors), dim),
@@ -433,6 +434,7 @@ _FEW = 16  # arrays: numpy.array takes 0.6 us for two, joined and taken apart th
 
 
 @primitive(
+    casts_out=True,
     batch=batch_shapes.joined,
     tensors=lambda g, dim: unbind(g, dim if dim >= 0 else dim + g.ndim),
     jvp=lambda d_tensors, tensors, dim: stack(_with_zeros(d_tensors, tensors), dim),

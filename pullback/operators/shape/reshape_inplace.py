@@ -13,7 +13,6 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array
 from pullback.core.forward import open_levels
 from pullback.core.layout import (
     contiguous_format,
@@ -33,14 +32,12 @@ from pullback.core.view import View, edge_of, move_retention
 from pullback.operators.arrays.strides import (
     contiguous_strides,
     element_strides,
-    on_storage,
-    root,
-    storage_offset,
 )
 from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import check_history_can_change
 from pullback.operators.running.naming import renamed
+from pullback.operators.running.resizing import resized
 from pullback.operators.shape.reshaping import (
     as_strided,
     squeeze,
@@ -156,8 +153,8 @@ def _resize(
     shape = shape_argument("resize_", sizes, size)
     level: Any = getattr(self, "level", None)
     if level is not None:
-        resized: Tensor = level.resize_inplace(self, shape, memory_format)
-        return resized
+        batch: Tensor = level.resize_inplace(self, shape, memory_format)
+        return batch
     mode = settle()
     _refuse_inference("resize_", self, mode)
     if self.requires_grad and not mode.inference:
@@ -174,24 +171,9 @@ def _resize(
         return self
     strides = strides_in_order(shape, order)
     if (shape, strides) != (array.shape, element_strides(array)):
-        self._array = _resized(array, shape, strides)
+        self._array = resized("resize_", self, shape, strides)
         bump(self, "resize_")
     return self
-
-
-def _resized(array: Array, shape: tuple[int, ...], strides: tuple[int, ...]) -> Array:
-    """The memory from the array's first element on, seen anew; a larger copy if it is too small."""
-    offset = storage_offset(array)
-    wanted = math.prod(shape)
-    kept = min(wanted, root(array).nbytes // array.itemsize - offset)
-    if kept == wanted:
-        return on_storage(array, (shape, strides, offset))
-    try:
-        grown = numpy.zeros(wanted, array.dtype)
-    except (MemoryError, OverflowError, ValueError) as error:
-        raise errors.too_large("resize_", error) from None
-    grown[:kept] = on_storage(array, ((kept,), (1,), offset))
-    return on_storage(grown, (shape, strides, 0))
 
 
 def _resize_as(

@@ -11,6 +11,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
+from pullback.core.dtype import from_numpy_dtype
 from pullback.core.layout import (
     contiguous_format,
     empty_in_order,
@@ -22,6 +23,7 @@ from pullback.core.layout import (
 )
 from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.strides import element_strides, storage_offset
 from pullback.operators.arrays.turning import row_major
 from pullback.operators.declare import (
     METHODS,
@@ -130,7 +132,9 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
     if not size:
         raise TypeError("view(): takes a shape or a dtype, got neither.")
     if len(size) == 1 and isinstance(size[0], DType):
-        return self if size[0] is self.dtype else view_as_dtype(self, size[0])
+        if size[0] is self.dtype:
+            return self
+        return view_as_dtype(self.detach() if self.requires_grad else self, size[0])
     return _view(self, _sizes(size))
 
 
@@ -164,6 +168,7 @@ def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
 @view(method=False, strided=False, aten="view.dtype")
 def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
     """The memory of `input` read as another dtype; not differentiable, as in torch."""
+    _check_places(input, dtype)
     try:
         return held(input.view(dtype.numpy))
     except ValueError as error:
@@ -171,6 +176,25 @@ def view_as_dtype(xp: Namespace, input: Array, dtype: Any) -> Array:
             f"view: memory of shape {input.shape} and {input.itemsize} bytes per element cannot "
             f"be read as {dtype}: {error}"
         ) from None
+
+
+def _check_places(input: Array, dtype: Any) -> None:
+    """Refuse to read larger elements where memory does not have them one after another.
+
+    NumPy looks at the last dimension alone; a view must have an offset and strides in elements.
+    """
+    ratio = dtype.numpy.itemsize // input.itemsize
+    if ratio < 2 or not input.size:
+        return
+    offset = storage_offset(input)
+    steps = [stride for stride in element_strides(input)[:-1] if stride % ratio]
+    if steps or offset % ratio:
+        what = f"its stride {steps[0]}" if steps else f"its offset {offset} in the memory"
+        raise RuntimeError(
+            f"view: a tensor of {from_numpy_dtype(input.dtype)} cannot be read as {dtype}, whose "
+            f"elements are {ratio} times as large: {what} is no multiple of {ratio}. clone() it "
+            "first."
+        )
 
 
 def reshape(input: Any, shape: Any) -> Any:

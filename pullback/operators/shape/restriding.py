@@ -26,6 +26,7 @@ from pullback.operators.arrays.strides import (
     root,
 )
 from pullback.operators.declare import METHODS, Array, Namespace, linear, view
+from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
@@ -36,7 +37,7 @@ FOUND_IN = {
 
 @view(
     batch=batch_shapes.strided_view,
-    input=lambda g, geometry, source: _restride(g, geometry, source),
+    input=lambda g, geometry, source: _shared_out(_restride(g, geometry, source), source),
     node="AsStridedBackward0",
     method=False,
     aten="as_strided.default",
@@ -62,6 +63,17 @@ def _restride(xp: Namespace, input: Array, taken: Any, given: Any) -> Array:
     else:
         on_storage(storage, taken)[...] = input
     return on_storage(storage, given)
+
+
+def _shared_out(g: Any, source: Geometry) -> Any:
+    """The gradient of each place of memory, divided among the elements of the input on it.
+
+    They are one number in memory. Each of them having the whole gradient would count it again for
+    every one, as of `x.expand(5)`.
+    """
+    if not may_overlap(source):
+        return g
+    return g / _restride(zeros_of(g) + 1, source, source)
 
 
 def as_strided(input: Any, size: Any, stride: Any, storage_offset: int | None = None) -> Any:
@@ -204,7 +216,7 @@ def _visited(step: Any, sizes: _Visitor | None, tensors: _Visitor | None) -> Any
         return value if sizes is None or type(value) is not int else sizes(value)
 
     changed = {name: v if name in dims else seen(v) for name, v in step.keywords.items()}
-    return partial(step.func, **changed)
+    return recording.view_step(step.func, changed, getattr(step, "number", None))
 
 
 def _rev_view_func_unsafe(self: Tensor, new_view: Tensor) -> Any:

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.operators.pointwise.complex import view_as_complex, view_as_real
-from pullback.operators.running.inplace import write_out
+from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.running.naming import shown_as
 from pullback.operators.running.writes import check_outs
 from pullback.operators.shape.joining import split, split_with_sizes, unbind
@@ -62,6 +62,7 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
         if out is None:
             return tuple(map(_copied, seen)) if isinstance(seen, tuple) else _copied(seen)
         if not isinstance(seen, tuple):
+            check_out_dtype(name, out, seen._array)
             write_out(name, out, seen._array)
             return out
         check_outs(name, out, [one._array for one in seen])

@@ -23,6 +23,7 @@ from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.running import kinds
 from pullback.operators.running.inplace import check_history_can_change, write_out
 from pullback.operators.running.naming import shown_as
+from pullback.operators.running.writes import scalar_of
 from pullback.operators.sparse.array import add_into, pattern_of
 from pullback.operators.sparse.tensor import SparseTensor
 
@@ -156,7 +157,9 @@ def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout
         array = other._array  # type: ignore[union-attr]  # a sparse tensor, as `plain` says
         factor = -alpha if op.name == "sub" else alpha
         check_write(target, called, tracked=False)
-        add_into(target._array, array if factor == 1 else array * array.dtype.type(factor))
+        if factor != 1:
+            array = array * scalar_of(called, factor, array.dtype)
+        add_into(target._array, array)
         bump(target, called)
         return target
     made = _in_dtype_of(target, called, table()[op.name](**bound))

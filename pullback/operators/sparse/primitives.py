@@ -14,6 +14,7 @@ from pullback.core.version import INFERENCE_CELL, own_cell
 from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
 from pullback.operators.pointwise.arithmetic import conj, mul
+from pullback.operators.running.writes import scalar_of
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import array as arrays
@@ -207,7 +208,7 @@ def _spread(g: Any, pattern: Pattern) -> Any:
 def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Array:
     """A dense tensor plus a multiple of a sparse one; both gradients are dense."""
     out = dense.copy()
-    arrays.add_into(out, input if alpha == 1 else input * input.dtype.type(alpha))
+    arrays.add_into(out, input if alpha == 1 else input * scalar_of("add", alpha, input.dtype))
     return out
 
 

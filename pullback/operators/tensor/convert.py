@@ -514,7 +514,7 @@ def _index(self: Tensor) -> int:
             "only an integer tensor of one element can be an index here, this one has dtype "
             f"{self.dtype} and shape {array.shape}."
         )
-    return int(array.item())
+    return int(_number_of(self))
 
 
 # Elements ---------------------------------------------------------------------------------------

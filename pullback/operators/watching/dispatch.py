@@ -283,14 +283,27 @@ def write(op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> None:
 
 
 def above(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """What the innermost function mode makes of a call of a public function."""
+    """What the innermost function mode makes of a call of a public function.
+
+    If it has no answer, the classes of arguments are asked; modes outside of it are not, as torch
+    has it.
+    """
     mode = get_mode()
     handler = mode.functions[-1]
+    asked = with_functions(guests(args, kwargs))
+    types = tuple([type(one) for one in asked])
     try:
         current.set(changed(mode, functions=mode.functions[:-1]))
-        return handler.__torch_function__(function, types_of(args, kwargs), args, kwargs)
+        answer = handler.__torch_function__(function, types, args, kwargs)
+        for one in asked if answer is NotImplemented else ():
+            answer = one.__torch_function__(function, types, args, kwargs)
+            if answer is not NotImplemented:
+                break
     finally:
         current.set(mode)
+    if answer is NotImplemented:
+        raise unanswered(function, (type(handler), *types))
+    return answer
 
 
 def public_call(

@@ -246,6 +246,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "check_fit": inplace.check_fit,
         "old_value": inplace.old_value,
         "rebase": inplace.rebase,
+        "check_apart": overlap.check_apart,
         "check_writable": overlap.check_writable,
         "check_history_can_change": inplace.check_history_can_change,
         "errors": errors,

@@ -126,6 +126,8 @@ def _adopted(op: Op) -> list[str]:
 
 def _memory_checked(op: Op) -> list[str]:
     """Only views are expanded; operands of which none is a view do not overlap in part."""
+    if op.apart:
+        return [f"check_apart(called, {', '.join(f'a{i}' for i in range(len(op.inputs)))})"]
     sources = op.inputs[1:] if op.kind == "elementwise" else []
     given = [
         f"(a{i} is not None and a{i}.base is not None)"

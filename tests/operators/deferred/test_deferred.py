@@ -284,3 +284,48 @@ def test_no_cycles():
         assert len(gc.get_objects()) - before < 60
     finally:
         gc.enable()
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        lambda z: (z * z.conj()).real,
+        lambda z: (z.conj() * 2).abs(),
+        lambda z: (z.sum().conj() * z.sum()).real,
+        lambda z: z.conj().imag,
+        lambda z: z.conj().abs(),
+        lambda z: torch.view_as_real(z.conj().resolve_conj()).sum() * 2,
+        lambda z: z.conj().imag._neg_view() * 3,
+    ],
+)
+def test_number_of_no_dimensions_has_the_gradient_of_one_in_a_vector(program):
+    """Its gradient is a NumPy scalar on the way, which rules must take as they take arrays."""
+    number = torch.tensor(1 + 2j, dtype=torch.complex128, requires_grad=True)
+    vector = torch.tensor([1 + 2j], dtype=torch.complex128, requires_grad=True)
+    program(number).backward()
+    program(vector).sum().backward()
+    assert number.grad.shape == ()
+    assert number.grad.item() == pytest.approx(vector.grad[0].item())
+    assert torch.func.grad(program)(number.detach()).item() == pytest.approx(number.grad.item())
+
+
+def test_tangent_is_put_off_no_more_than_its_tensor_is():
+    """A view as real numbers reaches the tangent, too."""
+
+    def program(z):
+        return torch.view_as_real(torch.resolve_conj(z * 1j))
+
+    z, dz = torch.tensor([1 + 2j]), torch.tensor([3 + 4j])
+    assert torch.func.jvp(program, (z,), (dz,))[1].tolist() == [[-4.0, 3.0]]
+    assert torch.func.jvp(program, (z,), (dz.conj(),))[1].tolist() == [[4.0, 3.0]]
+    assert torch.func.jvp(torch.view_as_real, (z,), (dz.conj(),))[1].tolist() == [[3.0, -4.0]]
+    z = torch.rand(2, dtype=torch.complex128, requires_grad=True)
+    assert torch.autograd.gradcheck(program, z, check_forward_ad=True, fast_mode=True)
+
+
+def test_write_to_a_copy_leaves_the_tangent_that_was_given():
+    """It was conjugated twice, and so the very memory of the user's."""
+    z, dz = torch.tensor([1 + 2j]), torch.tensor([3 + 4j])
+    _, tangent = torch.func.jvp(lambda z: z.clone().mul_(1j), (z,), (dz,))
+    assert tangent.tolist() == [-4 + 3j]
+    assert dz.tolist() == [3 + 4j]

@@ -3,6 +3,7 @@
 import functools
 import math
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -156,3 +157,14 @@ def test_uniform_numbers_spread_over_the_dtypes_reach_and_no_further(dtype):
         assert made.max() <= high
     with pytest.raises(RuntimeError, match="further than"):
         torch.empty(2, dtype=dtype).uniform_(-most, most / 2)
+
+
+@pytest.mark.parametrize("wrong", ["a", numpy.array(["a"]), numpy.array([1.0]), None, [1.0], 1j])
+@pytest.mark.parametrize(
+    "fill",
+    ["uniform_", "normal_", "exponential_", "cauchy_", "log_normal_", "geometric_", "bernoulli_"],
+)
+def test_what_is_no_number_is_no_parameter(fill, wrong):
+    """S-10. NumPy's own errors came through, or an array of one number was taken."""
+    with pytest.raises(TypeError, match=fill):
+        getattr(torch.zeros(2), fill)(wrong)

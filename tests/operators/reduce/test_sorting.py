@@ -186,3 +186,21 @@ def test_median_of_all_is_the_lower_middle_one_unless_there_is_a_nan(size):
     assert float(torch.median(torch.from_numpy(data))) == numpy.sort(data)[(size - 1) // 2]
     data[size // 2] = nan
     assert math.isnan(torch.median(torch.from_numpy(data)))
+
+
+@pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
+@pytest.mark.parametrize("right", [False, True])
+def test_values_beside_a_nan_are_found_where_single_precision_finds_them(dtype, right):
+    """S-10. The place of a NaN was where the search for the next value began."""
+    pytest.importorskip("ml_dtypes")
+    kind = getattr(torch, dtype)
+    sequence = torch.tensor([0.0, 1.0, 2.0]).to(kind)
+    values = torch.tensor([nan, 1.25, 2.5, -1.0, nan, 0.5, 1.0]).to(kind)
+    wide = sequence.float(), values.float()
+    expected = torch.searchsorted(*wide, right=right)
+    assert torch.equal(torch.searchsorted(sequence, values, right=right), expected)
+    assert torch.equal(torch.bucketize(values, sequence, right=right), expected)
+    side = "right" if right else "left"
+    assert torch.equal(torch.searchsorted(sequence, values, side=side), expected)
+    rows = sequence.expand(2, 3).contiguous(), values.expand(2, 7).contiguous()
+    assert torch.equal(torch.searchsorted(*rows, right=right), expected.expand(2, 7))

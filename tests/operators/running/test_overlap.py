@@ -92,3 +92,34 @@ def test_expanded_memory_is_not_written(write):
     with pytest.raises(RuntimeError, match="several elements"):
         getattr(row.expand(2, 3), write)(torch.ones(2, 3))
     assert getattr(row.expand(1, 3), write)(torch.ones(1, 3))._version == 1
+
+
+APART = {
+    "scatter_": lambda x, i, s: x.scatter_(0, i, s),
+    "scatter_, a number": lambda x, i, s: x.scatter_(0, i, 5),
+    "scatter_, reduce": lambda x, i, s: x.scatter_(0, i, s, reduce="add"),
+    "scatter_add_": lambda x, i, s: x.scatter_add_(0, i, s),
+    "scatter_reduce_": lambda x, i, s: x.scatter_reduce_(0, i, s, "sum"),
+    "index_add_": lambda x, i, s: x.index_add_(0, i, s),
+    "index_copy_": lambda x, i, s: x.index_copy_(0, i, s),
+    "index_fill_": lambda x, i, s: x.index_fill_(0, i, 5),
+    "index_reduce_": lambda x, i, s: x.index_reduce_(0, i, s, "amax"),
+    "index_put_": lambda x, i, s: x.index_put_((i,), s),
+    "index_put_, several": lambda x, i, s: x.view(3, 1, 1).index_put_((i, i * 0, i * 0), s),
+    "__setitem__": lambda x, i, s: x.__setitem__(i, s),
+    "put_": lambda x, i, s: x.put_(i, s),
+}
+
+
+@pytest.mark.parametrize("name", APART)
+def test_places_are_not_read_from_the_memory_that_is_written(name):
+    """N-47"""
+    write = APART[name]
+    i = torch.tensor([2, 0, 1])
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        write(i, i.detach(), i.clone())
+    assert i.tolist() == [2, 0, 1]
+    if "fill" not in name and "number" not in name:
+        with pytest.raises(RuntimeError, match="share one memory location"):
+            write(i, i.clone(), i.view(3))
+    write(i, i.clone(), i.clone())

@@ -24,3 +24,37 @@ def test_expand_keeps_sizes_by_minus_one_alone():
     assert x.expand(3, -1).shape == (3, 4)
     with pytest.raises(RuntimeError, match="size -2 at dimension 0 is negative"):
         x.expand(-2, 4)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "dtype"),
+    [
+        (lambda: torch.zeros(4)[1:3], torch.float64),
+        (lambda: torch.zeros(8, dtype=torch.uint8)[1:5], torch.int32),
+        (lambda: torch.zeros(3, 3, dtype=torch.int64)[:, :2], torch.complex128),
+        (lambda: torch.zeros(4, 4, dtype=torch.int32)[:, 1:3], torch.int64),
+        (lambda: torch.zeros(20, dtype=torch.int32).as_strided((2, 2), (3, 1)), torch.int64),
+    ],
+)
+def test_elements_that_do_not_lie_one_after_another_are_not_read_as_larger_ones(tensor, dtype):
+    """N-49. The view's offset or stride was no whole number of elements, and was rounded."""
+    with pytest.raises(RuntimeError, match="multiple"):
+        tensor().view(dtype)
+    assert tensor().clone(memory_format=torch.contiguous_format).view(dtype).dtype is dtype
+
+
+def test_memory_read_as_another_dtype_is_a_view_where_it_divides():
+    x = torch.arange(4.0)
+    assert x[2:].view(torch.float64).storage_offset() == 1
+    assert torch.zeros(4, 4, dtype=torch.int64)[:, :2].view(torch.complex128).stride() == (2, 1)
+    assert torch.zeros(4, 4, dtype=torch.int64)[1:, 1:].view(torch.int32).storage_offset() == 10
+
+
+@pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex128])
+def test_memory_read_as_another_dtype_has_no_history(dtype):
+    """N-49"""
+    z = torch.zeros(2, dtype=torch.complex64, requires_grad=True)
+    for one in (z, z * 2):
+        read = one.view(dtype)
+        assert not read.requires_grad
+        assert read.data_ptr() == one.data_ptr()

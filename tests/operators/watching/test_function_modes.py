@@ -220,3 +220,48 @@ def test_subclass_takes_calls_of_custom_operators(named):
     with torch.no_grad():
         assert type(negative(named)) is Named
     assert Named.seen[0][0] == "negative.default"
+
+
+class Declines(TorchFunctionMode):
+    """A mode that has an answer to nothing."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return NotImplemented
+
+
+class Answers(torch.Tensor):
+    """A class that answers everything."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return "answer"
+
+
+DECLINED = {
+    "declared": lambda x: torch.mean(x),
+    "method": lambda x: x.sum(),
+    "composed": lambda x: torch.nn.functional.relu(x),
+    "sequence": lambda x: torch.stack([x]),
+    "key": lambda x: x[0],
+    "in place": lambda x: x.add_(1),
+    "sign": lambda x: x + 1,
+    "view": lambda x: x.view(2, 1),
+    "several": lambda x: torch.split(x, 1),
+}
+
+
+@pytest.mark.parametrize("name", DECLINED)
+def test_call_that_a_mode_declines_goes_to_classes_and_then_is_refused(name):
+    """N-102. The object NotImplemented was the result."""
+    x = torch.ones(2)
+    answering = torch.ones(2).as_subclass(Answers)
+    with Declines():
+        assert DECLINED[name](answering) == "answer"
+        with pytest.raises(TypeError):
+            DECLINED[name](x)
+    assert x.tolist() == [1, 1]
+
+
+def test_factory_that_a_mode_declines_is_refused():
+    with Declines(), pytest.raises(TypeError, match="Declines"):
+        torch.zeros(2)

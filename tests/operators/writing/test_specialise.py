@@ -1,9 +1,17 @@
 """Rules and compositions on bare arrays."""
 
+import importlib
+import pkgutil
+from types import FunctionType, ModuleType
+
 import numpy
 import pytest
 
+from pullback import operators
+from pullback.operators.declare import OPERATORS
 from pullback.operators.nn.activation.functions import tanhshrink
+from pullback.operators.writing import specialise
+from pullback.operators.writing.layers import code_of
 from pullback.operators.writing.specialise import kernel, on_arrays, with_operators
 
 
@@ -28,3 +36,34 @@ def test_what_stops_the_copying_leaves_no_half_of_it_to_the_next():
     made = with_operators(tanhshrink, lambda op, key: kernel(op), key)
     assert type(made(numpy.ones(2))) is numpy.ndarray
     assert with_operators(tanhshrink, stop, key) is made
+
+
+def _functions_under(function, seen):
+    """What a rule calls, however deep, as `on_arrays` follows it."""
+    if hasattr(function, "op") or type(function) is not FunctionType or function in seen:
+        return
+    if not function.__module__.startswith("pullback.operators."):
+        return
+    seen.add(function)
+    for name in specialise._global_names(code_of(function)):
+        _functions_under(function.__globals__.get(name), seen)
+
+
+def test_rules_name_operators_as_globals_and_never_through_a_module():
+    """An operator behind a module is not replaced, and asks a NumPy scalar to be a tensor."""
+    for module in pkgutil.walk_packages(operators.__path__, "pullback.operators."):
+        if ".cuda" not in module.name:
+            importlib.import_module(module.name)
+    reached = set()
+    for op in OPERATORS.values():
+        for rule in (*op.rules.values(), *filter(None, [op.jointly])):
+            _functions_under(rule, reached)
+    assert len(reached) > 500
+    hidden = [
+        f"{function.__module__}.{function.__qualname__}: {name}"
+        for function in reached
+        for name in specialise._global_names(code_of(function))
+        if type(module := function.__globals__.get(name)) is ModuleType
+        and any(type(one) is FunctionType and hasattr(one, "op") for one in vars(module).values())
+    ]
+    assert hidden == []

@@ -6,15 +6,14 @@ Their arithmetic is in `smooth.py`, `gelu.py`, `piecewise.py` and the families o
 from __future__ import annotations
 
 import warnings
-from functools import partial
 from typing import Any
 
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import LIBRARIES, namespace
+from pullback.core.arrays import LIBRARIES
+from pullback.core.layout import contiguous_format
 from pullback.core.mode import get_mode
-from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES
 from pullback.operators.create.sizes import empty_like, zeros_like
@@ -42,7 +41,7 @@ from pullback.operators.pointwise.exponentials import sigmoid
 from pullback.operators.pointwise.extrema import relu as relu_kernel
 from pullback.operators.pointwise.trigonometry import tanh
 from pullback.operators.random.generator import default_generator
-from pullback.operators.random.samplers import exponential, multiplied_and_added
+from pullback.operators.random.samplers import multiplied_and_added
 from pullback.operators.random.tensors import rand_like
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.naming import shown_as
@@ -427,28 +426,8 @@ def gumbel_softmax(
     >>> torch.nn.functional.gumbel_softmax(torch.randn(2, 3), hard=True).sum(-1)
     tensor([1., 1.])
     """
-    if get_mode().dispatch:
-        return _gumbel_by_operators(logits, tau, dim, hard=hard)
-    array = logits._array
-    xp = namespace(array)
-    noise = xp.empty(array.shape, array.dtype)
-    if type(array) in LIBRARIES:
-        ports.filled_there(noise, partial(exponential, rate=1.0))
-    else:
-        exponential(default_generator.draw_from(), noise, 1.0)
-    soft: Any = exponentials.softmax((logits - wrap(xp.log(noise))) / tau, dim)
-    if not hard:
-        return soft
-    values = soft._array
-    chosen = xp.zeros_like(values)
-    xp.put_along_axis(chosen, values.argmax(dim, keepdims=True), values=1, axis=dim)
-    return wrap(chosen - values) + soft
-
-
-def _gumbel_by_operators(logits: Any, tau: float, dim: int, *, hard: bool) -> Any:
-    """The same for who takes operators: nothing is read from arrays."""
-    noise = empty_like(logits).exponential_().log()
-    soft: Any = exponentials.softmax((logits - noise) / tau, dim)
+    noise: Any = empty_like(logits, memory_format=contiguous_format).exponential_()
+    soft: Any = exponentials.softmax((logits - noise.log()) / tau, dim)
     if not hard:
         return soft
     chosen = zeros_like(soft).scatter_(dim, soft.argmax(dim, keepdim=True), 1.0)

@@ -35,6 +35,7 @@ _Q32 = tuple(number_array(value, F32) for value in _Q)
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, approximate: _gelu_adjoint(g, input, approximate),
     space="nn.functional",
 )

@@ -117,6 +117,7 @@ def _near(input: Any, limit: float) -> Any:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, lambd: _hardshrink_gate(g, ~_near(input, lambd), input),
     inplace=False,
 )
@@ -132,6 +133,7 @@ def hardshrink(xp: Namespace, input: Array, lambd: float = 0.5) -> Array:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, lambd: _softshrink_gate(g, ~_near(input, lambd), input),
     space="nn.functional",
 )

@@ -193,6 +193,7 @@ def _softplus_adjoint(
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input, beta, threshold: _softplus_adjoint(g, input, beta, threshold),
     space="nn.functional",
 )
@@ -238,6 +239,7 @@ def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
 
 
 @elementwise(
+    casts_out=False,
     input=lambda g, input: g * sigmoid(-input),
     space="nn.functional",
     node="LogSigmoidBackward0",

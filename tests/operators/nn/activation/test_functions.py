@@ -275,3 +275,21 @@ def test_a_gate_of_half_precision_is_rounded_once(dtype):
     x = torch.linspace(-2, 3, 64).to(dtype)
     glu = torch.nn.functional.glu
     assert torch.equal(glu(x), glu(x.float()).to(dtype))
+
+
+@pytest.mark.parametrize("hard", [False, True])
+def test_gumbel_noise_of_examples_is_what_vmap_was_told(hard):
+    """All shared one draw, and a hard choice was read from memory that no example has."""
+    logits = torch.zeros(3, 40)
+
+    def program(x):
+        return torch.nn.functional.gumbel_softmax(x, hard=hard)
+
+    with pytest.raises(RuntimeError, match="randomness"):
+        torch.vmap(program)(logits)
+    made = torch.vmap(program, randomness="different")(logits)
+    assert not torch.equal(made[0], made[1])
+    assert torch.allclose(made.sum(-1), torch.ones(3))
+    assert hard is bool((made.max(-1).values > 0.999).all())
+    shared = torch.vmap(program, randomness="same")(logits)
+    assert torch.equal(shared[0], shared[1])
