@@ -18,16 +18,14 @@ from pullback.operators.arrays.reductions import (
     MANY,
     axis_of,
     check_keepdim,
-    few_sums,
     kept_shape,
     number,
     numpy_names,
     reduced_count,
-    total,
-    total_of_squares,
     without,
 )
 from pullback.operators.arrays.rows import FEW, SHORT, Squares
+from pullback.operators.arrays.sums import few_sums, total, total_of_squares
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.linalg.products import matmul
 from pullback.operators.options import as_dims

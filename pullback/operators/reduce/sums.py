@@ -19,16 +19,20 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
+    kept_shape,
+    reduced_count,
+)
+from pullback.operators.arrays.sorting import has_nan
+from pullback.operators.arrays.sums import (
     PIECE,
     SHORT,
     SHORT32,
     SHORT64,
     few_sums,
     few_total,
-    kept_shape,
-    reduced_count,
+    log_total_exp,
+    total,
 )
-from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -123,13 +127,13 @@ def _sum(
     if dtype is None and input.size < kernels.MANY and input.dtype.char in "fd" and input.ndim:
         return few_sums(xp, input, dim, keepdim)
     if dtype is not None:
-        return kernels.total(xp, kernels.converted(input, dtype), dim, keepdim)
+        return total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":
         if dim is None and keepdim is False and input.dtype.kind == "b":
             return xp.asarray(xp.count_nonzero(input), xp.int64)
         axis = kernels.axis_of(dim, input.ndim)
         return xp.add.reduce(input, axis, xp.int64, None, keepdim)
-    return kernels.total(xp, input, dim, keepdim)
+    return total(xp, input, dim, keepdim)
 
 
 _sum_full = linear(
@@ -227,10 +231,10 @@ def _mean(
         )
     count = reduced_count(input.shape, dim)
     if input.dtype.itemsize == 2:
-        return (kernels.total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(
+        return (total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(
             input.dtype
         )
-    return kernels.total(xp, input, dim, keepdim) / count
+    return total(xp, input, dim, keepdim) / count
 
 
 def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
@@ -441,7 +445,7 @@ def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> 
     """
     if keepdim is not False:
         kernels.check_keepdim("logsumexp", keepdim)
-    return kernels.log_total_exp(xp, input, dim, keepdim)
+    return log_total_exp(xp, input, dim, keepdim)
 
 
 # Undoing an expansion -----------------------------------------------------------------------------

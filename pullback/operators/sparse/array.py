@@ -11,6 +11,7 @@ from pullback.core.arrays import Array
 from pullback.core.explain import kind_errors as errors
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
+from pullback.operators.arrays.sums import sums
 from pullback.operators.sparse.pattern import Pattern, coordinates, emptied, same_places
 
 __all__ = ["SparseArray", "added", "flat_values", "is_sparse", "pattern_of", "values_at"]
@@ -131,7 +132,7 @@ def add_into(target: Array, array: SparseArray) -> None:
 
 def _put(out: Array, values: Array, pattern: Pattern) -> None:
     if not pattern.sparse_shape:
-        out += values.sum(0, dtype=values.dtype)
+        out += sums(numpy, values, (0,), keepdim=False)
     elif values.size:
         if values.dtype != out.dtype:
             values = values.astype(out.dtype)

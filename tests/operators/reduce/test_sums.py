@@ -8,7 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
-from pullback.operators.arrays.reductions import total
+from pullback.operators.arrays.sums import total
 from pullback.operators.reduce.sums import unreduce
 
 inf, nan = math.inf, math.nan

@@ -62,6 +62,6 @@ def enter() -> None:
             place + "linalg.products._folded": _folded,
             place + "linalg.products.product": _product,
             place + "linalg.affine.linear": _linear,
-            place + "arrays.rows.totals": _totals,
+            place + "arrays.sums.totals": _totals,
         }
     )
