@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import math
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -23,6 +23,7 @@ __all__ = [
     "column_totals",
     "few_sums",
     "few_total",
+    "flat_total",
     "log_total_exp",
     "ones",
     "sums",
@@ -33,12 +34,15 @@ __all__ = [
 
 # How many elements of a column are added one by one: equal ones lose 5 units in the last place.
 _CHAIN = 64
+# Of so many columns at least, BLAS adds four rows at a time.
+_LANES = 16
 # And of a row, by a product with ones, where BLAS has four lanes: the same. A product of two rows
 # has 32 lanes.
 _ROW = 256
 _PRODUCTS = 1024
 _WIDE = 512  # elements of a row at least, for BLAS to add rows at its best: narrow ones are joined
 
+_FEW = 4096  # elements that NumPy goes through in less time than we think
 PIECE = 1024  # elements that a single product with ones adds up: 32 lanes
 
 _ONES = {char: numpy.broadcast_to(numpy.ones(4096, char), (4096,)) for char in "fd"}
@@ -68,17 +72,27 @@ def totals(xp: Namespace, a: Array, b: Array | None = None) -> Array:
         return a.dot(ones(xp, size, a.dtype))
     if b is not None and size <= _PRODUCTS:
         return xp.vecdot(a, b) if a.size < _LARGE else _products(xp, a, b)
-    piece = _ROW if b is None or rows * size <= _ALONE * _PRODUCTS else _PRODUCTS
-    whole = size - size % piece
-    pieces = a if whole == size else a[:, :whole]
-    if b is not None:
-        shape = (rows, -1, piece)
-        others = b if whole == size else b[:, :whole]
-        made = xp.vecdot(pieces.reshape(shape), others.reshape(shape))
-    elif whole == size and a.flags.c_contiguous:  # `dot` lets others run
-        made = a.reshape(-1, piece).dot(ones(xp, piece, a.dtype)).reshape(rows, -1)
+    most = _ROW if b is None or rows * size <= _ALONE * _PRODUCTS else _PRODUCTS
+    piece = _piece(size, most)
+    if not piece or not a.flags.c_contiguous or not (b is None or b.flags.c_contiguous):
+        return _uneven_totals(xp, a, b, most)
+    pieces = a.reshape(-1, piece)
+    if b is None:  # `dot` lets others run
+        made = pieces.dot(ones(xp, piece, a.dtype))
     else:
-        made = pieces.reshape(rows, -1, piece) @ ones(xp, piece, a.dtype)
+        made = xp.vecdot(pieces, b.reshape(-1, piece))
+    return _of_pieces(xp, made.reshape(rows, size // piece))
+
+
+def _uneven_totals(xp: Namespace, a: Array, b: Array | None, piece: int) -> Array:
+    """The same of rows that are not cut into equal pieces, and what is left of them."""
+    rows, size = a.shape
+    whole = size - size % piece
+    shape = (rows, -1, piece)
+    if b is None:
+        made = a[:, :whole].reshape(shape) @ ones(xp, piece, a.dtype)
+    else:
+        made = xp.vecdot(a[:, :whole].reshape(shape), b[:, :whole].reshape(shape))
     result = _of_pieces(xp, made)
     if whole < size:
         result += totals(xp, a[:, whole:], None if b is None else b[:, whole:])
@@ -87,9 +101,40 @@ def totals(xp: Namespace, a: Array, b: Array | None = None) -> Array:
 
 def _of_pieces(xp: Namespace, made: Array) -> Array:
     """The sums of rows that are sums themselves, in double unless they are short."""
-    if made.dtype.char != "f" or made.shape[1] <= 16:
+    if made.dtype.char != "f" or made.shape[1] <= SHORT:
         return totals(xp, made)
     return totals(xp, made.astype(F64)).astype(F32)
+
+
+@lru_cache(4096)
+def _piece(size: int, most: int) -> int:
+    """The longest equal pieces that a length is cut into, of `most` down to half; 0 of none."""
+    for length in range(most, most // 2, -1):
+        if size % length == 0:
+            return length
+    return 0
+
+
+def flat_total(xp: Namespace, x: Array, y: Array | None = None) -> Array:
+    """The sum of a vector, or of the products of two; a number."""
+    size = x.size
+    if size <= PIECE:
+        return x.dot(ones(xp, size, x.dtype) if y is None else y)
+    most = _ROW if y is None else PIECE
+    piece = _piece(size, most)
+    if not piece or not x.flags.c_contiguous or not (y is None or y.flags.c_contiguous):
+        given = [x[None], None if y is None else y[None]]
+        return totals(xp, *given)[0]
+    pieces = x.reshape(-1, piece)
+    if y is None:
+        made = pieces.dot(ones(xp, piece, x.dtype))
+    else:
+        made = xp.vecdot(pieces, y.reshape(-1, piece))
+    if made.size <= _ROW:
+        return made.dot(ones(xp, made.size, x.dtype))
+    if x.dtype.char != "f":
+        return flat_total(xp, made)
+    return F32.type(flat_total(xp, made.astype(F64)))
 
 
 # NumPy lets other threads run while it multiplies only if there are more results than this.
@@ -120,6 +165,9 @@ def column_totals(xp: Namespace, x: Array, weights: Array | None = None) -> Arra
     if rows <= _CHAIN:
         return (ones(xp, rows, x.dtype) if weights is None else weights).dot(x)
     if weights is None:
+        parts = _cut(rows, _CHAIN)
+        if parts and x.flags.c_contiguous:
+            return _rows_in_two(xp, x, rows // parts, parts)
         return _over_rows(xp, x.reshape(1, rows, columns))[0]
     if columns < _CHAIN:
         return column_totals(xp, x * weights[:, None])
@@ -182,8 +230,38 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         return made
     if axis is None:
         axis = tuple(range(input.ndim))
-    result = _in_any_order(xp, input, axis)
+    if input.flags.c_contiguous:
+        plan = _plan(input.shape, axis)
+        result = _reduced(xp, input.reshape(plan.merged), plan.away).reshape(plan.left)
+    else:
+        result = _in_any_order(xp, input, axis)
     return result.reshape(kept_shape(input.shape, axis)) if keepdim else result
+
+
+class _Plan(NamedTuple):
+    """How to sum an array in the order of its dims; neighbours that all go or stay are one."""
+
+    merged: tuple[int, ...]
+    away: tuple[bool, ...]  # which go
+    left: tuple[int, ...]
+    is_short: bool  # whether NumPy adds by pairs along rows, and few of their sums
+
+
+@lru_cache(4096)
+def _plan(shape: tuple[int, ...], axis: tuple[int, ...]) -> _Plan:
+    merged: list[int] = []
+    away: list[bool] = []
+    for d, n in enumerate(shape):
+        if n == 1:
+            continue
+        if away and away[-1] is (d in axis):
+            merged[-1] *= n
+        else:
+            merged.append(n)
+            away.append(d in axis)
+    chains = [n for n, goes in zip(merged[:-1], away[:-1], strict=True) if goes]
+    short = bool(away) and away[-1] and math.prod(chains) <= _CHAIN
+    return _Plan(tuple(merged), tuple(away), without(shape, axis), short)
 
 
 def _in_any_order(xp: Namespace, x: Array, axis: tuple[int, ...]) -> Array:
@@ -202,28 +280,26 @@ def _in_any_order(xp: Namespace, x: Array, axis: tuple[int, ...]) -> Array:
         x = x.transpose(order)
     kept = [d for d in order if d not in axis]
     shape = [x.shape[number] for number, d in enumerate(order) if d not in axis]
-    result = _reduced(xp, x, [d in axis for d in order]).reshape(shape)
+    result = _reduced(xp, *_merged(x, tuple([d in axis for d in order]))).reshape(shape)
     if kept != sorted(kept):
         result = xp.ascontiguousarray(result.transpose([kept.index(d) for d in sorted(kept)]))
     return result if count == 1 else result * result.dtype.type(count)
 
 
-def _reduced(xp: Namespace, x: Array, away: list[bool]) -> Array:
-    """Without the dims that go, which are in the order of memory."""
-    x, away = _merged(x, away)
+def _reduced(xp: Namespace, x: Array, away: tuple[bool, ...]) -> Array:
+    """Without the dims that go, which are in the order of memory, no two that could be one."""
     while True in away:
         if away[-1]:
-            x = _along_last(xp, x)
-            away.pop()
+            x, away = _along_last(xp, x), away[:-1]
         else:
             place = len(away) - 1 - away[::-1].index(True)
-            x = _across(xp, x, place)
-            del away[place]
-        x, away = _merged(x, away)
+            x, away = _across(xp, x, place), (*away[:place], *away[place + 1 :])
+        if len(away) > 1:
+            x, away = _merged(x, away)
     return x
 
 
-def _merged(x: Array, away: list[bool]) -> tuple[Array, list[bool]]:
+def _merged(x: Array, away: tuple[bool, ...]) -> tuple[Array, tuple[bool, ...]]:
     """Neighbours that both go or both stay, and follow each other in memory, as one dimension."""
     shape: list[int] = []
     steps: list[int] = []
@@ -238,14 +314,14 @@ def _merged(x: Array, away: list[bool]) -> tuple[Array, list[bool]]:
             shape.append(n)
             steps.append(step)
             kinds.append(goes)
-    return (x, away) if len(shape) == x.ndim else (x.reshape(shape), kinds)
+    return (x, away) if len(shape) == x.ndim else (x.reshape(shape), tuple(kinds))
 
 
 def _along_last(xp: Namespace, x: Array) -> Array:
     lead, size = x.shape[:-1], x.shape[-1]
     if x.flags.c_contiguous:
         if not lead:
-            return few_total(x) if size <= PIECE else totals(xp, x.reshape(1, size))[0]
+            return flat_total(xp, x)
         return totals(xp, x.reshape(-1, size)).reshape(lead)
     return xp.add.reduce(x, -1)  # by pairs, as its elements are the nearest to each other
 
@@ -255,6 +331,8 @@ def _across(xp: Namespace, x: Array, place: int) -> Array:
     rows = x.shape[place]
     if x.flags.c_contiguous and rows > 8:
         lead, rest = x.shape[:place], x.shape[place + 1 :]
+        if not place and x.ndim == 2:
+            return column_totals(xp, x)
         made = _over_rows(xp, x.reshape(math.prod(lead), rows, math.prod(rest)))
         return made.reshape(*lead, *rest)
     if rows <= _CHAIN:
@@ -299,10 +377,11 @@ def few_sums(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
             if input.flags.c_contiguous and (parts := _cut(size, _ROW)):
                 return _in_two(input, size // parts, parts)
         elif dim == (0,) and ndim == 2:
-            if (size := input.shape[0]) <= _CHAIN:
+            size, columns = input.shape
+            if size <= _CHAIN or (size <= 2 * _CHAIN and columns >= _LANES):
                 return _ones(dtype, size).dot(input)
             if input.flags.c_contiguous and (parts := _cut(size, _CHAIN)):
-                return _rows_in_two(input, size // parts, parts)
+                return _rows_in_two(xp, input, size // parts, parts)
     return _less_usual(xp, input, dim, keepdim)
 
 
@@ -310,21 +389,29 @@ def _few_kept_sums(xp: Namespace, input: Array, dim: Any) -> Array:
     """The same with the dimensions kept: products with a column or a row of ones."""
     dtype, ndim, shape = input.dtype, input.ndim, input.shape
     if dtype is F32 or dtype is F64:
-        if ndim <= 2 and dim == (ndim - 1,) and (size := shape[-1]) <= _ROW:
-            if size <= SHORT and dtype is F32:
-                return input.dot(_COLUMNS32[size])
-            if size <= _CHAIN or input.flags.c_contiguous:
-                return input.dot(_ONES[dtype.char][:size, None])
-        if ndim == 2 and dim == (0,) and (size := shape[0]) <= _CHAIN:
-            return _ONES[dtype.char][None, :size].dot(input)
+        if ndim == 2 and dim == (1,):
+            if (size := shape[1]) > _CHAIN:
+                return few_sums(xp, input, dim, False)[:, None]
+            return input.dot(_COLUMNS32[size] if dtype is F32 else _ONES64[:size, None])
+        if ndim == 2 and dim == (0,):
+            size, columns = shape
+            if size <= _CHAIN or (size <= 2 * _CHAIN and columns >= _LANES):
+                return _ONES[dtype.char][None, :size].dot(input)
+            return few_sums(xp, input, dim, False)[None]
+        if ndim == 1 and dim == (0,) and (size := shape[0]) <= PIECE:
+            return input.dot(_ONES[dtype.char][:size, None])
         if ndim == 4 and dim == (2, 3) and (size := shape[2] * shape[3]) <= _ROW:  # of images
             return input.reshape(-1, size).dot(_ones(dtype, size)).reshape(*shape[:2], 1, 1)
     return _less_usual(xp, input, dim, True)
 
 
 def _less_usual(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
-    if input.size <= _CHAIN:
-        return xp.add.reduce(input, None if dim == () else dim, None, None, keepdim)
+    axis = axis_of(dim, input.ndim)
+    small = input.size <= _CHAIN
+    if not small and input.size <= _FEW and axis is not None and input.flags.c_contiguous:
+        small = _plan(input.shape, axis).is_short
+    if small:
+        return xp.add.reduce(input, axis, None, None, keepdim)
     return total(xp, input, dim, keepdim)
 
 
@@ -353,7 +440,7 @@ def _in_two(rows: Array, length: int, parts: int) -> Array:
     return made.dot(_ones(rows.dtype, parts))
 
 
-def _rows_in_two(matrix: Array, length: int, parts: int) -> Array:
+def _rows_in_two(xp: Namespace, matrix: Array, length: int, parts: int) -> Array:
     """Sums of columns: so many joined rows are added, then what they were joined of."""
     dtype, columns = matrix.dtype, matrix.shape[1]
     made = _ones(dtype, length).dot(matrix.reshape(length, parts * columns))

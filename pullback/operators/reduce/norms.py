@@ -20,7 +20,7 @@ from pullback.operators.arrays.reductions import (
     check_keepdim,
     converted,
 )
-from pullback.operators.arrays.sums import PIECE, few_sums, total, total_of_squares, totals
+from pullback.operators.arrays.sums import few_sums, flat_total, total, total_of_squares, totals
 from pullback.operators.batching import front
 from pullback.operators.declare import (
     Array,
@@ -181,8 +181,7 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     low, high = _RIGHT[char]
     if axis is None and not keepdim and x.flags.c_contiguous and char in "fd":
         flat = x.ravel()
-        few = flat.size <= PIECE
-        square = flat.dot(flat) if few else totals(xp, flat[None], flat[None])[0]
+        square = flat_total(xp, flat, flat)
         if xp is numpy:  # a number of Python's: NumPy takes five times as long over one of its own
             root = math.sqrt(square)
             if low < root < high:
