@@ -9,9 +9,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-__all__ = ["BOUND", "BROADCAST", "CASES", "GROUPS", "Case", "cases_of"]
+__all__ = ["BOUND", "CASES", "GROUPS", "Case", "cases_of"]
 
 BOUND = 8.0  # units in the last place of the largest result
+# Exponentials of differences from a logarithm that is itself rounded: torch has 8 and 15.
+_OF_LOGARITHMS = 16.0
+# Gradients that are what is left of others, less their mean: torch has 25.
+_OF_DIFFERENCES = 16.0
 
 Shapes = Callable[[int], tuple[Any, ...]]
 
@@ -27,7 +31,6 @@ class Case(NamedTuple):
     equal: bool = True  # whether elements that are all equal are asked for as well
     bound: float = BOUND
     classes: int = 0  # of targets that are numbers of classes
-    smallest: int = 0  # elements below which there is nothing to measure
 
 
 GROUPS = ("reductions", "broadcasting", "norms", "losses")
@@ -38,7 +41,7 @@ def _add(group: str, name: str, shapes: Shapes, call: Any, *needs: int, **more: 
     CASES.append(Case(group, name, shapes, call, needs or (0,), **more))
 
 
-# Reductions: everything, many rows, few long rows, and arrays that do not lie in order -------------
+# Reductions: everything, many rows, few long rows, and arrays that do not lie in order ------------
 
 
 def _side(n: int) -> int:
@@ -75,7 +78,7 @@ _WAYS: dict[str, tuple[Shapes, Callable[[Any], Any], Any]] = {
     "by channel": (_images, lambda x: x, (0, 2, 3)),
 }
 
-# name: (function of library, tensor and dims; whether elements may be equal; bound)
+# Functions of library, tensor and dims; whether elements may be equal.
 _REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {
     "sum": (lambda t, x, dim: x.sum() if dim is None else x.sum(dim), True),
     "mean": (lambda t, x, dim: x.mean() if dim is None else x.mean(dim), True),
@@ -91,30 +94,31 @@ _REDUCTIONS: dict[str, tuple[Callable[..., Any], bool]] = {
 for _name, (_function, _equal) in _REDUCTIONS.items():
     for _way, (_shapes, _seen, _dim) in _WAYS.items():
 
-        def _call(
-            t: Any, x: Any, f: Any = _function, seen: Any = _seen, dim: Any = _dim
-        ) -> Any:
+        def _call(t: Any, x: Any, f: Any = _function, seen: Any = _seen, dim: Any = _dim) -> Any:
             return f(t, seen(x), dim)
 
-        _add("reductions", f"{_name}, {_way}", _shapes, _call, equal=_equal)
+        _bound = _OF_LOGARITHMS if _name == "logsumexp" else BOUND
+        _add("reductions", f"{_name}, {_way}", _shapes, _call, equal=_equal, bound=_bound)
 
 for _name in ("softmax", "log_softmax"):
     _add("reductions", f"{_name}, along rows", _wide,
-         lambda t, x, name=_name: getattr(t, name)(x, 1), equal=False)  # fmt: skip
+         lambda t, x, name=_name: getattr(t, name)(x, 1), equal=False,
+         bound=_OF_LOGARITHMS)  # fmt: skip
     _add("reductions", f"{_name}, over rows", _tall,
-         lambda t, x, name=_name: getattr(t, name)(x, 0), equal=False)  # fmt: skip
+         lambda t, x, name=_name: getattr(t, name)(x, 0), equal=False,
+         bound=_OF_LOGARITHMS)  # fmt: skip
 _add("reductions", "dist", lambda n: ((n,), (n,)), lambda t, x, y: t.dist(x, y * 0.5), 0, 1)
-_add("reductions", "trace", lambda n: ((_side(n * 16), _side(n * 16)),), lambda t, x: t.trace(x))
+_add("reductions", "trace", lambda n: ((_side(n), _side(n)),), lambda t, x: t.trace(x))
 _add("reductions", "cosine_similarity", lambda n: ((3, n // 3), (3, n // 3)),
-     lambda t, x, y: t.nn.functional.cosine_similarity(x, y, 1), 0, 1)  # fmt: skip
+     lambda t, x, y: t.nn.functional.cosine_similarity(x, y, 1), 0, 1, equal=False)  # fmt: skip
 _add("reductions", "global average pool", lambda n: ((1, 4, _side(n // 4), _side(n // 4)),),
      lambda t, x: t.nn.functional.adaptive_avg_pool2d(x, 1))  # fmt: skip
 
 
-# Broadcasting: what a small operand gets back of a large result ------------------------------------
+# Broadcasting: what a small operand gets back of a large result -----------------------------------
 
 # The operators of two tensors that have gradients for both where both are between 0.1 and 1.
-BROADCAST: dict[str, Callable[..., Any]] = {
+_BROADCAST: dict[str, Callable[..., Any]] = {
     "add": lambda t, x, y: x + y,
     "sub": lambda t, x, y: x - y,
     "mul": lambda t, x, y: x * y,
@@ -133,7 +137,7 @@ BROADCAST: dict[str, Callable[..., Any]] = {
     "lerp": lambda t, x, y: t.lerp(x, y, 0.25),
     "clamp": lambda t, x, y: t.clamp(x, min=y * 2),
     "copysign": lambda t, x, y: t.copysign(y, x),
-    "remainder": lambda t, x, y: t.fmod(y, x + 2),
+    "fmod": lambda t, x, y: t.fmod(y, x + 2),
     "expand": lambda t, x, y: y.expand(x.shape),
     "masked_fill": lambda t, x, y: t.where(x > 2, x, y),
 }
@@ -144,7 +148,7 @@ _SMALL: dict[str, Shapes] = {
     "a number": lambda n: ((_side(n), _side(n)), ()),
     "channels": lambda n: ((n // 192 + 2, 3, 8, 8), (3, 1, 1)),
 }
-for _name, _function in BROADCAST.items():
+for _name, _function in _BROADCAST.items():
     for _way, _shapes in _SMALL.items():
         _add("broadcasting", f"{_name}, {_way}", _shapes, _function, 1)
 _add("broadcasting", "linear's bias", lambda n: ((n // 2, 2), (2, 2), (2,)),
@@ -159,12 +163,13 @@ _add("broadcasting", "repeat", lambda n: ((4,), (n // 4,)),
      lambda t, x, y: x.repeat(len(y), 1), 0)  # fmt: skip
 
 
-# Norms ---------------------------------------------------------------------------------------------
+# Norms --------------------------------------------------------------------------------------------
 
 # Squares, so that what weights get is a sum of squares and does not cancel.
 _RANDOM: dict[str, Any] = {"equal": False}
 _add("norms", "layer_norm of rows", lambda n: ((n // 64 + 1, 64), (64,), (64,)),
-     lambda t, x, w, b: t.nn.functional.layer_norm(x, (64,), w, b) ** 2, 0, 1, 2, **_RANDOM)  # fmt: skip
+     lambda t, x, w, b: t.nn.functional.layer_norm(x, (64,), w, b) ** 2, 0, 1, 2,
+     **_RANDOM)  # fmt: skip
 _add("norms", "layer_norm of wide rows", lambda n: ((n // 4096 + 2, 4096), (4096,), (4096,)),
      lambda t, x, w, b: t.nn.functional.layer_norm(x, (4096,), w, b) ** 2, 0, 1, 2,
      **_RANDOM)  # fmt: skip
@@ -172,16 +177,21 @@ _add("norms", "layer_norm of everything", lambda n: ((2, n // 2), (n // 2,), (n 
      lambda t, x, w, b: t.nn.functional.layer_norm(x, x.shape[1:], w, b) ** 2, 0, 1, 2,
      **_RANDOM)  # fmt: skip
 _add("norms", "layer_norm without weights", lambda n: ((2, n // 2),),
-     lambda t, x: t.nn.functional.layer_norm(x, x.shape[1:]) ** 2, **_RANDOM)  # fmt: skip
+     lambda t, x: t.nn.functional.layer_norm(x, x.shape[1:]) ** 2,
+     bound=_OF_DIFFERENCES, **_RANDOM)  # fmt: skip
 _add("norms", "rms_norm", lambda n: ((n // 64 + 1, 64), (64,)),
-     lambda t, x, w: t.nn.functional.rms_norm(x, (64,), w) ** 2, 0, 1, **_RANDOM)  # fmt: skip
+     lambda t, x, w: t.nn.functional.rms_norm(x, (64,), w) ** 2, 0, 1,
+     **_RANDOM)  # fmt: skip
 _add("norms", "rms_norm of everything", lambda n: ((2, n // 2), (n // 2,)),
-     lambda t, x, w: t.nn.functional.rms_norm(x, x.shape[1:], w) ** 2, 0, 1, **_RANDOM)  # fmt: skip
+     lambda t, x, w: t.nn.functional.rms_norm(x, x.shape[1:], w) ** 2, 0, 1,
+     **_RANDOM)  # fmt: skip
 _add("norms", "group_norm", lambda n: ((n // 256 + 1, 4, 8, 8), (4,), (4,)),
-     lambda t, x, w, b: t.nn.functional.group_norm(x, 2, w, b) ** 2, 0, 1, 2, **_RANDOM)  # fmt: skip
+     lambda t, x, w, b: t.nn.functional.group_norm(x, 2, w, b) ** 2, 0, 1, 2,
+     **_RANDOM)  # fmt: skip
 _add("norms", "group_norm of large images",
      lambda n: ((1, 4, _side(n // 4) + 1, _side(n // 4)), (4,), (4,)),
-     lambda t, x, w, b: t.nn.functional.group_norm(x, 2, w, b) ** 2, 0, 1, 2, **_RANDOM)  # fmt: skip
+     lambda t, x, w, b: t.nn.functional.group_norm(x, 2, w, b) ** 2, 0, 1, 2,
+     **_RANDOM)  # fmt: skip
 _add("norms", "instance_norm", lambda n: ((1, 4, _side(n // 4), _side(n // 4)), (4,), (4,)),
      lambda t, x, w, b: t.nn.functional.instance_norm(x, weight=w, bias=b) ** 2, 0, 1, 2,
      **_RANDOM)  # fmt: skip
@@ -192,10 +202,11 @@ _add("norms", "batch_norm of rows", lambda n: ((n // 4 + 1, 4), (4,), (4,)),
      lambda t, x, w, b: t.nn.functional.batch_norm(x, None, None, w, b, True) ** 2, 0, 1, 2,
      **_RANDOM)  # fmt: skip
 _add("norms", "normalize", lambda n: ((3, n // 3),),
-     lambda t, x: t.nn.functional.normalize(x, dim=1) ** 2, **_RANDOM)  # fmt: skip
+     lambda t, x: t.nn.functional.normalize(x, dim=1) ** 2,
+     **_RANDOM)  # fmt: skip
 
 
-# Losses --------------------------------------------------------------------------------------------
+# Losses -------------------------------------------------------------------------------------------
 
 
 def _pair(n: int) -> tuple[Any, ...]:
@@ -204,10 +215,10 @@ def _pair(n: int) -> tuple[Any, ...]:
 
 _PAIRS: dict[str, tuple[Callable[..., Any], bool]] = {
     "mse_loss": (lambda f, x, y: f.mse_loss(x * 3, y), True),
-    "l1_loss": (lambda f, x, y: f.l1_loss(x * 3, y), True),
+    "l1_loss": (lambda f, x, y: f.l1_loss(x + 2, y), True),
     "smooth_l1_loss": (lambda f, x, y: f.smooth_l1_loss(x * 3, y), True),
     "huber_loss": (lambda f, x, y: f.huber_loss(x * 3, y, delta=0.5), True),
-    "binary_cross_entropy": (lambda f, x, y: f.binary_cross_entropy(x, y), True),
+    "binary_cross_entropy": (lambda f, x, y: f.binary_cross_entropy(x * 0.9, y), True),
     "binary_cross_entropy_with_logits": (
         lambda f, x, y: f.binary_cross_entropy_with_logits(x, y), True,
     ),
@@ -230,9 +241,10 @@ _add("losses", "cosine_embedding_loss", lambda n: ((n // 4, 4), (n // 4, 4)),
      lambda t, x, y: t.nn.functional.cosine_embedding_loss(x, y, t.ones_like(x[:, 0])),
      **_RANDOM)  # fmt: skip
 _add("losses", "margin_ranking_loss", _pair,
-     lambda t, x, y: t.nn.functional.margin_ranking_loss(x, y * 3, t.ones_like(x)))  # fmt: skip
+     lambda t, x, y: t.nn.functional.margin_ranking_loss(x, y + 2, t.ones_like(x)))  # fmt: skip
 _add("losses", "triplet_margin_loss", lambda n: ((n // 4, 4), (n // 4, 4), (n // 4, 4)),
-     lambda t, x, y, z: t.nn.functional.triplet_margin_loss(x, y, z), **_RANDOM)  # fmt: skip
+     lambda t, x, y, z: t.nn.functional.triplet_margin_loss(x, y, z),
+     **_RANDOM)  # fmt: skip
 
 
 def cases_of(group: str) -> list[Case]:

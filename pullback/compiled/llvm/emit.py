@@ -237,7 +237,6 @@ class Emitter:
         take = self.binary("and", larger, known, "i1", w)
         return self.select(take, b, a, e, w)
 
-
     def exact_sum(self, total: str, lost: str, x: str, e: str, w: int) -> tuple[str, str]:
         """`total + x`, and `lost` with what that rounded off (Knuth's two-sum)."""
         made = self.binary("fadd", total, x, e, w)

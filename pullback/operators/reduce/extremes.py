@@ -12,8 +12,8 @@ from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
-from pullback.operators.arrays.sums import total
 from pullback.operators.arrays.sorting import has_nan
+from pullback.operators.arrays.sums import total
 from pullback.operators.batching import filled, ndim_of, together
 from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive, quick
 from pullback.operators.indexing.picking import kept, pick, put_back

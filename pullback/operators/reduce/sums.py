@@ -231,19 +231,23 @@ def _mean(
         )
     count = reduced_count(input.shape, dim)
     if input.dtype.itemsize == 2:
-        return (total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(
-            input.dtype
-        )
+        return (total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(input.dtype)
     return total(xp, input, dim, keepdim) / count
 
 
-def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
+def spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
+    """The gradient of a mean put back: each element gets its share."""
     count = reduced_count(input_shape, dim)
-    return unreduce(g / count if count else g, input_shape, dim, keepdim)
+    if count > 1 and not isinstance(g, Tensor) and g.dtype.itemsize == 2:
+        # The count may be larger than any float16.
+        g = (g.astype(numpy.float32) / count).astype(g.dtype)
+    elif count:
+        g = g / count
+    return unreduce(g, input_shape, dim, keepdim)
 
 
 _mean_full = linear(
-    input=_spread_mean,
+    input=spread_mean,
     name="mean.full",
     aten="mean.default(input * dtype)",
     meta="lengths kept",
@@ -252,7 +256,7 @@ _mean_full = linear(
     has_out=False,
 )(_mean)
 _mean_dims = linear(
-    input=_spread_mean,
+    input=spread_mean,
     name="mean",
     aten="mean.dim",
     meta="lengths kept",

@@ -10,7 +10,6 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import MEANS, column
