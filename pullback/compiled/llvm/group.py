@@ -13,7 +13,8 @@ from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
 from pullback.compiled.llvm.words import WORDS
-from pullback.compiled.plan.plan import CHAIN, Group, Plan, last_only
+from pullback.compiled.plan.blocks import CHAIN
+from pullback.compiled.plan.plan import Group, Plan, last_only
 from pullback.compiled.plan.stages import Stages, start_of
 
 __all__ = ["GroupText"]
@@ -438,7 +439,7 @@ class GroupText(Stages):
             place = em.t(f"urem i64 {place}, {blocks.size}")
         place = em.t(f"udiv i64 {place}, {blocks.length}")
         # A block that two threads share has a copy each: the later thread is one copy ahead.
-        first = "%tid" if blocks.is_outermost else em.t(f"mul i64 %tid, {blocks.count}")
+        first = "%tid" if blocks.is_outermost else em.t(f"mul i64 %tid, {blocks.number}")
         return em.t(f"add i64 {place}, {first}")
 
     def _finish(self, v: Val, total: str) -> None:

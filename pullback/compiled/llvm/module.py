@@ -178,7 +178,7 @@ class ModuleText:
                 place = em.t(f"getelementptr {e}, ptr {first}, i64 {offset}")
                 x = em.t(f"load {kind}, ptr {place}, align {v.itemsize}")
                 after += em.exact_sum(total, lost, x, e, w)
-            made = em.with_lost(*after, e, w)
+            made = em.with_lost(after[0], after[1], e, w)
             target = em.t(f"getelementptr {e}, ptr %d, i64 {at}")
             em.raw(f"  store {kind} {made}, ptr {target}, align {v.itemsize}")
 

@@ -10,10 +10,11 @@ from __future__ import annotations
 
 import math
 from bisect import bisect
-from typing import Any, NamedTuple
+from typing import Any
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val, live_values
+from pullback.compiled.plan.blocks import RowBlocks, blocks_of
 from pullback.compiled.plan.repeats import epochs
 
 __all__ = ["Group", "Plan", "Step", "Update", "last_only"]
@@ -85,51 +86,6 @@ class Group:
 def last_only(value: Val, domain: tuple[int, ...]) -> bool:
     """A reduction along the last dimension alone: a value per row, at hand in its group."""
     return value.op in REDUCTIONS and value.attr == (len(domain) - 1,)
-
-
-class Blocks(NamedTuple):
-    """Which copy of a total a row is added to: each gets so few that no digits are lost."""
-
-    step: int  # rows between two that are added to the same elements
-    size: int  # how many of those there are, where what is outside of them starts anew; else 0
-    length: int  # of a block
-    count: int  # of blocks
-    is_outermost: bool  # of what is added up: then threads have blocks one after the other
-
-
-# Numbers that are added one by one: equal ones lose 5 units in the last place.
-CHAIN = 64
-
-
-def blocks_of(value: Val, domain: tuple[int, ...]) -> Blocks | None:
-    """How rows that a total adds up are cut into blocks; None where they are few."""
-    if value.op != "sum" or value.dtype not in _FLOATING:
-        return None
-    runs: list[list[int]] = []  # [rows inside of it, length, whether it began the domain]
-    inside = 1
-    neighbour = False
-    for place in range(len(domain) - 2, -1, -1):
-        n = domain[place]
-        if n == 1:
-            continue
-        if place in value.attr:
-            if neighbour:
-                runs[-1][1] *= n
-            else:
-                runs.append([inside, n, place])
-            runs[-1][2] = place
-        neighbour = place in value.attr
-        inside *= n
-    if not runs:
-        return None
-    step, size, first = longest = max(runs, key=lambda run: run[1])
-    others = math.prod(run[1] for run in runs) // size
-    if size * others <= 2 * CHAIN:
-        return None
-    length = max(1, CHAIN // others)
-    starts_anew = math.prod(domain[:first]) > 1
-    count = -(-size // length)
-    return Blocks(step, size if starts_anew else 0, length, count, longest is runs[-1])
 
 
 class Plan:
@@ -444,7 +400,7 @@ class Plan:
         self.offsets: dict[int, int] = {}  # of slots, in the arena
         # Totals of which threads, or blocks of rows, have a copy each: the slot of the copies.
         self.copies: dict[int, int] = {}
-        self.blocks: dict[int, Blocks] = {}
+        self.blocks: dict[int, RowBlocks] = {}
         memory = _Arena()
         last = self._last_uses()
         ending: dict[int, list[tuple[int, int]]] = {}
@@ -492,7 +448,7 @@ class Plan:
         blocks = self.blocks.get(value.id)
         if blocks is None:
             return threads
-        return blocks.count + threads - 1 if blocks.is_outermost else blocks.count * threads
+        return blocks.number + threads - 1 if blocks.is_outermost else blocks.number * threads
 
     def apart(self, value: Val) -> int:
         """Elements from one copy of a total to the next."""

@@ -68,7 +68,7 @@ def spread(xp: Namespace, square: Array, x: Array, dim: int) -> Array:
     return xp.matmul(square, x.reshape(math.prod(shape[:dim]), shape[dim], inner)).reshape(shape)
 
 
-_LARGE = 1 << 16
+_LARGE = 1 << 16  # elements, from which on other threads are let run
 
 
 def column(values: Array, shape: Any, out: Array | None = None) -> Array:

@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
-from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.reductions import MANY, axis_of, kept_shape, without
 
 __all__ = [
@@ -24,7 +23,6 @@ __all__ = [
     "few_sums",
     "few_total",
     "flat_total",
-    "log_total_exp",
     "ones",
     "sums",
     "total",
@@ -464,41 +462,3 @@ def total_of_squares(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Arr
             shape = kept_shape(input.shape, axis) if keepdim else input.shape[:first]
             return totals(xp, rows, rows).reshape(shape)
     return total(xp, xp.square(input), axis, keepdim)
-
-
-# Logarithms of sums -------------------------------------------------------------------------------
-
-
-def log_total_exp(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
-    """log(sum(exp(input))) over `dim`, shifted by the largest element; rows go in blocks."""
-    if input.dtype.itemsize == 2:
-        return log_total_exp(xp, input.astype(xp.float32), dim, keepdim).astype(input.dtype)
-    axis = axis_of(dim, input.ndim)
-    if not input.size:
-        result = xp.full(kept_shape(input.shape, axis), -math.inf, input.dtype)
-    elif (
-        input.size <= BLOCK
-        or axis is None
-        or not input.flags.c_contiguous
-        or min(axis) != input.ndim - len(axis)
-    ):
-        result = _log_total_exp(xp, input, axis)
-    else:
-        rows = input.reshape(math.prod(input.shape[: min(axis)]), -1)
-        result = xp.empty((rows.shape[0], 1), input.dtype)
-        for block in slices(*rows.shape):
-            result[block] = _log_total_exp(xp, rows[block], 1)
-        result = result.reshape(kept_shape(input.shape, axis))
-    return result if keepdim else result.reshape(without(input.shape, axis))
-
-
-def _log_total_exp(xp: Namespace, input: Array, axis: Any) -> Array:
-    largest = xp.maximum.reduce(input.real, axis, None, None, True)
-    flat = largest.reshape(-1)
-    if not flat.dot(flat) < math.inf:  # half of what isfinite().all() takes
-        largest = xp.where(xp.isfinite(largest), largest, 0)
-    powers = xp.asarray(xp.subtract(input, largest))
-    xp.exp(powers, powers)
-    result = xp.asarray(sums(xp, powers, axis, keepdim=True))
-    xp.log(result, result)
-    return xp.add(result, largest, result)

@@ -17,6 +17,7 @@ from pullback.core.arrays import F32, F64, namespace
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
+from pullback.operators.arrays.log_sums import log_total_exp
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
     kept_shape,
@@ -30,7 +31,6 @@ from pullback.operators.arrays.sums import (
     SHORT64,
     few_sums,
     few_total,
-    log_total_exp,
     total,
 )
 from pullback.operators.declare import (

@@ -148,7 +148,7 @@ def enter() -> None:
     INSTEAD.update(
         {
             place + "arrays.scipy_special.scipy_or": _scipy_or,
-            place + "arrays.sums._log_total_exp": _log_total_exp,
+            place + "arrays.log_sums._log_total_exp": _log_total_exp,
             place + "special.functions.lgamma": _lgamma,
             place + "arrays.erf.erfc": _erfc,
             place + "reduce.norms._euclidean": _euclidean,
