@@ -93,12 +93,13 @@ most some hundred elements are added up by BLAS, NumPy or machine code, and thei
 precision, or with what rounding takes away ([how](architecture.md#an-operator)). That holds for
 every reduction, for the gradient of everything that was broadcast (biases, weights of norms,
 numbers), for norms and for losses; for arrays in any layout, eager or compiled, on any number of
-threads.
+threads. It is about the CPU, and not about products of matrices, which are BLAS's, nor about sums
+by index (`index_add`, embeddings), which are made in the order of the index, as torch's are.
 
 An error is the largest difference to the same call in float64 on the same numbers, in units in the
 last place of the largest result (2^-23 of it in float32, 2^-10 in float16, 2^-7 in bfloat16). It
 must be at most {BOUND:g}, which `tests/operators/test_accuracy.py` holds every row to, from a
-thousand elements to ten million. Two kinds have twice that. Logarithms of sums of exponentials: the
+thousand elements to half a million, and some of each kind to ten million. Two kinds have twice that. Logarithms of sums of exponentials: the
 gradients are exponentials of a difference, in which the result's own rounding counts. Norms of
 everything without weights: the gradients are what is left of others, less their mean.
 
