@@ -99,9 +99,10 @@ by index (`index_add`, embeddings), which are made in the order of the index, as
 An error is the largest difference to the same call in float64 on the same numbers, in units in the
 last place of the largest result (2^-23 of it in float32, 2^-10 in float16, 2^-7 in bfloat16). It
 must be at most {BOUND:g}, which `tests/operators/test_accuracy.py` holds every row to, from a
-thousand elements to half a million, and some of each kind to ten million. Two kinds have twice that. Logarithms of sums of exponentials: the
-gradients are exponentials of a difference, in which the result's own rounding counts. Norms of
-everything without weights: the gradients are what is left of others, less their mean.
+thousand elements to half a million, and some of each kind to ten million. Two kinds have twice
+that. Logarithms of sums of exponentials: the gradients are exponentials of a difference, in which
+the result's own rounding counts. Norms of everything without weights: the gradients are what is
+left of others, less their mean.
 
 Each figure is the worst over layouts (all elements, over rows, along rows, transposed, strided,
 images by channel), over random numbers between 0.1 and 1 and over numbers that are all equal, which

@@ -3,14 +3,13 @@
 The same call in float64 is the reference. docs/accuracy.md has the figures.
 """
 
-import math
 import warnings
 
 import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.arrays import native, sums
+from pullback.operators.arrays import native
 from pullback.operators.declare import OPERATORS
 from pullback.testing import accuracy
 from pullback.testing.accuracy_cases import BOUND, CASES, cases_of
@@ -120,35 +119,6 @@ def test_compiled_sums_on_threads_keep_their_digits(monkeypatch):
         check(compiled(case, "llvm"), 300_000)
 
 
-@pytest.mark.parametrize(
-    ("shape", "dim"),
-    [((5, 1000, 7), 1), ((1000, 5, 33), (0, 2)), ((2, 700, 3, 70), (1, 3)),
-     ((2, 3, 900, 5), (0, 2)), ((300, 2, 500), (0, 1, 2)), ((3, 9000), 1), ((200, 3, 1), 0),
-     ((40, 40, 40), (0, 1))],
-)  # fmt: skip
-def test_blocks_of_rows_add_up_to_the_sum_whatever_dims_go(shape, dim, monkeypatch):
-    pytest.importorskip("llvmlite")
-    x = torch.from_numpy(numpy.random.default_rng(0).integers(-9, 9, shape).astype("f"))
-    for threads in ("1", "3"):
-        monkeypatch.setenv("PULLBACK_THREADS", threads)
-        function = torch.compile(lambda x: (x * 2).sum(dim), backend="llvm")
-        numpy.testing.assert_array_equal(function(x).numpy(), (x.numpy() * 2).sum(dim))
-
-
-@pytest.mark.parametrize("special", [math.inf, -math.inf, math.nan])
-@pytest.mark.parametrize("shape", [(9000, 3), (3, 9000)])
-def test_what_is_infinite_stays_so_in_long_compiled_sums(shape, special):
-    pytest.importorskip("llvmlite")
-    x = torch.ones(shape)
-    x[0, 0] = special
-    for dim in (0, 1):
-        function = torch.compile(lambda x, dim=dim: (x * 2).sum(dim), backend="llvm")
-        numpy.testing.assert_array_equal(function(x).numpy(), (x * 2).sum(dim).numpy())
-    x[-1, -1] = -special
-    function = torch.compile(lambda x: (x * 2).sum(), backend="llvm")
-    assert math.isnan(function(x).item())
-
-
 def test_bits_of_sums_over_rows_do_not_depend_on_the_number_of_threads():
     x = torch.rand(3000, 40).requires_grad_()
     w, b = torch.rand(40, requires_grad=True), torch.rand(40, requires_grad=True)
@@ -207,60 +177,6 @@ def test_a_broadcast_operand_gets_a_gradient_that_is_as_exact_as_its_terms(op):
     of_terms = abs(terms - wide).max() / unit
     size = abs(wide).sum(0).max()
     assert abs(made - exact).max() <= BOUND * unit * size + of_terms * unit * shape[0]
-
-
-# The helper itself ------------------------------------------------------------------------------
-
-LAYOUTS = {
-    "in order": lambda x: x,
-    "transposed": lambda x: x.transpose(2, 0, 1),
-    "reversed": lambda x: x[::-1, :, ::-1],
-    "strided": lambda x: x[::2, 1::3],
-    "repeated": lambda x: numpy.broadcast_to(x[:, :1], x.shape),
-    "repeated all over": lambda x: numpy.broadcast_to(x[:1, :1, :1], x.shape),
-}
-
-
-@pytest.mark.parametrize("dtype", ["f", "d", "F", "D", "e"])
-@pytest.mark.parametrize("layout", LAYOUTS)
-@pytest.mark.parametrize(
-    "shape", [(3, 70, 2), (130, 5, 67), (2, 2, 1500), (4100, 1, 3), (64, 64, 64)]
-)
-def test_totals_are_sums_over_any_dims_in_any_layout(shape, layout, dtype):
-    x = numpy.random.default_rng(0).integers(-4, 5, shape)
-    x = LAYOUTS[layout](((x + 1j * x[::-1]) if dtype in "FD" else x).astype(dtype))
-    for dim in (None, (0,), (1,), (2,), (0, 1), (1, 2), (0, 2), (-1, 0), (0, 1, 2)):
-        for keepdim in (False, True):
-            got = sums.total(numpy, x, dim, keepdim)
-            wanted = x.astype("D" if dtype in "FD" else "d").sum(dim, keepdims=keepdim)
-            assert got.shape == wanted.shape
-            assert got.dtype == x.dtype
-            numpy.testing.assert_array_equal(got, wanted.astype(dtype))
-
-
-@pytest.mark.parametrize("rows", [5, 64, 65, 200, 1000, 1009, 5000])
-@pytest.mark.parametrize("columns", [1, 3, 64, 200])
-def test_columns_are_added_with_and_without_weights(rows, columns):
-    rng = numpy.random.default_rng(0)
-    x, w = rng.integers(-9, 9, (rows, columns)).astype("f"), rng.integers(1, 5, rows).astype("f")
-    numpy.testing.assert_array_equal(sums.column_totals(numpy, x), x.sum(0))
-    numpy.testing.assert_array_equal(sums.column_totals(numpy, x, w), (x * w[:, None]).sum(0))
-    wide = numpy.repeat(x, 2, 1)[:, ::2]
-    numpy.testing.assert_array_equal(sums.column_totals(numpy, wide), x.sum(0))
-
-
-@pytest.mark.parametrize("size", [0, 1, 1024, 1025, 1031, 250_000, 262_144, 300_007])
-def test_vectors_are_added_and_multiplied(size):
-    x = numpy.random.default_rng(0).integers(-3, 4, size).astype("f")
-    assert sums.flat_total(numpy, x) == x.sum()
-    assert sums.flat_total(numpy, x, x) == (x * x).sum()
-    assert sums.flat_total(numpy, numpy.repeat(x, 2)[::2]) == x.sum()
-
-
-def test_the_mean_of_more_elements_than_float16_can_count_has_a_gradient():
-    x = torch.ones(100_000, dtype=torch.float16, requires_grad=True)
-    x.mean().backward()
-    assert x.grad[0].item() == pytest.approx(1e-5, rel=1e-2)
 
 
 # The page -----------------------------------------------------------------------------------------

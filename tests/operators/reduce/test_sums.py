@@ -55,6 +55,12 @@ def test_half_precision_is_added_up_in_single(dim):
     assert torch.mean(x, dim).max().item() == 1.0
 
 
+def test_the_mean_of_more_elements_than_float16_can_count_has_a_gradient():
+    x = torch.ones(100_000, dtype=torch.float16, requires_grad=True)
+    x.mean().backward()
+    assert x.grad[0].item() == pytest.approx(1e-5, rel=1e-2)
+
+
 @pytest.mark.parametrize("shape", [(3, 5), (1, 1024), (1025, 2), (2, 1025), (0, 4), (4, 0), (7,)])
 @pytest.mark.parametrize("dtype", ["float32", "float64"])
 def test_small_sums_are_the_same_by_every_way_through_the_kernel(shape, dtype):
