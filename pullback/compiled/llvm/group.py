@@ -13,11 +13,11 @@ from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
 from pullback.compiled.llvm.words import WORDS
-from pullback.compiled.plan.blocks import CHAIN
+from pullback.compiled.plan.blocks import CHAIN, RowBlocks
 from pullback.compiled.plan.plan import Group, Plan, last_only
 from pullback.compiled.plan.stages import Stages, start_of
 
-__all__ = ["GroupText"]
+__all__ = ["GroupText", "number_of"]
 
 _INLINED_AT_MOST = 24  # functions of a group; beyond, LLVM's time in a block grows faster than it
 _SHORT_ROW = 32
@@ -435,11 +435,13 @@ class GroupText(Stages):
         if blocks is None:
             return "%tid"
         place = "%r" if blocks.step == 1 else em.t(f"udiv i64 %r, {blocks.step}")
-        if blocks.size:
+        if blocks.starts_anew:
             place = em.t(f"urem i64 {place}, {blocks.size}")
         place = em.t(f"udiv i64 {place}, {blocks.length}")
         # A block that two threads share has a copy each: the later thread is one copy ahead.
-        first = "%tid" if blocks.is_outermost else em.t(f"mul i64 %tid, {blocks.number}")
+        first = "%tid"
+        if not blocks.is_outermost:
+            first = em.t(f"mul i64 %tid, {number_of(blocks, em)}")
         return em.t(f"add i64 {place}, {first}")
 
     def _finish(self, v: Val, total: str) -> None:
@@ -460,6 +462,12 @@ class Columns:
 
     def __init__(self, first: str, width: int, known: dict[int, str]) -> None:
         self.first, self.width, self.known = first, width, known
+
+
+def number_of(blocks: RowBlocks, em: Emitter) -> str:
+    """How many blocks there are, from the number of rows: that is what sizes change."""
+    rounded_up = em.t(f"add i64 {blocks.size}, {blocks.length - 1}")
+    return em.t(f"udiv i64 {rounded_up}, {blocks.length}")
 
 
 def _loses_digits(v: Val) -> bool:

@@ -8,7 +8,7 @@ from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
-from pullback.compiled.llvm.group import GroupText
+from pullback.compiled.llvm.group import GroupText, number_of
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
@@ -134,7 +134,7 @@ class ModuleText:
         self.work += group.work
         shared, totals = self.plan.is_shared(group), group.accumulated()
         for v in totals:
-            self._clear(v, self.plan.count_of(v, group))
+            self._clear(v, group)
         table = self._slots([slots[number] for number in order])
         self._run(function, group.rows, table, parallel=shared)
         for v in totals:
@@ -152,9 +152,14 @@ class ModuleText:
         self._lines.append(f"  {name} = load ptr, ptr {name}.a")
         return name
 
-    def _clear(self, v: Val, copies: int) -> None:
+    def _clear(self, v: Val, group: Group) -> None:
         """What a total starts from, in memory."""
         q = self._loaded(f"%z{v.id}", self.plan.copies.get(v.id, self.plan.slot[v.id]))
+        if v.id in self.plan.blocks:
+            self.texts.append(self._cleared_blocks(v, group))
+            self._lines.append(f"  call void @clear{v.id}(ptr %B, ptr {q})")
+            return
+        copies = self.plan.count_of(v, group)
         size = (self.plan.apart(v) * copies if copies > 1 else v.size) * v.itemsize
         if v.op == "sum":
             self._lines.append(
@@ -164,11 +169,28 @@ class ModuleText:
         self.functions[f"@fill_{v.dtype}"] = _fill_text(v.dtype)
         self._lines.append(f"  call void @fill_{v.dtype}(ptr {q}, i64 {size // v.itemsize})")
 
+    def _copies(self, v: Val, group: Group, em: Emitter) -> str:
+        """How many copies of a total there are for blocks of rows, and for threads."""
+        blocks = self.plan.blocks[v.id]
+        number = number_of(blocks, em)
+        threads = self.plan.threads if self.plan.is_shared(group) else 1
+        if blocks.is_outermost:
+            return em.t(f"add i64 {number}, {threads - 1}")
+        return em.t(f"mul i64 {number}, {threads}")
+
+    def _cleared_blocks(self, v: Val, group: Group) -> str:
+        em = Emitter()
+        count = self._copies(v, group, em)
+        size = em.t(f"mul i64 {count}, {self.plan.apart(v) * v.itemsize}")
+        em.raw(f"  call void @llvm.memset.p0.i64(ptr %p, i8 0, i64 {size}, i1 false)")
+        head = f"define internal void @clear{v.id}(ptr %B, ptr %p) #0 {{"
+        return "\n".join([head, "entry:", *em.lines, "  ret void", "}"])
+
     def _joined_blocks(self, v: Val, group: Group) -> str:
         """The copies of blocks of rows, added in order with what that rounds off."""
         em, e = Blocks(), ELEMENTS[v.dtype]
         width = self.machine.vector_bytes // v.itemsize
-        count, apart = self.plan.count_of(v, group), self.plan.apart(v)
+        count, apart = self._copies(v, group, em), self.plan.apart(v)
 
         def join(at: str, w: int) -> None:
             kind, first = vector_type(e, w), em.t(f"getelementptr {e}, ptr %p, i64 {at}")

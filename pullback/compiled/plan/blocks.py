@@ -22,15 +22,26 @@ class RowBlocks(NamedTuple):
     """Which block a row is in: `row // step % size // length`."""
 
     step: int  # rows between two that are added to the same elements
-    size: int  # how many of those there are, where a kept dimension is outside; else 0
+    size: int  # how many of those there are
+    starts_anew: bool  # whether a kept dimension is outside of them
     length: int  # of a block
-    number: int  # of blocks
     # Whether nothing that is added up is outside: then later rows of a total are in later blocks.
     is_outermost: bool
 
+    @property
+    def number(self) -> int:
+        """How many blocks there are."""
+        return -(-self.size // self.length)
 
-def blocks_of(value: Val, domain: tuple[int, ...]) -> RowBlocks | None:
-    """How the rows that a total adds up are cut into blocks; None where they are few."""
+
+def blocks_of(
+    value: Val, domain: tuple[int, ...], moving: frozenset[int] = frozenset()
+) -> RowBlocks | None:
+    """How the rows that a total adds up are cut into blocks; None where they are few.
+
+    Where their number is one of the sizes that are others in programs of the same code, few may be
+    many there: then there is one block.
+    """
     if value.op != "sum" or value.dtype[0] != "f":
         return None
     runs = _runs(value.attr, domain)
@@ -38,14 +49,12 @@ def blocks_of(value: Val, domain: tuple[int, ...]) -> RowBlocks | None:
         return None
     longest = max(runs, key=lambda run: run.size)
     others = math.prod(run.size for run in runs) // longest.size
-    if longest.size * others <= _MOST:
+    is_fixed = not any(domain[d] in moving for d in value.attr)
+    if longest.size * others <= _MOST and is_fixed:
         return None
     length = max(1, CHAIN // others)
     starts_anew = math.prod(domain[: longest.first]) > 1
-    return RowBlocks(
-        longest.step, longest.size if starts_anew else 0, length, -(-longest.size // length),
-        longest is runs[-1],
-    )  # fmt: skip
+    return RowBlocks(longest.step, longest.size, starts_anew, length, longest is runs[-1])
 
 
 class _Run(NamedTuple):

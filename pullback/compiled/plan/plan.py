@@ -437,7 +437,7 @@ class Plan:
             return []
         totals = step.accumulated()
         for value in totals if self.in_blocks else ():
-            found = blocks_of(value, step.domain)
+            found = blocks_of(value, step.domain, self.moving)
             if found is not None:
                 self.blocks[value.id] = found
         return totals if shared else [v for v in totals if v.id in self.blocks]

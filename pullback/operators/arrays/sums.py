@@ -160,7 +160,7 @@ def _products(xp: Namespace, a: Array, b: Array) -> Array:
 def column_totals(xp: Namespace, x: Array, weights: Array | None = None) -> Array:
     """The sums of the columns of a matrix; each row times its weight, if there are weights."""
     rows, columns = x.shape
-    if rows <= _CHAIN:
+    if rows <= _CHAIN or not columns:
         return (ones(xp, rows, x.dtype) if weights is None else weights).dot(x)
     if weights is None:
         parts = _cut(rows, _CHAIN)

@@ -80,7 +80,7 @@ def test_totals_are_sums_over_any_dims_in_any_layout(shape, layout, dtype):
 
 
 @pytest.mark.parametrize("rows", [5, 64, 65, 200, 1000, 1009, 5000])
-@pytest.mark.parametrize("columns", [1, 3, 64, 200])
+@pytest.mark.parametrize("columns", [0, 1, 3, 64, 200])
 def test_columns_are_added_with_and_without_weights(rows, columns):
     rng = numpy.random.default_rng(0)
     x, w = rng.integers(-9, 9, (rows, columns)).astype("f"), rng.integers(1, 5, rows).astype("f")
