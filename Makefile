@@ -32,7 +32,8 @@ endef
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names coverage docs gallery dist clients
+.PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names coverage
+.PHONY: accuracy docs gallery dist clients
 .PHONY: bench bench-compile bench-sizes bench-small bench-threads stress clean
 .PHONY: test-cuda bench-cuda
 
@@ -52,6 +53,7 @@ help:
 	@echo "make bench-threads ORACLE=1  large works on two threads, and eight users of one net"
 	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
+	@echo "make accuracy        write docs/accuracy.md, the errors of sums by operator"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
 	@echo "make docs            the pages as a site, in build/site; every link is checked"
 	@echo "make gallery         run the examples that draw, and write their pictures for the docs"
@@ -140,6 +142,9 @@ generate: $(VENV)/.base
 
 coverage: $(VENV)/.base
 	$(BIN)/python -m pullback.compiled.coverage
+
+accuracy: $(VENV)/.base
+	$(ONE_THREAD) $(BIN)/python -m pullback.testing.accuracy docs/accuracy.md
 
 # Libraries are installed without what they ask for, so that torch comes with ORACLE=1 alone.
 CLIENTS := build/clients

@@ -44,6 +44,7 @@ NAV: dict[str, list[str]] = {
         "from-scratch.md",
         "coverage.md",
         "coverage-cuda.md",
+        "accuracy.md",
         "contributing.md",
     ],
     "More": ["changelog.md"],

@@ -19,7 +19,8 @@ from pullback.core.mode import exactly_traced
 from pullback.core.node import OUTPUT_SEQ, AccumulateGrad, Node
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.reductions import MANY, PIECE, few_sums, few_total
+from pullback.operators.arrays.reductions import MANY
+from pullback.operators.arrays.sums import PIECE, few_sums, few_total, total
 
 __all__ = ["as_tensor", "broadcast_dims", "fitted", "fitted_all", "fitted_tensor", "summed"]
 
@@ -60,6 +61,8 @@ def summed(g: Any, dims: tuple[int, ...], shape: tuple[int, ...]) -> Any:
         return made if made.shape == shape else made.reshape(shape)
     if len(dims) == len(g.shape) - len(shape) and type(g) in LIBRARIES:
         return LIBRARIES[type(g)].summed(g, dims)  # no view: whoever gets it may keep it
+    if dims and type(g) is numpy.ndarray:
+        return total(numpy, g, dims, keepdim=False).reshape(shape)
     if dims and is_half(g.dtype):  # 256 is the last sum of ones in bfloat16
         return g.sum(dims, numpy.float32, keepdims=True).astype(g.dtype).reshape(shape)
     return g.sum(dims, keepdims=True).reshape(shape) if dims else g.reshape(shape)

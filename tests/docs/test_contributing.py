@@ -33,7 +33,7 @@ ENERGY = '''
 )
 def total_energy(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) -> Array:
     """The sum of the squares of the elements, or over the dimensions `dim`."""
-    return kernels.total(xp, xp.square(input), dim, keepdim)
+    return total(xp, xp.square(input), dim, keepdim)
 '''
 FAMILIES = {
     "pullback/operators/pointwise/exponentials.py": BELL,

@@ -25,6 +25,7 @@ class CudaPlan(Plan):
     # A launch costs what an element's some thousand operations do; NVRTC takes long blocks well.
     most_nodes = 1000
     updates = False
+    in_blocks = False
 
     def _stands_alone(self, value: Val) -> bool:
         """Sums that keep some of their rows too: their totals would not fit in registers."""

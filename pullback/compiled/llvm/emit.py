@@ -237,6 +237,22 @@ class Emitter:
         take = self.binary("and", larger, known, "i1", w)
         return self.select(take, b, a, e, w)
 
+    def exact_sum(self, total: str, lost: str, x: str, e: str, w: int) -> tuple[str, str]:
+        """`total + x`, and `lost` with what that rounded off (Knuth's two-sum)."""
+        made = self.binary("fadd", total, x, e, w)
+        taken = self.binary("fsub", made, total, e, w)
+        kept = self.binary("fsub", made, taken, e, w)
+        first = self.binary("fsub", total, kept, e, w)
+        second = self.binary("fsub", x, taken, e, w)
+        off = self.binary("fadd", first, second, e, w)
+        return made, self.binary("fadd", lost, off, e, w)
+
+    def with_lost(self, total: str, lost: str, e: str, w: int) -> str:
+        """A sum with what was rounded off; of what is infinite, that is not a number."""
+        known = self.compare("ord", lost, lost, e, w)
+        lost = self.select(known, lost, self.number(0, e, w), e, w)
+        return self.binary("fadd", total, lost, e, w)
+
 
 class Blocks(Emitter):
     """Lines of a function with loops and branches in them."""

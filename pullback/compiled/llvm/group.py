@@ -13,10 +13,11 @@ from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
 from pullback.compiled.llvm.words import WORDS
+from pullback.compiled.plan.blocks import CHAIN, RowBlocks
 from pullback.compiled.plan.plan import Group, Plan, last_only
 from pullback.compiled.plan.stages import Stages, start_of
 
-__all__ = ["GroupText"]
+__all__ = ["GroupText", "number_of"]
 
 _INLINED_AT_MOST = 24  # functions of a group; beyond, LLVM's time in a block grows faster than it
 _SHORT_ROW = 32
@@ -283,8 +284,7 @@ class GroupText(Stages):
         em.raw(f"{loop}.pre:")
         known = self._splats(t, width)
         em.raw(f"  br label %{loop}")
-        totals = self._looped(t, along, loop, (0, end, width), known)
-        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        totals, _ = self._turns(t, along, loop, after, (0, end, width), known)
         em.raw(f"{after}:")
         return {v.id: em.reduce(v.op, totals[v.id], ELEMENTS[v.dtype], width) for v in along}
 
@@ -300,18 +300,65 @@ class GroupText(Stages):
         first = em.t(f"add i64 {start}, 0")
         some = em.t(f"icmp slt i64 {first}, {end}")
         em.raw(f"  br i1 {some}, label %{loop}, label %{after}")
-        totals = self._looped(t, along, loop, (first, end, width), known)
-        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        totals, block = self._turns(t, along, loop, after, (first, end, width), known)
         em.raw(f"{after}:")
         made = {}
         for number, v in enumerate(along):
             e = ELEMENTS[v.dtype]
             begin, kind = em.number(start_of(v), e, width), vector_type(e, width)
             em.raw(f"  %{loop}.t{number} = phi {kind} [ {begin}, %{loop}.pre ], "
-                   f"[ {totals[v.id]}, %{loop} ]")  # fmt: skip
+                   f"[ {totals[v.id]}, %{block} ]")  # fmt: skip
         for number, v in enumerate(along):
             made[v.id] = em.reduce(v.op, f"%{loop}.t{number}", ELEMENTS[v.dtype], width)
         return made
+
+    def _turns(
+        self, t: int, along: list[Val], loop: str, after: str, bounds: Any, known: dict[int, str]
+    ) -> tuple[dict[int, str], str]:
+        """A loop that goes on at `after`; the totals, and the name of its last block.
+
+        Long sums are made in chains of some turns, whose sums are added with what that rounds off.
+        """
+        em = self.em
+        start, end, width = bounds
+        floating = any(_loses_digits(v) for v in along)
+        if not floating or width == 1 or self.group.columns <= CHAIN * width:
+            totals = self._looped(t, along, loop, bounds, known)
+            em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+            return totals, loop
+        chain, block = em.label(), f"{loop}.end"
+        em.raw(f"{loop}:")
+        em.raw(f"  %{loop}.c = phi i64 [ {start}, %{loop}.pre ], [ %{loop}.n, %{block} ]")
+        place = len(em.lines)
+        em.lines += [""] * (2 * len(along))
+        far = em.t(f"add i64 %{loop}.c, {CHAIN * width}")
+        less = em.t(f"icmp slt i64 {far}, {end}")
+        em.raw(f"  %{loop}.n = select i1 {less}, i64 {far}, i64 {end}")
+        em.raw(f"  br label %{chain}.pre")
+        em.raw(f"{chain}.pre:")
+        em.raw(f"  br label %{chain}")
+        parts = self._looped(t, along, chain, (f"%{loop}.c", f"%{loop}.n", width), dict(known))
+        em.raw(f"  br i1 %{chain}.m, label %{chain}, label %{block}")
+        em.raw(f"{block}:")
+        totals = {}
+        for number, v in enumerate(along):
+            e, kind = ELEMENTS[v.dtype], vector_type(ELEMENTS[v.dtype], width)
+            so_far, off = f"%{loop}.a{number}", f"%{loop}.o{number}"
+            begin = em.number(start_of(v), e, width)
+            if _loses_digits(v):
+                made, lost = em.exact_sum(so_far, off, parts[v.id], e, width)
+                em.lines[place + 2 * number + 1] = (
+                    f"  {off} = phi {kind} [ {begin}, %{loop}.pre ], [ {lost}, %{block} ]"
+                )
+                totals[v.id] = em.with_lost(made, lost, e, width)
+            else:
+                made = totals[v.id] = em.combine(v.op, so_far, parts[v.id], e, width)
+            em.lines[place + 2 * number] = (
+                f"  {so_far} = phi {kind} [ {begin}, %{loop}.pre ], [ {made}, %{block} ]"
+            )
+        em.raw(f"  %{loop}.m = icmp slt i64 %{loop}.n, {end}")
+        em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{after}")
+        return totals, block
 
     def _looped(
         self, t: int, along: list[Val], loop: str, bounds: Any, known: dict[int, str]
@@ -373,15 +420,29 @@ class GroupText(Stages):
         return parts
 
     def _total_pointer(self, v: Val) -> str:
-        """Where a reduction over rows adds up: of threads that share them, each has a copy."""
+        """Where a reduction over rows adds up: threads and blocks of rows have copies."""
         copies = self.plan.copies.get(v.id)
         if copies is None:
             return self._own_pointer(v)
-        key = ("thread", v.id)
+        key = ("copy", v.id)
         if key not in self.pointers:
-            size = self.plan.bytes_of(v) // v.itemsize
-            self.pointers[key] = self.em.t(f"mul i64 %tid, {size}")
+            self.pointers[key] = self.em.t(f"mul i64 {self._copy(v)}, {self.plan.apart(v)}")
         return self._pointer(copies, 0, self.layout(v)[0], v.dtype, self.pointers[key])
+
+    def _copy(self, v: Val) -> str:
+        """The number of the copy of a total that this thread adds this row to."""
+        blocks, em = self.plan.blocks.get(v.id), self.em
+        if blocks is None:
+            return "%tid"
+        place = "%r" if blocks.step == 1 else em.t(f"udiv i64 %r, {blocks.step}")
+        if blocks.starts_anew:
+            place = em.t(f"urem i64 {place}, {blocks.size}")
+        place = em.t(f"udiv i64 {place}, {blocks.length}")
+        # A block that two threads share has a copy each: the later thread is one copy ahead.
+        first = "%tid"
+        if not blocks.is_outermost:
+            first = em.t(f"mul i64 %tid, {number_of(blocks, em)}")
+        return em.t(f"add i64 {place}, {first}")
 
     def _finish(self, v: Val, total: str) -> None:
         if last_only(v, self.group.domain):
@@ -401,6 +462,16 @@ class Columns:
 
     def __init__(self, first: str, width: int, known: dict[int, str]) -> None:
         self.first, self.width, self.known = first, width, known
+
+
+def number_of(blocks: RowBlocks, em: Emitter) -> str:
+    """How many blocks there are, from the number of rows: that is what sizes change."""
+    rounded_up = em.t(f"add i64 {blocks.size}, {blocks.length - 1}")
+    return em.t(f"udiv i64 {rounded_up}, {blocks.length}")
+
+
+def _loses_digits(v: Val) -> bool:
+    return v.op == "sum" and v.dtype[0] == "f"
 
 
 def _in_memory(dtype: str) -> str:

@@ -7,8 +7,8 @@ from typing import Any
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
-from pullback.compiled.llvm.emit import ELEMENTS, literal
-from pullback.compiled.llvm.group import GroupText
+from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
+from pullback.compiled.llvm.group import GroupText, number_of
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
@@ -134,13 +134,17 @@ class ModuleText:
         self.work += group.work
         shared, totals = self.plan.is_shared(group), group.accumulated()
         for v in totals:
-            self._clear(v, self.plan.threads if shared else 1)
+            self._clear(v, group)
         table = self._slots([slots[number] for number in order])
         self._run(function, group.rows, table, parallel=shared)
-        for v in totals if shared else ():
-            self.texts.append(_joined(self.plan, v, f"sum{v.id}"))
+        for v in totals:
+            if v.id not in self.plan.copies:
+                continue
+            blocked = v.id in self.plan.blocks
+            text = self._joined_blocks(v, group) if blocked else _joined(self.plan, v)
+            self.texts.append(text)
             target = self._loaded(f"%y{v.id}", self.plan.slot[v.id])
-            self._lines.append(f"  call void @sum{v.id}(ptr %z{v.id}, ptr {target})")
+            self._lines.append(f"  call void @sum{v.id}(ptr %B, ptr %z{v.id}, ptr {target})")
 
     def _loaded(self, name: str, slot: int) -> str:
         """The pointer of a slot."""
@@ -148,10 +152,15 @@ class ModuleText:
         self._lines.append(f"  {name} = load ptr, ptr {name}.a")
         return name
 
-    def _clear(self, v: Val, copies: int) -> None:
+    def _clear(self, v: Val, group: Group) -> None:
         """What a total starts from, in memory."""
         q = self._loaded(f"%z{v.id}", self.plan.copies.get(v.id, self.plan.slot[v.id]))
-        size = self.plan.bytes_of(v) * copies if copies > 1 else v.size * v.itemsize
+        if v.id in self.plan.blocks:
+            self.texts.append(self._cleared_blocks(v, group))
+            self._lines.append(f"  call void @clear{v.id}(ptr %B, ptr {q})")
+            return
+        copies = self.plan.count_of(v, group)
+        size = (self.plan.apart(v) * copies if copies > 1 else v.size) * v.itemsize
         if v.op == "sum":
             self._lines.append(
                 f"  call void @llvm.memset.p0.i64(ptr {q}, i8 0, i64 {size}, i1 false)"
@@ -159,6 +168,51 @@ class ModuleText:
             return
         self.functions[f"@fill_{v.dtype}"] = _fill_text(v.dtype)
         self._lines.append(f"  call void @fill_{v.dtype}(ptr {q}, i64 {size // v.itemsize})")
+
+    def _copies(self, v: Val, group: Group, em: Emitter) -> str:
+        """How many copies of a total there are for blocks of rows, and for threads."""
+        blocks = self.plan.blocks[v.id]
+        number = number_of(blocks, em)
+        threads = self.plan.threads if self.plan.is_shared(group) else 1
+        if blocks.is_outermost:
+            return em.t(f"add i64 {number}, {threads - 1}")
+        return em.t(f"mul i64 {number}, {threads}")
+
+    def _cleared_blocks(self, v: Val, group: Group) -> str:
+        em = Emitter()
+        count = self._copies(v, group, em)
+        size = em.t(f"mul i64 {count}, {self.plan.apart(v) * v.itemsize}")
+        em.raw(f"  call void @llvm.memset.p0.i64(ptr %p, i8 0, i64 {size}, i1 false)")
+        head = f"define internal void @clear{v.id}(ptr %B, ptr %p) #0 {{"
+        return "\n".join([head, "entry:", *em.lines, "  ret void", "}"])
+
+    def _joined_blocks(self, v: Val, group: Group) -> str:
+        """The copies of blocks of rows, added in order with what that rounds off."""
+        em, e = Blocks(), ELEMENTS[v.dtype]
+        width = self.machine.vector_bytes // v.itemsize
+        count, apart = self._copies(v, group, em), self.plan.apart(v)
+
+        def join(at: str, w: int) -> None:
+            kind, first = vector_type(e, w), em.t(f"getelementptr {e}, ptr %p, i64 {at}")
+            zero = (kind, em.number(0, e, w))
+            with em.carrying(count, [zero, zero]) as (number, (total, lost), after):
+                offset = em.t(f"mul i64 {number}, {apart}")
+                place = em.t(f"getelementptr {e}, ptr {first}, i64 {offset}")
+                x = em.t(f"load {kind}, ptr {place}, align {v.itemsize}")
+                after += em.exact_sum(total, lost, x, e, w)
+            made = em.with_lost(after[0], after[1], e, w)
+            target = em.t(f"getelementptr {e}, ptr %d, i64 {at}")
+            em.raw(f"  store {kind} {made}, ptr {target}, align {v.itemsize}")
+
+        whole = v.size - v.size % width
+        if whole:
+            with em.loop(whole, width) as place:
+                join(place, width)
+        if whole < v.size:
+            with em.loop(v.size - whole) as place:
+                join(em.t(f"add i64 {place}, {whole}"), 1)
+        head = f"define internal void @sum{v.id}(ptr %B, ptr %p, ptr %d) #0 {{"
+        return "\n".join([head, "entry:", *em.lines, "  ret void", "}"])
 
     def _slots(self, slots: list[int]) -> str:
         """A table of slots, for a function that is called for several groups."""
@@ -194,10 +248,8 @@ def _fill_text(dtype: str) -> str:
     ])  # fmt: skip
 
 
-def _joined(plan: Plan, v: Val, name: str) -> str:
+def _joined(plan: Plan, v: Val) -> str:
     """The copies of the threads, added in order, so that results do not depend on timing."""
-    from pullback.compiled.llvm.emit import Emitter
-
     e = ELEMENTS[v.dtype]
     step = plan.bytes_of(v) // v.itemsize
     em = Emitter()
@@ -206,7 +258,8 @@ def _joined(plan: Plan, v: Val, name: str) -> str:
         at = em.t(f"getelementptr {e}, ptr %q, i64 {step * number}")
         total = em.combine(v.op, total, em.t(f"load {e}, ptr {at}"), e, 1)
     return "\n".join([
-        f"define internal void @{name}(ptr %p, ptr %d) #0 {{", "entry:", "  br label %l", "l:",
+        f"define internal void @sum{v.id}(ptr %B, ptr %p, ptr %d) #0 {{", "entry:",
+        "  br label %l", "l:",
         "  %i = phi i64 [ 0, %entry ], [ %i1, %l ]", f"  %q = getelementptr {e}, ptr %p, i64 %i",
         *em.lines, f"  %t = getelementptr {e}, ptr %d, i64 %i", f"  store {e} {total}, ptr %t",
         "  %i1 = add i64 %i, 1", f"  %m = icmp slt i64 %i1, {v.size}",

@@ -35,6 +35,6 @@ def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
         own = None
         if v.id in plan.stored:
             slot = plan.copies.get(v.id, plan.slot[v.id])
-            own = slots.setdefault(slot, len(slots)), v.id in plan.copies
+            own = slots.setdefault(slot, len(slots)), v.id in plan.copies, plan.blocks.get(v.id)
         parts.append((v.op, v.attr, v.dtype, v.shape, own, operands))
     return tuple(parts), list(slots)

@@ -14,6 +14,7 @@ from typing import Any
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val, live_values
+from pullback.compiled.plan.blocks import RowBlocks, blocks_of
 from pullback.compiled.plan.repeats import epochs
 
 __all__ = ["Group", "Plan", "Step", "Update", "last_only"]
@@ -95,6 +96,7 @@ class Plan:
     # and 3.8 us in blocks of 1,000).
     most_nodes = 100
     updates = True  # whether products can be added to what is there
+    in_blocks = True  # whether long sums over rows are cut into blocks
 
     def __init__(
         self,
@@ -396,22 +398,25 @@ class Plan:
                 self.slot[value.id] = count
                 count += 1
         self.offsets: dict[int, int] = {}  # of slots, in the arena
-        # Totals that threads add up in a copy each: the slot of the copies.
+        # Totals of which threads, or blocks of rows, have a copy each: the slot of the copies.
         self.copies: dict[int, int] = {}
+        self.blocks: dict[int, RowBlocks] = {}
         memory = _Arena()
         last = self._last_uses()
         ending: dict[int, list[tuple[int, int]]] = {}
         for step in self.steps:
             shared = isinstance(step, Group) and self.is_shared(step)
-            totals = step.accumulated() if shared else []
+            totals = self._copied_totals(step, shared=shared)
             for value in step.nodes:
                 is_total = value in totals
                 if value.id not in self.stored or value.op == "call":
                     continue
                 if value.id in self.slot and not is_total:
                     continue
-                each_has_its_own = is_total or value.op == "room"
-                size = self.bytes_of(value) * (self.threads if each_has_its_own else 1)
+                size = self.bytes_of(value) * (self.threads if value.op == "room" else 1)
+                if is_total:
+                    elements = self.count_of(value, step) * self.apart(value)
+                    size = _in_lines(elements * value.itemsize)
                 where = memory.take(size)
                 until = step.place
                 if value.id not in self.slot:
@@ -426,6 +431,31 @@ class Plan:
                 memory.give_back(where, size)
         self.arena, self.slots = memory.top, count
 
+    def _copied_totals(self, step: Any, *, shared: bool) -> list[Val]:
+        """The totals of a step that have copies; notes which have them for blocks of rows."""
+        if not isinstance(step, Group):
+            return []
+        totals = step.accumulated()
+        for value in totals if self.in_blocks else ():
+            found = blocks_of(value, step.domain, self.moving)
+            if found is not None:
+                self.blocks[value.id] = found
+        return totals if shared else [v for v in totals if v.id in self.blocks]
+
+    def count_of(self, value: Val, group: Group) -> int:
+        """How many copies of a total there are."""
+        threads = self.threads if self.is_shared(group) else 1
+        blocks = self.blocks.get(value.id)
+        if blocks is None:
+            return threads
+        return blocks.number + threads - 1 if blocks.is_outermost else blocks.number * threads
+
+    def apart(self, value: Val) -> int:
+        """Elements from one copy of a total to the next."""
+        if value.id in self.blocks:
+            return value.size
+        return self.bytes_of(value) // value.itemsize
+
     def is_shared(self, group: Group) -> bool:
         """Whether threads share its rows."""
         many = group.rows >= 2 * self.threads and group.work > _SHARED_WORK
@@ -433,7 +463,7 @@ class Plan:
 
     def bytes_of(self, value: Val) -> int:
         """Memory of a temporary, in whole lines of the cache."""
-        return -(-max(value.size * value.itemsize, 1) // _ALIGNMENT) * _ALIGNMENT
+        return _in_lines(value.size * value.itemsize)
 
     def _last_uses(self) -> dict[int, int]:
         last: dict[int, int] = {}
@@ -443,6 +473,10 @@ class Plan:
                     base = self.builder.strip(one).base.id
                     last[base] = max(last.get(base, -1), self.at[value.id])
         return last
+
+
+def _in_lines(size: int) -> int:
+    return -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
 
 
 class _Arena:

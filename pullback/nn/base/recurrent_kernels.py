@@ -16,7 +16,7 @@ import numpy
 
 from pullback.core.arrays import F32, Array, number_array, numbers32, numbers64
 from pullback.operators.arrays.native import MANY, by_machine_code
-from pullback.operators.arrays.rows import ones
+from pullback.operators.arrays.sums import ones
 
 __all__ = [
     *("GRU", "RNN_RELU", "RNN_TANH", "Gradients", "Kept", "Kind", "Times", "Weights"),

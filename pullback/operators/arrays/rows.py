@@ -1,4 +1,4 @@
-"""Rows of arrays: their sums by BLAS, and going through many of them in blocks.
+"""Rows of arrays: their sums in all of their places, and going through many of them in blocks.
 
 What normalises (softmax, norm layers, cross entropy) adds up rows and then gives every element of
 a row the sum. NumPy takes a microsecond longer to broadcast a column than to combine arrays of one
@@ -16,6 +16,7 @@ import numpy
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
+from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.arrays.threads import each
 
 # Up to so many elements in rows of up to so many, a product with a square matrix costs what a
@@ -67,68 +68,7 @@ def spread(xp: Namespace, square: Array, x: Array, dim: int) -> Array:
     return xp.matmul(square, x.reshape(math.prod(shape[:dim]), shape[dim], inner)).reshape(shape)
 
 
-_ONES = {char: numpy.broadcast_to(numpy.ones(4096, char), (4096,)) for char in "fd"}
-
-
-def ones(xp: Namespace, size: int, dtype: Any) -> Array:
-    """A vector of ones, not to be written to."""
-    if size <= 4096 and xp is numpy and dtype.char in "fd":
-        return _ONES[dtype.char][:size]
-    return xp.ones(size, dtype)
-
-
-# BLAS adds one by one, in a few lanes: longer rows are added up in pieces, so that errors stay
-# small.
-_LONG = 4096
-_PIECE = 1024
-
-
-def totals(xp: Namespace, a: Array, b: Array | None = None) -> Array:
-    """The sums of the rows of a matrix `a`, or of `a * b`.
-
-    BLAS takes a seventh of the time of `sum`: 11 us for 2048 rows of 64.
-    """
-    rows, size = a.shape
-    if size <= _LONG:
-        if b is None:
-            return a.dot(ones(xp, size, a.dtype))
-        return xp.vecdot(a, b) if a.size < _LARGE else _products(xp, a, b)
-    piece = _PIECE if b is None or rows * size > _ALONE * _PIECE else _SHORT_PIECE
-    whole = size - size % piece
-    pieces = a if whole == size else a[:, :whole]
-    if b is not None:
-        shape = (rows, -1, piece)
-        others = b if whole == size else b[:, :whole]
-        sums = xp.vecdot(pieces.reshape(shape), others.reshape(shape)).sum(1)
-    elif whole == size:  # `dot` lets others run
-        sums = a.reshape(-1, piece).dot(ones(xp, piece, a.dtype)).reshape(rows, -1).sum(1)
-    else:
-        sums = (pieces.reshape(rows, -1, piece) @ ones(xp, piece, a.dtype)).sum(1)
-    if whole < size:
-        sums += totals(xp, a[:, whole:], None if b is None else b[:, whole:])
-    return sums
-
-
-# NumPy lets other threads run while it multiplies only if there are more results than this.
-_ALONE = 500
-_SHORT_PIECE = 256
-_LARGE = 1 << 16
-
-
-def _products(xp: Namespace, a: Array, b: Array) -> Array:
-    """`vecdot` of many elements, in halves, quarters... of rows where there are few rows.
-
-    128 rows of 1024 take 16 us and not 14, but on two threads at once.
-    """
-    rows, size = a.shape
-    parts = 1
-    while rows * parts <= _ALONE and not size % (2 * parts) and size >= _SHORT_PIECE * parts:
-        parts *= 2
-    if parts == 1 or not (a.flags.c_contiguous and b.flags.c_contiguous):
-        return xp.vecdot(a, b)
-    shape = (rows * parts, size // parts)
-    sums = xp.vecdot(a.reshape(shape), b.reshape(shape))
-    return sums.reshape(rows, parts).dot(ones(xp, parts, a.dtype))
+_LARGE = 1 << 16  # elements, from which on other threads are let run
 
 
 def column(values: Array, shape: Any, out: Array | None = None) -> Array:
@@ -143,7 +83,7 @@ def column(values: Array, shape: Any, out: Array | None = None) -> Array:
 
 def row_sums(xp: Namespace, x: Array) -> Array:
     """Sums along dimension 1, which stays with size 1."""
-    return totals(xp, x)[:, None] if x.ndim == 2 else x.sum(1, keepdims=True)
+    return totals(xp, x)[:, None] if x.ndim == 2 else sums(xp, x, (1,), keepdim=True)
 
 
 def along_rows(

@@ -19,7 +19,8 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.reductions import MANY, few_sums
+from pullback.operators.arrays.reductions import MANY
+from pullback.operators.arrays.sums import few_sums
 from pullback.operators.declare import Array, Dim, Namespace, linear, method, multilinear
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.products import delivered, in_one_dtype, mm, times_conjugate

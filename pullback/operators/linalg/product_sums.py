@@ -8,6 +8,7 @@ from pullback.core.arrays import F32
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.products import times
+from pullback.operators.arrays.sums import sums
 from pullback.operators.declare import Array, Namespace, Number, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
@@ -233,7 +234,7 @@ def addbmm(
     """
     if are_halves(xp, input, batch1, batch2):
         return in_single(xp, addbmm, input, batch1, batch2, beta=beta, alpha=alpha)
-    result = batch_product(xp, "addbmm", batch1, batch2).sum(0, dtype=batch1.dtype)
+    result = sums(xp, batch_product(xp, "addbmm", batch1, batch2), (0,), keepdim=False)
     return _plus(xp, "addbmm", result, input, beta, alpha)
 
 

@@ -13,6 +13,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
 from pullback.operators.arrays.sorting import has_nan
+from pullback.operators.arrays.sums import total
 from pullback.operators.batching import filled, ndim_of, together
 from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive, quick
 from pullback.operators.indexing.picking import kept, pick, put_back
@@ -58,7 +59,7 @@ def share(
     """
     ties = _ties(xp, input, reached, nan)
     whole = ties.astype(g.dtype)
-    part = g / kernels.total(xp, whole, dim, keepdim=True)
+    part = g / total(xp, whole, dim, keepdim=True)
     # A product makes NaN of a part that is infinite or NaN, as torch does; a choice does not.
     if nan:
         return xp.where(ties, part, 0)
@@ -79,8 +80,8 @@ def mean_of_ties(
     ties = _ties(xp, like, reached, nan)
     whole = ties.astype(input.dtype)
     chosen = xp.where(ties, input, 0) if nan else input * whole
-    counts = kernels.total(xp, whole, dim, keepdim=True)
-    return kernels.total(xp, chosen, dim, keepdim=True) / counts
+    counts = total(xp, whole, dim, keepdim=True)
+    return total(xp, chosen, dim, keepdim=True) / counts
 
 
 def share_extreme(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:

@@ -19,10 +19,8 @@ from pullback.operators.arrays.reductions import (
     axis_of,
     check_keepdim,
     converted,
-    few_sums,
-    total,
-    total_of_squares,
 )
+from pullback.operators.arrays.sums import few_sums, flat_total, total, total_of_squares, totals
 from pullback.operators.batching import front
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import (
@@ -188,17 +186,18 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     low, high = _RIGHT[char]
     if axis is None and not keepdim and x.flags.c_contiguous and char in "fd":
         flat = x.ravel()
+        square = flat_total(xp, flat, flat)
         if xp is numpy:  # a number of Python's: NumPy takes five times as long over one of its own
-            root = math.sqrt(flat.dot(flat))
+            root = math.sqrt(square)
             if low < root < high:
                 return xp.array(root, x.dtype)
         else:
-            result = xp.sqrt(flat.dot(flat))
+            result = xp.sqrt(square)
             if low < result < high:
                 return result
     if x.size < MANY and x.ndim and char in "fd":
         if axis == (1,) and x.ndim == 2 and keepdim is False and xp is numpy:
-            squares = numpy.vecdot(x, x)
+            squares = totals(numpy, x, x)
         else:
             squares = few_sums(xp, xp.multiply(x, x), axis, keepdim)
     else:

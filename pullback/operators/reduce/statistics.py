@@ -18,16 +18,14 @@ from pullback.operators.arrays.reductions import (
     MANY,
     axis_of,
     check_keepdim,
-    few_sums,
     kept_shape,
     number,
     numpy_names,
     reduced_count,
-    total,
-    total_of_squares,
     without,
 )
 from pullback.operators.arrays.rows import FEW, SHORT, Squares
+from pullback.operators.arrays.sums import few_sums, total, total_of_squares
 from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.linalg.products import matmul
 from pullback.operators.options import as_dims
@@ -37,7 +35,7 @@ from pullback.operators.pointwise.complex import imag, real
 from pullback.operators.pointwise.extrema import clamp, clamp_min
 from pullback.operators.pointwise.powers import sqrt
 from pullback.operators.reduce.norms import divide_or_zero
-from pullback.operators.reduce.sums import mean, restored, sum, unreduce
+from pullback.operators.reduce.sums import mean, restored, spread_mean, sum
 from pullback.operators.shape.reshaping import diagonal, reshape, squeeze, transpose, unsqueeze
 from pullback.operators.tensor.convert import astype
 from pullback.operators.variants import named
@@ -248,11 +246,6 @@ def _if_felt(
     return keep_where(made, restored(g, input.shape, dim, keepdim) != 0)
 
 
-def _mean_adjoint(g: Any, shape: Any, dim: Any, keepdim: Any) -> Any:
-    count = reduced_count(shape, dim)
-    return unreduce(g / count if count else g, shape, dim, keepdim)
-
-
 # Operators ----------------------------------------------------------------------------------------
 
 
@@ -291,7 +284,7 @@ def _std(
 @primitive(
     input=lambda g_spread, g_average, input, dim, correction, keepdim: (
         _if_felt(g_spread, input, dim, correction, keepdim, _var_adjoint)
-        + _mean_adjoint(g_average, input.shape, dim, keepdim)
+        + spread_mean(g_average, input.shape, dim, keepdim)
     ),
     jvp=lambda d_input, input, dim, correction, keepdim: (
         _var_tangent(d_input, input, dim, correction, keepdim),
@@ -313,7 +306,7 @@ def _var_mean(
 @primitive(
     input=lambda g_spread, g_average, input, spread, dim, correction, keepdim: (
         _if_felt(g_spread, input, dim, correction, keepdim, _std_adjoint, spread)
-        + _mean_adjoint(g_average, input.shape, dim, keepdim)
+        + spread_mean(g_average, input.shape, dim, keepdim)
     ),
     jvp=lambda d_input, input, spread, dim, correction, keepdim: (
         _std_tangent(d_input, input, spread, dim, correction, keepdim),

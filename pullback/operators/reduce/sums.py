@@ -17,18 +17,22 @@ from pullback.core.arrays import F32, F64, namespace
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
+from pullback.operators.arrays.log_sums import log_total_exp
 from pullback.operators.arrays.reductions import (
     NOT_GIVEN,
+    kept_shape,
+    reduced_count,
+)
+from pullback.operators.arrays.sorting import has_nan
+from pullback.operators.arrays.sums import (
     PIECE,
     SHORT,
     SHORT32,
     SHORT64,
     few_sums,
     few_total,
-    kept_shape,
-    reduced_count,
+    total,
 )
-from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.declare import (
     Array,
     Dim,
@@ -123,13 +127,13 @@ def _sum(
     if dtype is None and input.size < kernels.MANY and input.dtype.char in "fd" and input.ndim:
         return few_sums(xp, input, dim, keepdim)
     if dtype is not None:
-        return kernels.total(xp, kernels.converted(input, dtype), dim, keepdim)
+        return total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":
         if dim is None and keepdim is False and input.dtype.kind == "b":
             return xp.asarray(xp.count_nonzero(input), xp.int64)
         axis = kernels.axis_of(dim, input.ndim)
         return xp.add.reduce(input, axis, xp.int64, None, keepdim)
-    return kernels.total(xp, input, dim, keepdim)
+    return total(xp, input, dim, keepdim)
 
 
 _sum_full = linear(
@@ -230,19 +234,23 @@ def _mean(
         )
     count = reduced_count(input.shape, dim)
     if input.dtype.itemsize == 2:
-        return (kernels.total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(
-            input.dtype
-        )
-    return kernels.total(xp, input, dim, keepdim) / count
+        return (total(xp, input.astype(xp.float32), dim, keepdim) / count).astype(input.dtype)
+    return total(xp, input, dim, keepdim) / count
 
 
-def _spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
+def spread_mean(g: Any, input_shape: Any, dim: Any, keepdim: Any) -> Any:
+    """The gradient of a mean put back: each element gets its share."""
     count = reduced_count(input_shape, dim)
-    return unreduce(g / count if count else g, input_shape, dim, keepdim)
+    if count > 1 and not isinstance(g, Tensor) and g.dtype.itemsize == 2:
+        # The count may be larger than any float16.
+        g = (g.astype(numpy.float32) / count).astype(g.dtype)
+    elif count:
+        g = g / count
+    return unreduce(g, input_shape, dim, keepdim)
 
 
 _mean_full = linear(
-    input=_spread_mean,
+    input=spread_mean,
     name="mean.full",
     casts_out=True,
     aten="mean.default(input * dtype)",
@@ -252,7 +260,7 @@ _mean_full = linear(
     has_out=False,
 )(_mean)
 _mean_dims = linear(
-    input=_spread_mean,
+    input=spread_mean,
     name="mean",
     casts_out=True,
     aten="mean.dim",
@@ -449,7 +457,7 @@ def logsumexp(xp: Namespace, input: Array, dim: Dims, keepdim: bool = False) -> 
     """
     if keepdim is not False:
         kernels.check_keepdim("logsumexp", keepdim)
-    return kernels.log_total_exp(xp, input, dim, keepdim)
+    return log_total_exp(xp, input, dim, keepdim)
 
 
 # Undoing an expansion -----------------------------------------------------------------------------

@@ -7,8 +7,11 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.arrays import namespace
 from pullback.core.layout import empty_like
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
+from pullback.operators.arrays.sums import sums
 from pullback.operators.batching import per_dim
 from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
 from pullback.operators.options import as_dim, as_shape
@@ -126,7 +129,10 @@ def _repeat_adjoint(g: Any, input_shape: Any, sizes: Any) -> Any:
     shape = (1,) * extra + tuple(input_shape)
     folded = [part for n, size in zip(sizes, shape, strict=True) for part in (n, size)]
     dims = tuple(range(0, 2 * len(sizes), 2))
-    return g.reshape(tuple(folded)).sum(dims).reshape(tuple(input_shape))
+    apart = g.reshape(tuple(folded))
+    if isinstance(g, Tensor):
+        return apart.sum(dims).reshape(tuple(input_shape))
+    return sums(namespace(g), apart, dims, keepdim=False).reshape(tuple(input_shape))
 
 
 @linear(

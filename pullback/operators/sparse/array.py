@@ -13,6 +13,7 @@ from pullback.core.layout import layout
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.scatter import add_at
+from pullback.operators.arrays.sums import sums
 from pullback.operators.sparse.layouts import pattern_in
 from pullback.operators.sparse.pattern import (
     Pattern,
@@ -181,7 +182,7 @@ def add_into(target: Array, array: SparseArray) -> None:
 
 def _put(out: Array, values: Array, pattern: Pattern) -> None:
     if not pattern.sparse_shape:
-        out += values.sum(0, dtype=values.dtype)
+        out += sums(numpy, values, (0,), keepdim=False)
     elif values.size:
         if values.dtype != out.dtype:
             values = values.astype(out.dtype)

@@ -8,7 +8,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
-from pullback.operators.arrays.reductions import total
+from pullback.operators.arrays.sums import total
 from pullback.operators.reduce.sums import unreduce
 
 inf, nan = math.inf, math.nan
@@ -53,6 +53,12 @@ def test_half_precision_is_added_up_in_single(dim):
     assert torch.sum(x, dim).dtype is torch.float16
     assert torch.sum(x, dim).max().item() in (8192.0, 4096.0, 2.0)
     assert torch.mean(x, dim).max().item() == 1.0
+
+
+def test_the_mean_of_more_elements_than_float16_can_count_has_a_gradient():
+    x = torch.ones(100_000, dtype=torch.float16, requires_grad=True)
+    x.mean().backward()
+    assert x.grad[0].item() == pytest.approx(1e-5, rel=1e-2)
 
 
 @pytest.mark.parametrize("shape", [(3, 5), (1, 1024), (1025, 2), (2, 1025), (0, 4), (4, 0), (7,)])

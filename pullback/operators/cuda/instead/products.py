@@ -53,6 +53,10 @@ def _totals(xp: Any, a: Any, b: Any = None) -> Any:
     return a.sum(1) if b is None else (a * b).sum(1)
 
 
+def _flat_total(xp: Any, x: Any, y: Any = None) -> Any:
+    return x.sum() if y is None else x.dot(y)
+
+
 def enter() -> None:
     """Into the tables."""
     place = "pullback.operators."
@@ -62,6 +66,7 @@ def enter() -> None:
             place + "linalg.products._folded": _folded,
             place + "linalg.products.product": _product,
             place + "linalg.affine.linear": _linear,
-            place + "arrays.rows.totals": _totals,
+            place + "arrays.sums.totals": _totals,
+            place + "arrays.sums.flat_total": _flat_total,
         }
     )

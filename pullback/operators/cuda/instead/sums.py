@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.operators.arrays.reductions import axis_of
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.retarget import INSTEAD, on_device
 
@@ -68,6 +69,14 @@ def _wide_total(xp: Any, array: Any, axis: Any = None, keepdims: bool = False) -
     if array.dtype.itemsize == 2 and array.dtype.kind in "fV":
         return array.astype(numpy.float32).sum(axis, None, None, keepdims).astype(array.dtype)
     return array.sum(axis, None, None, keepdims)
+
+
+def _total(xp: Any, input: Any, dim: Any, keepdim: Any) -> Any:
+    return _wide_total(xp, input, axis_of(dim, input.ndim), bool(keepdim))
+
+
+def _column_totals(xp: Any, x: Any, weights: Any = None) -> Any:
+    return x.sum(0) if weights is None else weights.dot(x)
 
 
 # Of CuPy's special functions those that do not know infinity: ours are taken.
@@ -139,7 +148,7 @@ def enter() -> None:
     INSTEAD.update(
         {
             place + "arrays.scipy_special.scipy_or": _scipy_or,
-            place + "arrays.reductions._log_total_exp": _log_total_exp,
+            place + "arrays.log_sums._log_total_exp": _log_total_exp,
             place + "special.functions.lgamma": _lgamma,
             place + "arrays.erf.erfc": _erfc,
             place + "reduce.norms._euclidean": _euclidean,
@@ -150,7 +159,10 @@ def enter() -> None:
             place + "arrays.reductions.number": _number,
             place + "arrays.blocks.pieces": _one_slice,
             place + "arrays.blocks.slices": _one_slice,
-            place + "arrays.reductions.few_sums": _few_sums,
+            place + "arrays.sums.few_sums": _few_sums,
+            place + "arrays.sums.sums": _total,
+            place + "arrays.sums.total": _total,
+            place + "arrays.sums.column_totals": _column_totals,
             place + "running.writes.number_array": _checked_number,
             place + "running.writes.finite_array": _checked_finite,
             place + "arrays.scatter.check_bounds": _nothing,

@@ -12,8 +12,8 @@ from pullback.operators.arrays.rows import (
     row_sums,
     spread,
     square_for,
-    totals,
 )
+from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import shifted
 from pullback.operators.declare import Array, Dim, Namespace, primitive
 from pullback.operators.linalg.products import total
@@ -154,7 +154,7 @@ def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) ->
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
     # Written to all places first: twice as quick as a subtraction that broadcasts.
-    out[...] = totals(xp, g, y)[:, None] if g.ndim == 2 else (g * y).sum(1, keepdims=True)
+    out[...] = totals(xp, g, y)[:, None] if g.ndim == 2 else sums(xp, g * y, (1,), keepdim=True)
     xp.subtract(g, out, out)
     out *= y
 

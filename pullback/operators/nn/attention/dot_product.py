@@ -12,7 +12,8 @@ from pullback.core.arrays import F32, LIBRARIES, namespace, some
 from pullback.core.mode import fast, get_mode, settle
 from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
-from pullback.operators.arrays.rows import FEW, column, totals
+from pullback.operators.arrays.rows import FEW, column
+from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import filled
 from pullback.operators.create.constants import beside
 from pullback.operators.declare import Array, Namespace, Op, multilinear, primitive
@@ -216,9 +217,9 @@ def _attention(
     top = products.max(-1, keepdims=True)
     products -= top
     xp.exp(products, products)
-    sums = products.sum(-1, keepdims=True)
-    products /= sums
-    return product(xp, op, products, value), (xp.log(sums) + top)[..., 0]
+    whole = sums(xp, products, (products.ndim - 1,), keepdim=True)
+    products /= whole
+    return product(xp, op, products, value), (xp.log(whole) + top)[..., 0]
 
 
 # The weights of all keys for each query -----------------------------------------------------------

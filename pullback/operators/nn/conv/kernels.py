@@ -15,6 +15,7 @@ from numpy import ndarray
 
 from pullback.core.arrays import LIBRARIES, Array, Namespace
 from pullback.operators.arrays import windows
+from pullback.operators.arrays.sums import sums
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import (
     Pads,
@@ -249,11 +250,12 @@ def weight_gradient(
         lines = gradient.reshape(*layout.bias[:-1], layout.places)
         return xp.matmul(lines, columns.swapaxes(-1, -2)).reshape(filters)
     if by_channel and input.dtype.kind == "f":
-        sums = [
-            xp.vecdot(image[place], gradient).sum((0, *range(2, gradient.ndim - 1)))
+        dims = (0, *range(2, gradient.ndim - 1))
+        made = [
+            sums(xp, xp.vecdot(image[place], gradient), dims, keepdim=False)
             for _, place in points(*layout.geometry)
         ]
-        return xp.stack(sums, 1).reshape(filters)
+        return xp.stack(made, 1).reshape(filters)
     return _summed_pieces(xp, layout, image, gradient).reshape(filters)
 
 

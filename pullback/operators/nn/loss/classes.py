@@ -14,8 +14,8 @@ import numpy
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, ONES, pieces
-from pullback.operators.arrays.reductions import few_sums
-from pullback.operators.arrays.rows import FEW, ones, row_sums, square_for, totals
+from pullback.operators.arrays.rows import FEW, row_sums, square_for
+from pullback.operators.arrays.sums import few_sums, ones, sums, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import total
@@ -102,7 +102,7 @@ def _chosen(
     weights = None if weight is None else weight[index]
     if ignored is not None:
         weights = (~ignored).astype(dtype) if weights is None else weights * ~ignored
-    total = dtype.type(index.size) if weights is None else weights.sum()
+    total = dtype.type(index.size) if weights is None else sums(xp, weights, None, keepdim=False)
     return Chosen(key, weights, ignored, total)
 
 
@@ -324,7 +324,7 @@ def _losses(xp: Namespace, scores: Array, chosen: Array) -> Array:
 
 def _totals(xp: Namespace, x: Array) -> Array:
     """Sums over the classes."""
-    return totals(xp, x) if x.ndim == 2 else x.sum(1)
+    return totals(xp, x) if x.ndim == 2 else sums(xp, x, (1,), keepdim=False)
 
 
 def _are_close(xp: Namespace, scores: Array) -> bool:

@@ -14,6 +14,7 @@ from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.blocks import ONES, ZEROS
 from pullback.operators.arrays.blocks import elementwise as in_blocks
+from pullback.operators.arrays.sums import flat_total
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.smooth import FEW, in_float32, log_one_plus_exp, logsigmoid
@@ -128,10 +129,11 @@ def _mse_loss(xp: Namespace, input: Array, target: Array, reduction: str) -> Arr
         return difference * difference
     flat = difference.reshape(-1)
     if flat.dtype.itemsize == 2:  # summed in single: a sum of 256 ones is the last in bfloat16
-        wide = (flat * flat).sum(None, xp.float32)
+        single = flat.astype(xp.float32)
+        wide = flat_total(xp, single, single)
         wide = wide / xp.float32(flat.size) if reduction == "mean" else wide
         return wide.astype(flat.dtype)
-    total = xp.dot(flat, flat)
+    total = flat_total(xp, flat, flat)
     return total / flat.dtype.type(flat.size) if reduction == "mean" else total
 
 

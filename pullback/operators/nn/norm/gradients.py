@@ -10,14 +10,14 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
-from pullback.core.promotion import is_half
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
-from pullback.operators.arrays.rows import MEANS, column, ones, totals
+from pullback.operators.arrays.rows import MEANS, column
+from pullback.operators.arrays.sums import column_totals, ones, totals
+from pullback.operators.arrays.sums import sums as summed
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.nn.norm.kernels import (
     are_shared,
-    column_sums,
     few_rows,
     is_row,
     number,
@@ -125,12 +125,8 @@ def _by_machine_code(
 
 
 def _added(sums: list[Array | None]) -> Array | None:
-    """The sum of arrays, or None of Nones."""
-    whole, *others = sums
-    if whole is not None:
-        for other in others:
-            whole += other
-    return whole
+    """The sum of arrays of one dimension, or None of Nones."""
+    return None if sums[0] is None else column_totals(numpy, numpy.stack(sums))  # type: ignore[arg-type]  # then none is
 
 
 def _of_rows(
@@ -148,9 +144,9 @@ def _of_rows(
     products = None
     if wanted.weight is not None:
         products = g * rest
-        of_weight = rstd.dot(products)
+        of_weight = column_totals(xp, products, rstd)
     if wanted.bias is not None:
-        of_bias = column_sums(xp, g)
+        of_bias = column_totals(xp, g)
     if wanted.input:
         out = _adjoint_of_rows(xp, g, rest, rstd, products, row, over, out)
     return out, of_weight, of_bias
@@ -237,7 +233,7 @@ def _gradients_of_columns(
     matrix = seen.shape[:2]
     g, unit = g.reshape(matrix), x.reshape(matrix) - mean
     unit *= rstd
-    products, sums = column_sums(xp, g * unit), column_sums(xp, g)
+    products, sums = column_totals(xp, g * unit), column_totals(xp, g)
     out = None
     if wanted.input:  # weight * r * (g - mean(g) - x' mean(x' g))
         unit *= products
@@ -362,9 +358,9 @@ def _adjoint_of_few(v: Array, unit: Array, deviation: Array, centred: bool) -> A
 
 def _adjoint_of_anything(v: Array, unit: Array, rstd: Array, seen: Layout, centred: bool) -> Array:
     inverse = v.dtype.type(1 / max(seen.size, 1))
-    out = v - unit * ((v * unit).sum(seen.dims, keepdims=True) * inverse)
+    out = v - unit * (summed(numpy, v * unit, seen.dims, keepdim=True) * inverse)
     if centred:
-        out -= v.sum(seen.dims, keepdims=True) * inverse
+        out -= summed(numpy, v, seen.dims, keepdim=True) * inverse
     out *= rstd
     return out
 
@@ -373,7 +369,7 @@ def _added_up(xp: Namespace, array: Array, shape: tuple[int, ...], seen: Layout)
     """What weights of some shape get of a gradient."""
     if is_row(shape, seen):
         rows = array.reshape(seen.rows, seen.size)
-        return ones(xp, seen.rows, array.dtype).dot(rows).reshape(shape)
+        return column_totals(xp, rows).reshape(shape)
     return sum_to(array, shape if seen.weights is None else seen.weights).reshape(shape)
 
 
@@ -399,6 +395,4 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Array:
     dims = (*range(extra), *(d + extra for d, n in enumerate(shape) if n != array.shape[d + extra]))
     if not dims:
         return array.reshape(shape)
-    if is_half(array.dtype):
-        return array.sum(dims, numpy.float32, keepdims=True).astype(array.dtype).reshape(shape)
-    return array.sum(dims, keepdims=True).reshape(shape)
+    return summed(numpy, array, dims, keepdim=True).reshape(shape)

@@ -19,7 +19,8 @@ import numpy
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
-from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column, ones, totals
+from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column
+from pullback.operators.arrays.sums import column_totals, sums, totals
 from pullback.operators.arrays.threads import each
 from pullback.operators.nn.norm.layout import Layout, Over
 
@@ -85,14 +86,14 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
             return [one.reshape(seen.lead) for one in made]
     if first.size <= 2 * BLOCK:
         return [totals(xp, a, b).reshape(seen.lead) for a, b in pairs]
-    sums = xp.empty((len(pairs), len(first)), first.dtype)
+    whole = xp.empty((len(pairs), len(first)), first.dtype)
 
     def work(block: slice) -> None:
-        for made, (a, b) in zip(sums, pairs, strict=True):
+        for made, (a, b) in zip(whole, pairs, strict=True):
             made[block] = totals(xp, a[block], b if b is None else b[block])
 
     each(work, pieces(len(first), seen.run))
-    return [made.reshape(seen.lead) for made in sums]
+    return [made.reshape(seen.lead) for made in whole]
 
 
 def _are_of_one(first: Any, second: Any) -> bool:
@@ -100,9 +101,9 @@ def _are_of_one(first: Any, second: Any) -> bool:
     return first[0] is second[0] and first[1] is not None and second[1] is None
 
 
-def shared(sums: Array, seen: Layout) -> Array:
+def shared(of_runs: Array, seen: Layout) -> Array:
     """Sums of runs, added up where runs share a statistic."""
-    return sums.sum(seen.lead_dims, keepdims=True) if seen.lead_dims else sums
+    return sums(numpy, of_runs, seen.lead_dims, keepdim=True) if seen.lead_dims else of_runs
 
 
 def run_statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array | None, Array]:
@@ -115,7 +116,7 @@ def run_moments(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Arra
     """Mean (None if it is not taken away) and variance of each run."""
     inverse = 1 / seen.size
     wanted = [(x, x), (x, None)] if over.centred else [(x, x)]
-    variance, *means = [shared(sums, seen) * inverse for sums in run_sums(xp, seen, *wanted)]
+    variance, *means = [shared(one, seen) * inverse for one in run_sums(xp, seen, *wanted)]
     if not over.centred:
         return None, variance
     mean = means[0]
@@ -132,9 +133,9 @@ def statistics(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Array
     x = x.reshape(seen.shape)
     mean = None
     if over.centred:
-        mean = x.sum(seen.dims, keepdims=True) / x.dtype.type(seen.size)
+        mean = sums(xp, x, seen.dims, keepdim=True) / x.dtype.type(seen.size)
         x = x - mean
-    variance = (x * x).sum(seen.dims, keepdims=True) / x.dtype.type(seen.size)
+    variance = sums(xp, x * x, seen.dims, keepdim=True) / x.dtype.type(seen.size)
     return mean, _inverse_root(xp, variance, over.eps)
 
 
@@ -167,17 +168,9 @@ def column_means(xp: Namespace, x: Array) -> Array:
     count = len(x)
     if count <= SHORT:
         return MEANS[count, x.dtype.char][:1].dot(x)
-    sums = column_sums(xp, x)
-    sums *= 1 / count
-    return sums
-
-
-def column_sums(xp: Namespace, x: Array) -> Array:
-    """Sums over dimension 0 of a matrix."""
-    return ones(xp, len(x), x.dtype).dot(x) if len(x) <= _LONG else x.sum(0)
-
-
-_LONG = 4096  # BLAS adds one by one, see `rows.totals`
+    made = column_totals(xp, x)
+    made *= 1 / count
+    return made
 
 
 def number(value: float, dtype: Any) -> Array:
