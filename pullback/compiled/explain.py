@@ -75,10 +75,9 @@ def _guards_of(entry: Any) -> list[str]:
     guards = entry.guards
     made = [f"argument {n}: {_shown(wanted)}" for n, wanted in enumerate(guards.leaves)]
     made += [f"held tensor: {_shown(wanted)}" for _, wanted in guards.held]
-    world = guards.world
-    count = len(world.places) + len(world.cells) + len(world.lists)
+    count = len(guards.world)
     if count:
-        made.append(f"{count} values in closures, globals and objects that the function can see")
+        made.append(f"{count} values in closures, globals and objects that the function read")
     return made
 
 

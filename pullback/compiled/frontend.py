@@ -19,7 +19,12 @@ from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
 from pullback.compiled.profiling import is_profiled, timed
-from pullback.compiled.runtime.entry import MOST_UNUSED, OVERLAPPING, Entry
+from pullback.compiled.runtime.entry import (
+    MOST_UNUSED,
+    OTHER_BRANCH,
+    OVERLAPPING,
+    Entry,
+)
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
 from pullback.compiled.stance import stance
@@ -35,6 +40,8 @@ log = logging.getLogger("pullback.compile")
 _capturing = threading.RLock()
 _MOST_ENTRIES = 8
 _MOST_TRIES = 3
+_MOST_ONCE = 3  # branches that were taken once, until no more are made
+_MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
 _MOST_QUICK = 7  # short ways that a call tries before it looks for its program the long way
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -59,6 +66,7 @@ class CompiledFunction:
         self._make = make
         self.families = Families(function, backend, dynamic, self._note, make)
         self.failures = 0
+        self._decides = make is Entry  # other entries show graphs, which decide nothing
         self.reasons: list[str] = []
         self._warned = False
         self._met = False  # whether a stance that runs first calls eagerly has seen one
@@ -121,13 +129,17 @@ class CompiledFunction:
 
     def _guarded_run(self, mode: Any, args: Any, kwargs: Any) -> Any:
         leaves, spec = tree_flatten((args, kwargs))
-        for place, entry in enumerate(self.entries):
+        for place, entry in enumerate(list(self.entries)):
             reason = entry.guards.miss(mode, spec, leaves)
             if reason is None:
-                if place:
-                    self.entries.insert(0, self.entries.pop(place))
-                counters["compile"]["hits"] += 1
-                return self._run(entry, leaves, args, kwargs)
+                made = self._run(entry, leaves, args, kwargs)
+                if made is not OTHER_BRANCH:
+                    if place:
+                        self._put_first(entry)
+                    counters["compile"]["hits"] += 1
+                    return made
+                reason = "a value decides otherwise"
+                self._weigh(entry)
             counters["misses"][reason] += 1
             self._note(reason)
         sized = self.families.entry(mode, spec, leaves)
@@ -139,10 +151,26 @@ class CompiledFunction:
             new = new or self._new_entry(args, kwargs, leaves)
             if new is not None and not new.calls:
                 new.prepare()
-        if new is None:
-            with passes_captured():
-                return self.function(*args, **kwargs)
-        return self._run(new, leaves, args, kwargs)
+        made = OTHER_BRANCH if new is None else self._run(new, leaves, args, kwargs)
+        if made is not OTHER_BRANCH:
+            return made
+        with passes_captured():
+            return self.function(*args, **kwargs)
+
+    def _put_first(self, entry: Entry) -> None:
+        if entry in self.entries:  # another thread may have let go of it
+            self.entries.remove(entry)
+            self.entries.insert(0, entry)
+
+    def _weigh(self, entry: Entry) -> None:
+        """Let go of branches that calls do not take: each try costs what it computes to decide."""
+        if entry.strays > _MOST_STRAYS * len(self.entries):
+            self._decide_no_more()
+
+    def _decide_no_more(self) -> None:
+        self._decides = False
+        self.entries = [one for one in self.entries if not one.checks]
+        self._note("values decide otherwise at each call, which then runs eagerly")
 
     def prepared(self, args: Any, kwargs: Any) -> Entry | None:
         """Capture a call and make its program, without running it."""
@@ -177,6 +205,7 @@ class CompiledFunction:
         self.families.clear()
         self.reasons.clear()
         self.failures = 0
+        self._decides = self._make is Entry
         self._met = False
         self.forget_quick()
 
@@ -205,6 +234,8 @@ class CompiledFunction:
     def _new_entry(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry | None:
         if self.failures >= _MOST_TRIES:
             return None
+        if sum(bool(one.checks) and one.calls < 2 for one in self.entries) >= _MOST_ONCE:
+            self._decide_no_more()
         if len(self.entries) >= _MOST_ENTRIES:
             self._warn_once(
                 f"{self._name}: {_MOST_ENTRIES} programs were made for it and none fits this call; "
@@ -213,7 +244,8 @@ class CompiledFunction:
             return None
         try:
             with _capturing, _quiet_collector():
-                captured = capture(self.function, args, kwargs, exact=is_exact(self.backend))
+                captured = capture(self.function, args, kwargs, exact=is_exact(self.backend),
+                                   decides=self._decides)  # fmt: skip
                 entry = self._make(captured, leaves, self.backend)
         except CannotCapture as error:
             self.failures += 1

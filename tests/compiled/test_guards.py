@@ -171,17 +171,60 @@ def test_entries_are_bounded_and_the_rest_runs_eagerly(compiled):
 # Falling back ------------------------------------------------------------------------------------
 
 
-def test_decisions_by_value_run_eagerly_with_a_reason(compiled):
+def test_a_decision_by_a_value_is_a_branch_with_a_program_of_its_own(compiled):
     """K-42, K-60"""
 
     def f(x):
         return x * 2 if x.sum() > 0 else x * 3
 
+    g = compiled(f, fullgraph=True)
+    for _ in range(3):
+        close(g(torch.ones(2)), torch.full((2,), 2.0))
+        close(g(-torch.ones(2)), torch.full((2,), -3.0))
+    assert len(g.entries) == 2
+
+
+def test_what_was_computed_for_a_decision_has_its_part_in_gradients_of_all_orders(compiled):
+    def f(x, w):
+        y = (x * w).tanh()
+        return (y * y * x).sum() if y.sum() > 0 else (y * w).sum()
+
+    g = compiled(f, fullgraph=True)
+    for sign in (1.0, -1.0, 0.5, -0.5):
+        found = []
+        for function in (g, f):
+            x = torch.full((3,), sign, dtype=torch.float64, requires_grad=True)
+            w = torch.full((3,), 1.5, dtype=torch.float64, requires_grad=True)
+            first = torch.autograd.grad(function(x, w), (x, w), create_graph=True)
+            found.append([*first, *torch.autograd.grad(sum(map(torch.sum, first)), (x, w))])
+        for ours, eager in zip(*found, strict=True):
+            close(ours, eager)
+
+
+def test_branches_draw_the_random_numbers_that_eager_draws(compiled):
+    def f(x):
+        y = torch.nn.functional.dropout(x, 0.5)
+        return torch.rand(2) + y.sum() if y.sum() > 4 else torch.rand(2)
+
+    g = compiled(f, fullgraph=True)
+    for seed in range(12):
+        torch.manual_seed(seed)
+        ours, after = g(torch.ones(4)), torch.rand(1)
+        torch.manual_seed(seed)
+        close(ours, f(torch.ones(4)))
+        close(after, torch.rand(1))
+    assert len(g.entries) == 2
+
+
+def test_values_that_decide_otherwise_each_time_end_in_eager_calls(compiled):
+    def f(x):
+        return x * int(x.long().sum())
+
     g = compiled(f)
-    close(g(torch.ones(2)), torch.full((2,), 2.0))
-    close(g(-torch.ones(2)), torch.full((2,), -3.0))
-    with pytest.raises(CannotCapture, match=r"needs its values.*test_guards\.py"):
-        compiled(f, fullgraph=True)(torch.ones(2))
+    for n in range(60):
+        close(g(torch.full((2,), float(n))), torch.full((2,), float(2 * n * n)))
+    assert not g.entries
+    assert any("runs eagerly" in reason for reason in g.reasons)
 
 
 @pytest.mark.parametrize(

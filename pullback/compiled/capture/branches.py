@@ -15,8 +15,6 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.steps import Call
-from pullback.compiled.capture.traced import TracedArray
-from pullback.compiled.capture.world import World
 from pullback.core.mode import NO_GRAD, PLAIN, Mode, current, get_mode, with_grad
 from pullback.core.node import BuiltIn, OperatorNode
 from pullback.core.origin import getframe, user_frame
@@ -58,14 +56,17 @@ class _Branches:
         if get_mode().levels:
             raise CannotCapture("cond() inside vmap")
         self.tracer, self.pred = tracer, pred
+        found = [_geometry(tracer, one, operands) for one in functions]
+        lifted, operands = _lifted(tracer, functions, operands)
         self.leaves, self.given = tree_flatten(tuple(operands))
         self.operands = [one for one in self.leaves if isinstance(one, Tensor)]
-        self.held = _held(tracer, functions, self.operands)
-        shapes = [_geometry(tracer, one, operands) for one in functions]
+        self.held = _distinct([one for _, _, held in found for one in held], self.operands)
+        _check_known(tracer, self.held)
+        shapes = [(spec, shapes) for spec, shapes, _ in found]
         if shapes[0] != shapes[1]:
             raise CannotCapture("branches of cond() that give other shapes or dtypes")
         self.spec, self.geometry = shapes[0]
-        self.compiled = [_compiled(one) for one in functions]
+        self.compiled = [_compiled(one) for one in lifted]
         self.needing = [one for one in (*self.operands, *self.held) if one.requires_grad]
         self.values = [tracer.value_of(one._array) for one in (pred, *self.operands)]
 
@@ -103,7 +104,7 @@ class _Branches:
         given = [self.tracer.value_of(g._array) for g in gradients if g is not None]
         shapes = [(t._array.shape, t._array.dtype, t._array.strides) for t in self.needing]
         wanted = [one.requires_grad for one in self.operands]
-        held = [one for one in self.held if one.requires_grad]
+        held = [self.tracer.original(one) for one in self.held if one.requires_grad]
         kernel = Pulled(*self._steps(), wanted, held, arrived)
         call = Call("cond_backward", kernel, (*self.values, *given), {})
         return tuple(_entered(self.tracer, call, shapes))
@@ -181,8 +182,9 @@ class Turns:
 
     needs_grad: tuple[bool, ...] = ()
 
-    def __init__(self, test: Any, step: Any, given: TreeSpec) -> None:
-        self.test, self.step, self.given = test, step, given
+    def __init__(self, test: Any, step: Any, given: TreeSpec, more: int) -> None:
+        """`more`: so many of the last arrays are not carried, but closed over."""
+        self.test, self.step, self.given, self.more = test, step, given, more
 
     def __call__(self, *arrays: Any) -> Any:
         """The arrays when the test holds no more."""
@@ -190,9 +192,11 @@ class Turns:
         return _arrays(tree_flatten(made)[0])
 
     def _turned(self, arrays: tuple[Any, ...]) -> Any:
-        now = tree_unflatten([wrap(array) for array in arrays], self.given)
-        while bool(self.test(*now)):
-            now = _listed(self.step(*now))
+        tensors = [wrap(array) for array in arrays]
+        count = len(tensors) - self.more
+        now, rest = tree_unflatten(tensors[:count], self.given), tensors[count:]
+        while bool(self.test(*now, *rest)):
+            now = _listed(self.step(*now, *rest))
         return now
 
     def in_mode(self, function: Callable[[], Any]) -> Any:
@@ -204,7 +208,9 @@ class Turns:
         return [partial(self._on_tensors, one.function) for one in (self.test, self.step)]
 
     def _on_tensors(self, function: Any, *tensors: Any) -> Any:
-        return function(*tree_unflatten(list(tensors), self.given))
+        count = len(tensors) - self.more
+        now = tree_unflatten(list(tensors[:count]), self.given)
+        return function(*now, *tensors[count:])
 
 
 def _arrays(tensors: Any) -> Any:
@@ -216,17 +222,21 @@ def loop(tracer: Any, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> t
     """`while_loop` on values without gradients: a step that loops when the program runs."""
     leaves, given = tree_flatten(carried)
     operands = [one for one in leaves if isinstance(one, Tensor)]
-    held = _held(tracer, (cond_fn, body_fn), operands)
     if get_mode().levels or len(operands) != len(leaves):
         raise CannotCapture("while_loop() inside vmap, or that carries other things than tensors")
-    if get_mode().grad and any(one.requires_grad for one in (*operands, *held)):
+    _, _, asked = _geometry(tracer, cond_fn, carried)
+    spec, geometry, held = _geometry(tracer, lambda *args: _listed(body_fn(*args)), carried)
+    if get_mode().grad and any(one.requires_grad for one in (*operands, *asked, *held)):
         raise CannotCapture("a while_loop() that is differentiated: its length depends on values")
-    spec, geometry = _geometry(tracer, lambda *args: _listed(body_fn(*args)), carried)
     before = [(t._array.shape, t._array.dtype) for t in operands]
     if [one[:2] for one in geometry] != before:
         raise CannotCapture("a while_loop() whose body changes shapes or dtypes")
-    kernel = Turns(_compiled(cond_fn), _compiled(body_fn), given)
-    values = tuple(tracer.value_of(one._array) for one in operands)
+    lifted, both = _lifted(tracer, (cond_fn, body_fn), carried)
+    more = list(both[len(carried) :])
+    _check_known(tracer, _distinct([*asked, *held], [*operands, *more]))
+    test, step = (_compiled(one) for one in lifted)
+    kernel = Turns(test, step, given, len(more))
+    values = tuple(tracer.value_of(one._array) for one in (*operands, *more))
     results = _entered(tracer, Call("while_loop", kernel, values, {}), geometry)
     made: tuple[Any, ...] = tree_unflatten(results, spec)
     return made
@@ -244,20 +254,42 @@ def _listed(made: Any) -> tuple[Any, ...]:
     return tuple(made) if isinstance(made, tuple | list) else (made,)
 
 
-def _held(tracer: Any, functions: Any, operands: list[Any]) -> list[Tensor]:
-    """Tensors that functions find outside: those of the compiled function's own surroundings."""
-    found = list(World(*functions).tensors.values())
-    given = {id(one) for one in operands}
-    for one in found:
-        if one._array.__class__ is TracedArray and id(one) not in tracer.outside:
+def _distinct(held: list[Tensor], operands: list[Any]) -> list[Tensor]:
+    """Each tensor once, without those that are operands."""
+    known = {id(one) for one in operands}
+    return list({id(one): one for one in held if id(one) not in known}.values())
+
+
+def _held(tracer: Any, mark: int, operands: Any) -> list[Tensor]:
+    """Tensors from outside that the calls since `mark` read."""
+    made = {one.number for call in tracer.calls[mark:] for one in call.results}
+    made |= {tracer.value_of(one._array).number for one in tree_flatten(tuple(operands))[0]
+             if isinstance(one, Tensor)}  # fmt: skip
+    held = {}
+    constants = {value.number for _, _, value in tracer.constants.values()}
+    for call in tracer.calls[mark:]:
+        for one in call.inputs:
+            if one.number in made or one.number in constants:
+                continue
+            stand = tracer.standing_for(one)
+            if stand is not None:  # else it closes over it: see `_lifted`
+                held[one.number] = stand
+    return list(held.values())
+
+
+def _check_known(tracer: Any, held: list[Tensor]) -> None:
+    """Refuse an argument that a branch finds by another way than its closure."""
+    for one in held:
+        if tracer.interpreter.source(one).kind != "root":
             raise CannotCapture(
                 "a branch that uses a tensor computed before it; pass it among the operands"
             )
-    return [one for one in found if id(one) not in given]
 
 
-def _geometry(tracer: Any, function: Any, operands: Any) -> tuple[TreeSpec, list[Any]]:
-    """What a function gives: its structure, shapes, dtypes and strides."""
+def _geometry(
+    tracer: Any, function: Any, operands: Any
+) -> tuple[TreeSpec, list[Any], list[Tensor]]:
+    """What a function gives: its structure, shapes, dtypes and strides; and what it finds."""
     mark, versions = len(tracer.calls), [one.version for one in tracer.written]
     mode = get_mode()
     try:
@@ -272,8 +304,9 @@ def _geometry(tracer: Any, function: Any, operands: Any) -> tuple[TreeSpec, list
     if [one.version for one in tracer.written] != versions:
         raise CannotCapture("a branch that writes to tensors")
     shapes = [(o._array.shape, o._array.dtype, _dense(o._array)) for o in leaves]
+    held = _held(tracer, mark, operands)
     del tracer.calls[mark:]
-    return spec, shapes
+    return spec, shapes, held
 
 
 def _dense(array: Any) -> tuple[int, ...]:
@@ -285,6 +318,26 @@ def _compiled(function: Any) -> Any:
     from pullback.compiled.frontend import compile
 
     return compile(function)
+
+
+def _lifted(tracer: Any, functions: Any, operands: Any) -> tuple[list[Any], tuple[Any, ...]]:
+    """Branches as programs run them, and operands: tensors that branches close over are some."""
+    count = len(operands)
+    made: list[Any] = []
+    more: list[Tensor] = []
+    for function in functions:
+        freed, closed = tracer.interpreter.freed(function)
+        first = count + len(more)
+        more += closed
+        made.append(partial(_with_its_own, freed, count, first, first + len(closed)))
+    if not more:
+        return [one.args[0] for one in made], tuple(operands)
+    return made, (*operands, *more)
+
+
+def _with_its_own(function: Any, count: int, first: int, last: int, *args: Any) -> Any:
+    """A branch, given its operands and what it closes over, and not what others do."""
+    return function(*args[:count], *args[first:last])
 
 
 def _entered(tracer: Any, call: Call, shapes: list[Any]) -> list[Tensor]:

@@ -1,28 +1,39 @@
 """Captures a call: the function and its backward, run once on arrays without data.
 
-The result says what a program must compute (`calls`), from what (`inputs`), and what its caller
-must do with the results: return them in the shape that the function did, write them to tensors
-that the function writes to, and store gradients.
+The function's bytecode is executed by the interpreter (compiled/interpreter), on stand-ins of the
+tensors that it is given or finds; nobody else ever sees one. What it reads outside are guards, what
+it writes there ends the capture. The result says what a program must compute (`calls`), from what
+(`inputs`), and what its caller must do with the results: return them in the shape that the function
+did, write them to tensors that the function writes to, and store gradients.
 """
 
 from __future__ import annotations
 
 import sys
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+from pullback.compiled.capture.decisions import Answers
 from pullback.compiled.capture.known import Known
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
 from pullback.compiled.capture.steps import Call, Value
+from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer
-from pullback.compiled.capture.world import World
+from pullback.compiled.interpreter.instructions import Interpreter
+from pullback.compiled.interpreter.outside import is_container
+from pullback.compiled.interpreter.sources import Source
+from pullback.compiled.interpreter.versions import SUPPORTED
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
+from pullback.compiled.sizes.sized import plain
 from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.node import node_and_number
 from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.trees.pytree import TreeSpec, tree_flatten
+from pullback.core.trees.pytree import TreeSpec, node_of, tree_flatten
 from pullback.core.view import edge_of
 from pullback.engine.backward import run_pass
 from pullback.operators.random.generator import default_generator
@@ -69,7 +80,7 @@ class Captured:
     tree: TreeSpec
     arguments: TreeSpec
     mode: Mode
-    world: World
+    world: Surroundings
     writes: list[tuple[int, Value]] = field(default_factory=list)  # input's number, new value
     stores: list[tuple[int, Value | None]] = field(default_factory=list)  # .grad of that input
     # Of the backward: gradients that arrive, by output; those that leave, by input.
@@ -80,6 +91,8 @@ class Captured:
     default_device: Any = None
     origin: Origin | None = None
     library: Any = None  # of the device that its tensors are on; None: NumPy's
+    checks: list[tuple[int, Value, Any]] = field(default_factory=list)  # see decisions.py
+    whole: list[Call] | None = None  # all calls, where some are done before (decisions.py)
 
 
 def capture(
@@ -90,72 +103,82 @@ def capture(
     ledger: Any = None,
     *,
     exact: bool = False,
+    decides: bool = False,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
     `geometries` are (shape, strides) that arguments, by number, should seem to have; a `ledger`
     (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
-    `exact`: the calls, run one by one, give eager's bits in the backward too.
+    `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
+    by a value is written down, and does not end the capture.
     """
+    if not SUPPORTED:
+        raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
     leaves, spec = tree_flatten((args, kwargs))
-    given = [leaf for leaf in leaves if isinstance(leaf, Tensor)]
-    others = [leaf for leaf in leaves if not isinstance(leaf, Tensor)]
-    world = World(function, *others)
-    run = _Run(world, leaves, given, exact=exact)
+    run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
+    if ledger is not None:
+        ledger.frames = run.inner.frames
+    if decides and not geometries:
+        run.answers = run.tracer.answers = Answers(run.real)
     run.geometries = {id(leaves[n]): geometry for n, geometry in (geometries or {}).items()}
-    return run.whole(function, args, kwargs, spec)
+    try:
+        return run.whole(function, args, kwargs, spec)
+    except BaseException:
+        run.forget()
+        raise
 
 
 class _Run:
     """One capture under way."""
 
-    def __init__(
-        self, world: World, leaves: list[Any], given: list[Tensor], *, exact: bool
-    ) -> None:
-        self.world, self.leaves = world, leaves
+    def __init__(self, leaves: list[Any], *, exact: bool) -> None:
+        self.leaves = leaves
+        self.mode = settle()
+        self.inner = Interpreter(self._stand, self.mode)
         self.tracer = Tracer(exact=exact)
+        self.tracer.interpreter = self.inner
         self.geometries: dict[int, Any] = {}  # id of a tensor -> shape and strides to be shown
-        self.known: dict[int, Known] = {}
-        self.given = {id(one) for one in given}
-        self.all_tensors = {**{id(one): one for one in given}, **world.tensors}
+        self.known: dict[int, Known] = {}  # by the id of the stand-in
+        self.by_storage: dict[int, Known] = {}
+        self.real: dict[int, Any] = {}  # arrays of tensors from outside, by number of the value
+        self.answers: Answers | None = None
 
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
-        mode = settle()
-        generators = [default_generator, *self.world.generators.values()]
-        states = [(one, one.get_state()) for one in generators]
+        mode = self.mode
+        states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
         try:
-            self._stand_in()
+            given, words = self._arguments(args, kwargs)
             current.set(changed(mode, tracing=self.tracer))
             try:
-                result = function(*args, **kwargs)
+                result = self.inner.begin(function, given, words)
             finally:
                 left = settings.left()
             if left is not None:
                 raise CannotCapture(f"the function leaves {left} changed")
-            leaves, tree = tree_flatten(result)
+            leaves, tree = self._taken_apart(result)
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
             forward_calls = len(self.tracer.calls)
+            self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
             del result
+            self._check_changes()
         finally:
-            try:
-                current.set(mode)
-            finally:
-                self._restore()
-            for one, state in states:
+            current.set(mode)
+            self.tracer.is_open = False
+            self._put_back()
+            for one, state in (*states, *self.inner.generators.values()):
                 one.set_state(state)
-            change = self.world.change()
-            if change is not None:
-                self.world.restore()
-        if change is not None:
-            raise CannotCapture(f"the function changes the state of the program: {change}")
+            self.inner.generators.clear()
         for known in self.known.values():
             known.check()
         leaves.clear()
+        surroundings = Surroundings(self.inner)
+        self.inner.forget()
+        self.real.clear()
         captured = Captured(
             calls=self.tracer.calls,
             forward=max(forward, forward_calls),
@@ -164,13 +187,13 @@ class _Run:
             tree=tree,
             arguments=spec,
             mode=mode,
-            world=self.world,
+            world=surroundings,
             is_spent=spent,
             default_dtype=settings.default_dtype,
             default_device=settings.default_device,
             library=self.tracer.library,
         )
-        captured.inputs = self._inputs()
+        captured.inputs = self._inputs(surroundings)
         numbers = {one.value.number: place for place, one in enumerate(captured.inputs)}
         captured.outputs = [self._settled(one, numbers) for one in outputs]
         captured.writes = [(numbers[known.value.number], value) for known, value in writes]
@@ -178,32 +201,85 @@ class _Run:
         captured.tangents = tangents
         captured.gradients = [(numbers[known.value.number], value) for known, value in gradients]
         self.known.clear()
+        if self.answers is not None and self.answers.checks:
+            captured.checks = self.answers.checks
         return captured
 
-    def _stand_in(self) -> None:
-        for key, tensor in list(self.all_tensors.items()):
-            self.known[key] = Known(self.tracer, tensor, self.geometries.get(key))
-        for key, one in list(self.known.items()):
-            if one.grad is not None and id(one.grad) not in self.known:
-                geometry = self.geometries.get(key)
-                self.known[id(one.grad)] = Known(self.tracer, one.grad, geometry)
-        self.tracer.outside = set(self.known)
-        self.by_storage = {id(one.traced.storage): one for one in self.known.values()}
+    def forget(self) -> None:
+        """Let go of all that was met: it may not live on with the error."""
+        self.inner.forget()
+        self.inner.guards.all.clear()
+        self.inner.tensors.clear()
+        self.known.clear()
+        self.by_storage.clear()
+        self.tracer.stands.clear()
 
-    def _restore(self) -> None:
-        try:
-            self._put_back()
-        except BaseException:  # an interrupt between two tensors: the others are put back too
-            self._put_back()
-            raise
+    # What the function is given ---------------------------------------------------------------
+
+    def _arguments(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """The arguments as the function sees them: stand-ins in place of tensors."""
+        self._numbers: dict[int, int] = {}
+        for number, leaf in enumerate(self.leaves):
+            if isinstance(leaf, Tensor) and id(leaf) not in self.inner.stands:
+                stand = self._stand(leaf)
+                self.inner.known_tensor(leaf, stand, Source("leaf", None, number))
+            self._numbers.setdefault(id(leaf), number)
+        given = tuple([self._argument(one) for one in args])
+        return given, {name: self._argument(one) for name, one in kwargs.items()}
+
+    def _argument(self, value: Any) -> Any:
+        inner = self.inner
+        node = node_of(value)
+        if node is None:  # a leaf, guarded as such
+            if isinstance(value, Tensor):
+                return inner.stands[id(value)]
+            return inner.read(value, inner.root(value))
+        if is_container(value):
+            inner.sources[inner.keep(value)] = Source("leaf", None, f"of {type(value).__name__}")
+            inner.free.add(id(value))
+            for one in value.values() if isinstance(value, dict) else value:
+                self._argument(one)
+            return value
+        children, context = node.flatten_fn(value)
+        made = node.unflatten_fn([self._argument(one) for one in children], context)
+        return inner.admitted(made)
+
+    def _stand(self, tensor: Tensor) -> Tensor:
+        """The stand-in of a tensor from outside, and of its gradient."""
+        known = self._know(tensor, self.geometries.get(id(tensor)))
+        grad = tensor._stored_grad
+        if grad is not None:
+            twin = self.inner.stands.get(id(grad))
+            if twin is None:
+                known.grad = self._know(grad, self.geometries.get(id(tensor)))
+                twin = known.grad.stand
+                self.inner.known_tensor(grad, twin, Source("grad", None, id(grad)))
+            known.stand._stored_grad = twin
+        return known.stand
+
+    def _know(self, tensor: Tensor, geometry: Any) -> Known:
+        known = Known(self.tracer, tensor, geometry)
+        self.known[id(known.stand)] = known
+        self.by_storage[id(known.traced.storage)] = known
+        self.tracer.stands[known.value.number] = known.stand
+        self.real[known.value.number] = known.array
+        return known
 
     def _put_back(self) -> None:
-        self.tracer.is_open = False
-        for one in self.known.values():
-            one.restore()
         for tensor, array in self.tracer.swapped:
             tensor._array = array
         self.tracer.swapped.clear()
+
+    def _check_changes(self) -> None:
+        """Refuse what the function changed outside, which a program would not."""
+        for kind, owner, name, _ in self.inner.changes():
+            shown = {"cell": "a variable of a closure", "items": f"a {type(owner).__name__}"}
+            what = shown.get(kind) or f"{name!r}"
+            raise CannotCapture(f"the function changes the state of the program: {what}")
+
+    def _taken_apart(self, result: Any) -> tuple[list[Any], TreeSpec]:
+        """The leaves of a result, and how it is put together of them."""
+        return taken_apart(self.inner, result)
 
     # Results ----------------------------------------------------------------------------------
 
@@ -212,7 +288,7 @@ class _Run:
         outputs = []
         for leaf in leaves:
             if not isinstance(leaf, Tensor):
-                outputs.append(Output("object", place=leaf))
+                outputs.append(Output("object", place=plain(leaf)))
                 continue
             if type(leaf) is not Tensor and id(leaf) not in self.known:
                 raise CannotCapture(f"a result of class {type(leaf).__name__}")
@@ -258,8 +334,9 @@ class _Run:
                     raise CannotCapture("a write to a tensor whose memory another one shares")
         stores = []
         for one in list(self.known.values()):
-            grad = one.tensor._stored_grad
-            if grad is not one.grad:
+            grad = one.stand._stored_grad
+            before = one.tensor._stored_grad
+            if grad is not (None if before is None else self.inner.stands[id(before)]):
                 if grad is not None and (grad._node is not None or id(grad) in self.known):
                     raise CannotCapture("a stored gradient that has a history")
                 value = None if grad is None else self.tracer.value_of(grad._array)
@@ -282,6 +359,9 @@ class _Run:
         for number, (leaf, output) in enumerate(zip(leaves, outputs, strict=True)):
             if output.kind == "value" and output.has_history:
                 roots.append((number, leaf))
+        own = [leaf for leaf, one in zip(leaves, outputs, strict=True) if one.is_leaf]
+        if roots and (not wanted or _leads([leaf for _, leaf in roots], own)):
+            raise CannotCapture("a result whose history leads to a tensor made by the function")
         if not (roots and wanted):  # where recording is off, the function may switch it on
             return [], [], False
         tangents, pairs = [], []
@@ -291,7 +371,7 @@ class _Run:
             value.place = self.tracer.value_of(array).place
             tangents.append((number, value))
             pairs.append((edge_of(leaf), wrap(self.tracer.array_of(value))))
-        edges = [edge_of(one.tensor) for one in wanted]
+        edges = [edge_of(one.stand) for one in wanted]
         try:
             made = run_pass(pairs, edges, retain_graph=False, create_graph=False)
         except CannotCapture:
@@ -309,24 +389,24 @@ class _Run:
 
     def _is_used_up(self) -> bool:
         """Whether the function ran a backward pass itself."""
-        return any(one.tensor._stored_grad is not one.grad for one in self.known.values())
+        return any(
+            one.stand._stored_grad is not (one.grad and one.grad.stand)
+            for one in self.known.values()
+        )
 
     # Inputs ------------------------------------------------------------------------------------
 
-    def _inputs(self) -> list[Input]:
+    def _inputs(self, surroundings: Surroundings) -> list[Input]:
         inputs = []
-        owner = {id(one.grad): one for one in self.known.values() if one.grad is not None}
-        place: dict[int, int] = {}
-        for number, leaf in enumerate(self.leaves):
-            if isinstance(leaf, Tensor):
-                place.setdefault(id(leaf), number)
-        for key, one in self.known.items():
+        owner = {id(one.grad.tensor): one for one in self.known.values() if one.grad is not None}
+        for one in self.known.values():
+            key = id(one.tensor)
             parameter = type(one.tensor) is not Tensor
-            if key in self.world.tensors:
+            if key in surroundings.tensors:
                 kind: str = "held"
                 where: Any = one.tensor
-            elif key in place:
-                kind, where = "argument", place[key]
+            elif key in self._numbers:
+                kind, where = "argument", self._numbers[key]
             else:
                 kind, where = "grad", owner[key].value.number
             inputs.append(Input(kind, one.value, where, one.requires_grad, parameter))
@@ -342,12 +422,13 @@ class _Run:
         found = []
         # Its written history may hold tensors of the function's own.
         constants = self.tracer.constants
-        keys = list(constants)
-        for key in keys:
+        views = Counter(id(owner_of(array)) for array, _, _ in constants.values()
+                        if owner_of(array) is not array)  # fmt: skip
+        for key in list(constants):
             array, _, value = constants.pop(key)
             owner = owner_of(array)
             spare = 2 + (owner is array)  # the names `array` and `owner`, and the argument
-            held = sys.getrefcount(owner) > spare + (owner is not array)
+            held = sys.getrefcount(owner) > spare + views[id(owner)]
             if array.ndim == 0 and is_fixed(array):
                 held = False  # a number that the library remembers
             if held:
@@ -357,6 +438,22 @@ class _Run:
                 )
             found.append(Input("constant", value, array))
         return found
+
+
+def _leads(roots: list[Tensor], ends: list[Tensor]) -> bool:
+    """Whether the history of any of these tensors reaches one of those leaves."""
+    wanted = {id(edge_of(one)) for one in ends}
+    waiting: list[Any] = [node_and_number(edge_of(one))[0] for one in roots] if wanted else []
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        if id(node) in wanted:
+            return True
+        seen.add(id(node))
+        waiting += [following for following, _ in node.next_functions]
+    return False
 
 
 def _dense(array: Any) -> tuple[int, ...]:

@@ -1,6 +1,6 @@
 """A tensor from outside, while a capture runs: on an array without data, with no history.
 
-What the function did to it is read off at the end, and everything is put back.
+What the function did to it is read off at the end.
 """
 
 from __future__ import annotations
@@ -16,7 +16,8 @@ from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
 from pullback.core.memory import meta
 from pullback.core.node import Leaf, new_leaf_mark
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, new
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 
 __all__ = ["Known"]
 
@@ -28,7 +29,10 @@ def _is_usual(kind: type) -> bool:
 
 
 class Known:
-    """One tensor that the captured function can see, and what it was before."""
+    """One tensor that the captured function can see, and what stands for it meanwhile.
+
+    The function works on the stand-in: nobody else ever sees it, and the tensor is not touched.
+    """
 
     def __init__(self, tracer: Any, tensor: Tensor, geometry: Any = None) -> None:
         """`geometry`: shape and strides that it should seem to have instead of its own."""
@@ -39,12 +43,8 @@ class Known:
             raise CannotCapture("a tensor without data")
         self.tensor = tensor
         self.array = array
-        self.node = tensor._node
-        self.cell = tensor._cell
-        self.writes = list(tensor._cell) if isinstance(tensor._cell, list) else None
-        self.grad = tensor._stored_grad
-        self.hooks = tensor._leaf_hooks
         self.requires_grad = tensor.requires_grad
+        self.grad: Known | None = None  # of its .grad, where there is one
         shown = array if geometry is None else meta.strided(geometry[0], array.dtype, geometry[1])
         self.traced: TracedArray = tracer.stand_in(shown)
         self.value = self.traced.value
@@ -52,29 +52,19 @@ class Known:
         if type(array) in LIBRARIES:
             tracer.library = LIBRARIES[type(array)]
             self.value.place = tracer.library.device(array)
-        tensor._array = self.traced
-        tensor._node = new_leaf_mark() if self.requires_grad else None
-        if self.hooks is not None:
-            tensor._leaf_hooks = None
-
-    def restore(self) -> None:
-        """The tensor as it was."""
-        tensor = self.tensor
-        self.found = (tensor._array, tensor._node, tensor._stored_grad)
-        tensor._array, tensor._node = self.array, self.node
-        if self.writes is not None:
-            self.cell[:] = self.writes
-        tensor._cell = self.cell
-        if tensor._stored_grad is not self.grad:
-            tensor._stored_grad = self.grad
-        if self.hooks is not None:
-            tensor._leaf_hooks = self.hooks
+        self.stand = stand = new(type(tensor))
+        stand._array = self.traced
+        stand._node = new_leaf_mark() if self.requires_grad else None
+        stand._cell = INFERENCE_CELL if tensor._cell is INFERENCE_CELL else UNWRITTEN
+        if tensor._grad_dtype != "same":
+            stand._grad_dtype = tensor._grad_dtype
 
     def check(self) -> None:
-        """Refuse changes that a program cannot make anew; after `restore`."""
-        array, node, _ = self.found
-        if array is not self.traced:
+        """Refuse changes that a program cannot make anew."""
+        stand = self.stand
+        if stand._array is not self.traced:
             raise CannotCapture("the data of a tensor from outside was exchanged")
+        node = stand._node
         usual = node.__class__ is Leaf if self.requires_grad else node is None
         if not usual:
             raise CannotCapture(

@@ -14,7 +14,12 @@ class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
     """
 
     def __init__(self, reason: str, origin: Origin | None = None) -> None:
+        super().__init__(reason)
         self.reason = reason
-        self.origin = here(2) if origin is None else origin
-        place = f" (at {self.origin})" if self.origin is not None else ""
-        super().__init__(f"{reason}{place}")
+        self.locate(here(2) if origin is None else origin)
+
+    def locate(self, origin: Origin | None) -> None:
+        """Name the line that the reason lies in."""
+        self.origin = origin
+        place = f" (at {origin})" if origin is not None else ""
+        self.args = (f"{self.reason}{place}",)

@@ -89,7 +89,9 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
             key.append(type(one))
     if options:
         try:
-            key.append(tuple(options.items()))
+            key.append(
+                tuple((name, type(one), one) for name, one in options.items())
+            )  # 1 is no True
             hash(key[-1])
         except TypeError:
             return None

@@ -11,6 +11,7 @@ another value; arrays that look at a part of it find theirs anew when next asked
 
 from __future__ import annotations
 
+import operator
 from typing import Any
 
 import numpy
@@ -81,7 +82,21 @@ class TracedArray(numpy.ndarray[Any, Any]):
     # Data -----------------------------------------------------------------------------------
 
     def __bool__(self) -> bool:
-        raise CannotCapture("a decision by the value of a tensor")
+        return bool(_tracer_of(self, ()).answer(self, "a decision by the value of a tensor"))
+
+    def __int__(self) -> int:
+        return int(_tracer_of(self, ()).answer(self, "__int__ of a tensor, which needs its values"))
+
+    def __index__(self) -> int:
+        why = "__index__ of a tensor, which needs its values"
+        return operator.index(_tracer_of(self, ()).answer(self, why))
+
+    def item(self, *args: Any) -> Any:
+        """The one element, where it decides."""
+        why = "item of a tensor, which needs its values"
+        if args:
+            raise CannotCapture(why)
+        return _tracer_of(self, ()).answer(self, why).item()
 
     def __array_ufunc__(
         self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
@@ -96,7 +111,8 @@ class TracedArray(numpy.ndarray[Any, Any]):
             return _tracer_of(self, ()).picked(self, key)
         made = super().__getitem__(key)
         if not isinstance(made, numpy.ndarray):
-            raise CannotCapture("a look at one element of a tensor")
+            one = super().__getitem__((*_listed(key), ...))
+            return _tracer_of(self, ()).answer(one, "a look at one element of a tensor")[()]
         return made
 
     def __iter__(self) -> Any:
@@ -156,8 +172,8 @@ def _refusal(name: str) -> Any:
 
 # What looks at values behind the back of ufuncs and array functions.
 _DATA = """
-    __complex__ __contains__ __dlpack__ __float__ __index__ __int__ argmax argmin
-    argpartition argsort byteswap choose compress dot dump dumps item itemset nonzero partition
+    __complex__ __contains__ __dlpack__ __float__ argmax argmin
+    argpartition argsort byteswap choose compress dot dump dumps itemset nonzero partition
     put repeat resize searchsorted setfield sort take tobytes tofile tolist tostring trace
 """
 for _name in _DATA.split():

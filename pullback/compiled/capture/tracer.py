@@ -3,7 +3,7 @@
 Every operator call, forward or backward, arrives here as a declaration with its inputs and options.
 What comes back are tensors on `TracedArray`s. Values are found by array: nodes keep outputs as
 arrays and wrap them anew. An array that is not traced is either a constant that the function made,
-or one that somebody outside holds; which of the two it is, `world.py` decides after the run.
+or one that somebody outside holds; which of the two it is, `capture.py` decides after the run.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ class Tracer:
         self.calls: list[Call] = []
         self.count = 0
         self.is_open = True
-        self.outside: set[int] = set()  # ids of the tensors that the function finds or is given
+        self.stands: dict[int, Tensor] = {}  # by number of the value: stand-ins of tensors
         self.sizes: Any = None  # a Ledger, where sizes remember what they are
         # id of a real array -> it, what stands for it, its value
         self.constants: dict[int, tuple[Any, TracedArray, Value]] = {}
@@ -60,7 +60,10 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
+        self.may_draw = True
         self.library: Any = None  # of a device, where tensors from outside are on one
+        self.interpreter: Any = None  # what runs the function, and knows its lines
+        self.answers: Any = None  # computes what decides; None: a decision ends the capture
 
     # Values ---------------------------------------------------------------------------------
 
@@ -143,8 +146,7 @@ class Tracer:
 
     def enter(self, call: Call, made: list[Any], *, single: bool = True) -> tuple[Value, ...]:
         """Write a call down; `made` are (shape, dtype, strides) of its results."""
-        frame = user_frame(getframe(2))
-        call.origin = None if frame is None else Origin(frame.f_code, frame.f_lasti)
+        call.origin = self._origin()
         call.single = single
         call.results = tuple(
             [self.new_value(shape, dtype, steps, call) for shape, dtype, steps in made]
@@ -154,6 +156,14 @@ class Tracer:
         self.calls.append(call)
         return call.results
 
+    def _origin(self) -> Origin | None:
+        """The user's line that runs now."""
+        known: Origin | None = None if self.interpreter is None else self.interpreter.origin()
+        if known is not None:
+            return known
+        frame = user_frame(getframe(3))
+        return None if frame is None else Origin(frame.f_code, frame.f_lasti)
+
     def _place(self, call: Call) -> None:
         """Results are where the inputs are; numbers of no dimensions go anywhere."""
         places = {one.place for one in call.inputs if one.place is not None and one.shape}
@@ -162,6 +172,23 @@ class Tracer:
         places = places or {one.place for one in call.inputs if one.place is not None}
         for value in call.results if len(places) == 1 else ():
             (value.place,) = places
+
+    def answer(self, array: Any, why: str) -> Any:
+        """The real array of a traced one that somebody decides by, or `why` that cannot be."""
+        asked = self.interpreter is not None and self.interpreter.asks
+        if self.answers is None or not asked or not self.is_open or self.inferring:
+            raise CannotCapture(why)
+        return self.answers.of(self, self.value_of(array), why)
+
+    def standing_for(self, value: Value) -> Tensor | None:
+        """The stand-in of the tensor from outside that a value is; None if it is none."""
+        known: Tensor | None = self.stands.get(value.number)
+        return known
+
+    def original(self, stand: Tensor) -> Tensor:
+        """The tensor from outside that a stand-in stands for."""
+        found: Tensor = self.interpreter.originals[id(stand)]
+        return found
 
     def array_of(self, value: Value) -> TracedArray:
         """A traced array that has this value, in new memory."""
@@ -444,7 +471,10 @@ class Tracer:
         if not all(isinstance(one, numpy.ndarray | numpy.generic) for one in
                    ([made] if single else made)):  # fmt: skip
             raise CannotCapture(f"numpy.{name}, whose answer needs the values of a tensor")
-        if name in _BY_VALUES or (name == "where" and len(args) == 1):
+        by_values = name in _BY_VALUES or (name == "where" and len(args) == 1)
+        if name == "repeat" and _is_traced((*args[1:2], kwargs.get("repeats"))):
+            by_values = True
+        if by_values:
             raise CannotCapture(f"numpy.{name}, whose result's shape depends on values")
         call = Call(name, kernel, tree[0], tree[1])
         shapes = [(one.shape, _plain(one.dtype), _strides(one)) for one in listed]
@@ -484,12 +514,26 @@ class Tracer:
         """Somebody asks a generator for numbers."""
         if not self.inferring:
             raise CannotCapture("random numbers that are no result of an operator")
+        self._check_draw()
         self.drew = True
+
+    def _check_draw(self) -> None:
+        if not self.may_draw:
+            raise CannotCapture("random numbers that a checkpoint would draw once more")
+
+    def without_draws(self, function: Any) -> Any:
+        """What a function gives that must draw no random numbers."""
+        before, self.may_draw = self.may_draw, False
+        try:
+            return function()
+        finally:
+            self.may_draw = before
 
     def draw(self, op: str, draw: Any) -> Tensor:
         """A tensor of random numbers: drawn anew in each run, in the same order."""
         if self.library is not None:
             raise CannotCapture("random numbers of a device")
+        self._check_draw()
         draw = _without_history(draw)
         mode = get_mode()
         try:
@@ -501,6 +545,10 @@ class Tracer:
         call.random = True
         array = made._array
         return wrap(self.array_of(self.enter(call, [(array.shape, array.dtype, array.strides)])[0]))
+
+
+def _is_traced(values: Any) -> bool:
+    return any(one.__class__ is TracedArray for one in values)
 
 
 def interpret_check(called: str, target: Tensor, made: TracedArray) -> None:
@@ -520,29 +568,12 @@ def _owns_memory(array: Any) -> bool:
     return bool(array.flags.owndata)
 
 
-_BY_VALUES = frozenset(
-    [
-        "argwhere",
-        "bincount",
-        "compress",
-        "delete",
-        "extract",
-        "flatnonzero",
-        "histogram",
-        "histogramdd",
-        "intersect1d",
-        "nonzero",
-        "repeat",
-        "setdiff1d",
-        "setxor1d",
-        "trim_zeros",
-        "union1d",
-        "unique",
-        "unique_all",
-        "unique_counts",
-        "unique_values",
-    ]
-)
+_NAMES = """
+    argwhere bincount compress delete ediff1d extract flatnonzero histogram histogram2d
+    histogram_bin_edges histogramdd in1d insert intersect1d mask_indices nonzero place setdiff1d
+    setxor1d trim_zeros union1d unique unique_all unique_counts unique_inverse unique_values
+"""
+_BY_VALUES = frozenset(_NAMES.split())
 
 
 def _listed(key: Any) -> tuple[Any, ...]:

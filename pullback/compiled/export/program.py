@@ -218,9 +218,10 @@ class Program:
         held = [[self.names[self._number_of(one)] for one in program.found()]
                 for program in self.inner[id(call)]]  # fmt: skip
         if isinstance(call.kernel, Turns):
-            listed = [f"[{', '.join(one)}]" for one in held]
+            carried = values[: len(values) - call.kernel.more]
+            listed = [f"[{', '.join([*values[len(carried) :], *one])}]" for one in held]
             helper = self.definitions.of(turns, "turns")
-            return f"{helper}({', '.join([*names, *listed, *values])})"
+            return f"{helper}({', '.join([*names, *listed, *carried])})"
         taken, other = [f"{name}({', '.join([*values[1:], *more])})"
                         for name, more in zip(names, held, strict=True)]  # fmt: skip
         return f"({taken} if {values[0]}.item() else {other})"

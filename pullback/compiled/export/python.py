@@ -9,7 +9,6 @@ from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value
 from pullback.compiled.export.definitions import Definitions
 from pullback.compiled.export.program import Program
-from pullback.core.tensor import Tensor
 
 __all__ = ["python_text"]
 
@@ -48,8 +47,8 @@ class _Module:
 
     def _inputs(self) -> list[str]:
         """What the arguments are; of tensors that the function found, what it calls them."""
-        function, places = self.function, self.program.captured.world.places
-        called = {id(one): name for _, name, one in places if isinstance(one, Tensor)}
+        function = self.function
+        called = self.program.captured.world.names()
         if isinstance(function, FunctionType):
             cells = zip(function.__code__.co_freevars, function.__closure__ or (), strict=True)
             called |= {id(cell.cell_contents): name for name, cell in cells}

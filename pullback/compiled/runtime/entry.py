@@ -10,6 +10,7 @@ import numpy
 
 from pullback.compiled import backends
 from pullback.compiled.capture.capture import Captured, Output
+from pullback.compiled.capture.decisions import parted
 from pullback.compiled.capture.steps import Value, flat, live
 from pullback.compiled.runtime import node as nodes
 from pullback.compiled.runtime.guards import Guards
@@ -20,9 +21,11 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.version import INFERENCE_CELL, bump_all
 from pullback.core.view import edge_of
+from pullback.operators.random.generator import default_generator
 
-__all__ = ["MOST_UNUSED", "OVERLAPPING", "Entry", "owned"]
+__all__ = ["MOST_UNUSED", "OTHER_BRANCH", "OVERLAPPING", "Entry", "owned"]
 
+OTHER_BRANCH = object()  # the answer to a call that decides otherwise than the captured one
 # The answer to a call whose writes eager alone can do, or refuse: to memory that two tensors share,
 # or that is read-only.
 OVERLAPPING = object()
@@ -35,8 +38,16 @@ class Entry:
         self, captured: Captured, leaves: list[Any], backend: Callable[..., Any], shared: Any = None
     ) -> None:
         """`shared` is what programs of a family share (llvm/template.py)."""
-        self.captured = captured
         self.guards = Guards(captured, leaves)
+        self.checks = captured.checks
+        self.strays = 0  # calls in a row that decided otherwise
+        self._deciding: tuple[list[Any], list[Value]] | None = None
+        if captured.checks:
+            whole = captured.calls
+            first, taken, captured = parted(captured)
+            captured.whole = whole
+            self._deciding = (first, taken)
+        self.captured = captured
         self.library = captured.library
         self.backend = (
             backend if self.library is None else backends.for_library(backend, self.library)
@@ -77,6 +88,8 @@ class Entry:
 
     def prepare(self) -> None:
         """Make the program that the first call will run."""
+        if self._deciding is not None:
+            self._program("deciding")
         self._program(self._kind())
 
     def _kind(self) -> str:
@@ -113,7 +126,9 @@ class Entry:
         read = {one.number for call in alive for one in call.inputs} | {v.number for v in wanted}
         made = {one.number for call in alive for one in call.results}
         sources = [
-            place for place, one in enumerate(self.captured.inputs) if one.value.number in read
+            place
+            for place, one in enumerate(self.captured.inputs)
+            if one.value.number in read - made
         ]
         values = [self.captured.inputs[place].value for place in sources]
         given = [one for one in extra if one.number in read - made]
@@ -131,6 +146,12 @@ class Entry:
         program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants}, wishes,
                                self.shared)  # fmt: skip
         return program, sources, given
+
+    def _make_deciding(self) -> Any:
+        """What decides, and what the rest takes over from it."""
+        assert self._deciding is not None
+        first, taken = self._deciding
+        return self._built(first, [*(value for _, value, _ in self.checks), *taken], [], {})
 
     def _make_plain(self) -> Any:
         calls = self.captured.calls[: self.captured.forward]
@@ -175,13 +196,38 @@ class Entry:
 
     def __call__(self, leaves: list[Any]) -> Any:
         """Run the program for a call that the guards let through."""
-        self.calls += 1
-        tensors = [self._tensor(one, leaves) for one in self.captured.inputs]
+        inputs = self.captured.inputs
+        tensors = [None if one.kind == "early" else self._tensor(one, leaves) for one in inputs]
         if self.captured.writes and (self._is_refused(tensors) or self._overlaps(tensors)):
             return OVERLAPPING
+        if self._deciding is not None:
+            early = self._decided(tensors)
+            if early is None:
+                self.strays += 1
+                return OTHER_BRANCH
+            self.strays = 0
+            tensors = [early[one.place] if one.kind == "early" else tensor
+                       for one, tensor in zip(inputs, tensors, strict=True)]  # fmt: skip
+        self.calls += 1
         kind = self._kind()
         made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
         return self._finish(made, tensors, wants=kind != "plain")
+
+    def _decided(self, tensors: list[Any]) -> list[Any] | None:
+        """What the rest takes over, as tensors; None where a value decides otherwise."""
+        program, sources, _ = self._program("deciding")
+        assert self._deciding is not None
+        draws = any(call.random for call in self._deciding[0])
+        state = default_generator.get_state() if draws else None
+        arrays = self._arrays(sources, tensors)
+        made = program(arrays)
+        count = len(self.checks)
+        for array, (_, _, answer) in zip(made[:count], self.checks, strict=True):
+            if array.item() != answer:
+                if state is not None:
+                    default_generator.set_state(state)
+                return None
+        return [wrap(array) for array in _apart(made[count:], arrays)]
 
     def _is_refused(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written stands on read-only memory.

@@ -5,7 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured
-from pullback.compiled.capture.world import _same
+from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.sources import same_value
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
@@ -37,6 +38,10 @@ class Guards:
                 self.same.append((number, None, leaf))
             elif first.setdefault(id(leaf), number) != number:
                 self.same.append((number, first[id(leaf)], None))
+        # What writes, or asks which is which, was captured for tensors that are not one.
+        self.apart: list[int] = []
+        if captured.writes or captured.stores or captured.world.identities:
+            self.apart = [n for n, leaf in tensors if first.get(id(leaf)) == n]
         # Whether .grad was there matters only to programs that touch it.
         touched = bool(captured.stores) or any(one.kind == "grad" for one in captured.inputs)
         self.grads: list[tuple[Any, Any, bool]] = []
@@ -46,6 +51,11 @@ class Guards:
                     held = one.place if one.kind == "held" else None
                     tensor = held if held is not None else leaves[one.place]
                     self.grads.append((held, one.place, tensor._stored_grad is None))
+
+    def _are_apart(self, leaves: list[Any]) -> bool:
+        """Whether tensors that were several are: arguments, and what the function finds."""
+        ids = {id(leaves[n]) for n in self.apart}
+        return len(ids) == len(self.apart) and ids.isdisjoint(self.world.tensors)
 
     def miss(
         self, mode: Any, spec: Any, leaves: list[Any], wanted_leaves: list[Any] | None = None
@@ -66,6 +76,8 @@ class Guards:
         for number, other, tensor in self.same:
             if leaves[number] is not (tensor if other is None else leaves[other]):
                 return f"argument {number} was the same tensor as another one"
+        if self.apart and not self._are_apart(leaves):
+            return "two arguments are the same tensor, which were two"
         if get_default_dtype() is not self.default_dtype:
             return "the default dtype differs"
         if get_default_device() is not self.default_device:
@@ -78,7 +90,7 @@ class Guards:
             tensor = held if held is not None else leaves[place]
             if (tensor._stored_grad is None) is not is_none:
                 return "a .grad is there that was not, or the reverse"
-        return self.world.change()
+        return self.world.change(leaves)
 
 
 def _wanted(leaf: Any) -> Any:
@@ -98,7 +110,7 @@ def _where(array: Any) -> Any:
 def _differs(leaf: Any, wanted: Any) -> str | None:
     if wanted[0] is None:
         known = wanted[1]
-        if leaf is known or _same(leaf, known):
+        if leaf is known or (is_plain(leaf) and same_value(leaf, known)):
             return None
         return f"was {known!r}, is {leaf!r}"
     if type(leaf) is not wanted[0]:

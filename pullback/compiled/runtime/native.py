@@ -205,7 +205,7 @@ have_arr:
   store ptr %ax, ptr %bo
 {wrapped_result}
   %ti0 = mul i64 %o, 8
-  %ti1 = add i64 %ti0, 24
+  %ti1 = add i64 %ti0, {tuple_items}
   %ti = getelementptr i8, ptr %tup, i64 %ti1
   store ptr %{result}, ptr %ti
   %o1 = add i64 %o, 1
@@ -376,6 +376,7 @@ def _entry(*, of_arrays: bool) -> tuple[Any, int]:
         "addresses": loads(_addresses(), _OWN),
         "off_array": offsets["array"], "off_node": offsets["node"], "off_cell": offsets["cell"],
         "row_bytes": _ROW * 8, "result_bytes": _RESULT * 8,
+        "tuple_items": tuple.__basicsize__,  # 3.14 keeps the hash before them
     }  # fmt: skip
     text = _TEXT
     for name, value in given.items():

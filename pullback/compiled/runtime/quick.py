@@ -9,10 +9,9 @@ from __future__ import annotations
 
 import math
 import weakref
-from operator import attrgetter, is_
+from operator import attrgetter
 from typing import Any
 
-from pullback.compiled.capture.world import MISSING, contents
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.device import get_default_device
@@ -35,6 +34,8 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     captured = entry.captured
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
+        return None
+    if captured.world.identities or entry.checks:
         return None
     if captured.mode.inference:
         return None  # whose tensors are marked as such
@@ -147,42 +148,33 @@ class _Writer:
                 conditions.append(f"{who}.requires_grad")
         if held:
             conditions.append(f"not any(map({self.name(attrgetter('_node'))}, {self.name(held)}))")
-        # Those that the program does not read are checked for type here.
+        # Those that the program does not read are compared here: their facts may have been asked.
         inputs = [self.captured.inputs[place] for place in self.sources]
         read = {one.place for one in inputs if one.kind == "argument"}
         for number, one in enumerate(self.args):
             if isinstance(one, Tensor) and number not in read:
-                conditions.append(f"type(args[{number}]) is {self.name(type(one))}")
-                conditions.append(f"args[{number}]._array.shape == {one._array.shape!r}")
-                conditions.append(f"args[{number}]._array.dtype == {self.name(one._array.dtype)}")
-                conditions.append(f"args[{number}]._array.strides == {one._array.strides!r}")
+                conditions += self._facts(f"args[{number}]", one)
+        for one in self.captured.inputs:
+            if one.kind == "held" and one.value.number not in self._read():
+                conditions += self._facts(self.name(one.place), one.place)
         return conditions
+
+    def _facts(self, who: str, tensor: Tensor) -> list[str]:
+        array = tensor._array
+        return [
+            f"type({who}) is {self.name(type(tensor))}",
+            f"{who}._array.shape == {array.shape!r}",
+            f"{who}._array.dtype == {self.name(array.dtype)}",
+            f"{who}._array.strides == {array.strides!r}",
+        ]
 
     def _read(self) -> set[int]:
         return {self.captured.inputs[place].value.number for place in self.sources}
 
     def _world_guards(self) -> list[str]:
-        world = self.captured.world
-        conditions = []
-        missing = self.name(MISSING)
-        for space, key, value in world.places:
-            conditions.append(
-                f"{self.name(space.get)}({self.name(key)}, {missing}) is {self.name(value)}"
-            )
-        for cell, value in world.cells:
-            conditions.append(f"{self.name(cell)}.cell_contents is {self.name(value)}")
-        for one, items in world.lists:
-            if not isinstance(one, list):
-                return ["False"]
-            listed = self.name(one)
-            conditions.append(f"len({listed}) == {len(items)}")
-            conditions.append(f"all(map({self.name(is_)}, {listed}, {self.name(items)}))")
-        conditions += [f"len({self.name(space)}) == {count}" for space, count in world.sizes]
-        conditions += [
-            f"{self.name(contents)}({self.name(array)}) == {known}"
-            for array, known in world.contents
-        ]
-        return conditions
+        if not len(self.captured.world):
+            return []
+        return [f"{self.name(self.captured.world.check)}(args) is None"]
 
     # The program ------------------------------------------------------------------------------
 
@@ -233,7 +225,7 @@ class _Writer:
 
 def _is_flat_tuple(tree: Any) -> bool:
     made = tree_unflatten(range(tree.num_leaves), tree)
-    return type(made) is tuple and made == tuple(range(tree.num_leaves))
+    return type(made) is tuple and list(map(type, made)) == [int] * tree.num_leaves
 
 
 def _nothing() -> int:

@@ -24,11 +24,13 @@ def replayed(
     """
     known: dict[int, Tensor] = {}
     for number, (one, tensor) in enumerate(zip(captured.inputs, tensors, strict=True)):
+        if one.kind == "early":  # computed anew, so that it has a history
+            continue
         known[one.value.number] = wrap(constants[number]) if number in constants else tensor
     for (_, value), g in zip(captured.tangents, gradients, strict=True):
         known[value.number] = g
     wanted = [value for _, value in captured.gradients]
-    for call in live(captured.calls, wanted):
+    for call in live(captured.whole or captured.calls, wanted):
         if call.random:
             raise RuntimeError(
                 f"double backward through a compiled function that draws random numbers "

@@ -15,7 +15,7 @@ import numpy
 
 from pullback.compiled.capture.capture import Captured, Input, Output
 from pullback.compiled.capture.steps import Call, Value
-from pullback.compiled.capture.world import _same
+from pullback.compiled.interpreter.sources import same_value as _same
 from pullback.compiled.sizes.fit import Fit, NoFit, evaluator
 from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
 from pullback.core.tensor import Tensor, wrap

@@ -9,14 +9,18 @@ used only for sizes that decide alike. What would lose the expression and could 
 from __future__ import annotations
 
 import operator
+import os
 from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.interpreter import library
 from pullback.compiled.sizes.fit import UNKNOWN
 from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
+
+_INTERPRETER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "interpreter") + os.sep
 
 
 class Ledger:
@@ -27,6 +31,13 @@ class Ledger:
         self.known = known
         self.decisions: dict[str, bool] = {}
         self.is_open = True
+        self.frames: list[Any] = []  # of the interpreter that runs the function
+
+    def is_asked_by_user(self, file: str) -> bool:
+        """Whether it is the user's code that asks: by itself, or in the interpreter."""
+        if file.startswith(_INTERPRETER):
+            return bool(self.frames) and not self.frames[-1].ours
+        return not internal[file]
 
     def shown(self, array: Any, shape: tuple[int, ...]) -> tuple[int, ...]:
         """A shape whose varying sizes remember what they are."""
@@ -42,7 +53,7 @@ class Ledger:
 
         The library decides by sizes for speed, and by whether they are 1: programs do not.
         """
-        if self.is_open and not internal[getframe(2).f_code.co_filename]:
+        if self.is_open and self.is_asked_by_user(getframe(2).f_code.co_filename):
             if UNKNOWN in text:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
@@ -131,7 +142,8 @@ class SizedFloat(float):
 
 def _refuse_users(number: Any, use: str) -> None:
     """Refuse what loses the expression, in the user's own code; the library decides nothing so."""
-    if number.ledger.is_open and not internal[getframe(2).f_code.co_filename]:
+    asked = number.ledger.is_asked_by_user(getframe(2).f_code.co_filename)
+    if number.ledger.is_open and asked:
         raise CannotCapture(f"a size that varies is used as {use}: {number.text}")
 
 
@@ -142,7 +154,7 @@ def refuse_users_len(array: Any) -> None:
     if ledger is None or not ledger.is_open or value is None:
         return
     texts = ledger.known.get(value.number)
-    if texts and texts[0] is not None and not internal[getframe(3).f_code.co_filename]:
+    if texts and texts[0] is not None and ledger.is_asked_by_user(getframe(3).f_code.co_filename):
         raise CannotCapture(
             f"len() of a tensor whose size varies ({texts[0]}); write x.shape[0] instead"
         )
@@ -213,3 +225,4 @@ _UNARY: list[tuple[str, Callable[[Any], Any], str]] = [
 for _name, _of_one, _pattern in _UNARY:
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _unary(_of_one, _pattern))
+library.SIZED |= {Sized, SizedFloat}

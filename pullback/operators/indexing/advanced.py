@@ -199,7 +199,7 @@ def _write_index_put(
     except IndexError as error:
         raise _explained(input, indices, dims, error) from None
     except ValueError:
-        if not input.flags.writeable:
+        if not getattr(input.flags, "writeable", True):
             raise errors.read_only("index_put_") from None
         raise RuntimeError(
             f"values of shape {values.shape} cannot be broadcast to {input[key].shape}, the shape "

@@ -93,7 +93,7 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
             f"__setitem__: an index has more than 64 bits (the tensor has shape {array.shape})."
         ) from None
     except ValueError:
-        if array.flags.writeable:
+        if getattr(array.flags, "writeable", True):
             raise
         raise errors.read_only("__setitem__") from None
     except IndexError as error:

@@ -59,7 +59,7 @@ def writing(
 
     def forward(xp: Namespace, input: Array, *args: Any, **kwargs: Any) -> Array:
         # `numpy.add.at` and its like do not ask.
-        if type(input) is numpy.ndarray and not input.flags.writeable:
+        if type(input) is numpy.ndarray and not getattr(input.flags, "writeable", True):
             raise errors.read_only(called)
         if called in _APART:
             given = (*args, *kwargs.values())

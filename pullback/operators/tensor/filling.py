@@ -59,7 +59,7 @@ def store(target: Array, source: Array) -> None:
     try:
         target[...] = source
     except ValueError:
-        if not target.flags.writeable:
+        if not getattr(target.flags, "writeable", True):
             raise errors.read_only("copy_") from None
         raise RuntimeError(
             f"values of shape {source.shape} cannot be broadcast to {target.shape}, the shape of "

@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from pullback.core import autocast
 from pullback.core.device import get_default_device
+from pullback.core.mode import get_mode
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_leaves
@@ -124,7 +125,7 @@ def _module(kind: str) -> Any:
 class Ambient:
     """What surrounded a forward, to be installed again around its re-runs."""
 
-    __slots__ = ("autocast", "device", "device_type", "devices", "states", "stream")
+    __slots__ = ("autocast", "device", "device_type", "devices", "is_traced", "states", "stream")
 
     def __init__(self, args: Any, *, preserve_rng_state: bool) -> None:
         self.device = get_default_device()
@@ -132,7 +133,8 @@ class Ambient:
         self.stream: Tensor | None = None
         self.devices: list[int] = []
         self.states: list[Tensor] = []
-        if preserve_rng_state:
+        self.is_traced = preserve_rng_state and get_mode().tracing is not None
+        if preserve_rng_state and not self.is_traced:
             self.stream = default_generator.get_state()
             if not _on_host(args):
                 self.device_type = device_type_of(args)
@@ -140,6 +142,11 @@ class Ambient:
 
     def run(self, function: Callable[[], Any]) -> Any:
         """What `function` returns when all is as recorded."""
+        if self.is_traced:  # a captured program has no stream to go back in: none may be drawn
+            return get_mode().tracing.without_draws(lambda: self._run(function))
+        return self._run(function)
+
+    def _run(self, function: Callable[[], Any]) -> Any:
         usual = get_default_device() is self.device and self.autocast is autocast.now()
         if not usual or self.devices:
             with self.installed():

@@ -165,7 +165,26 @@ def test_loops_over_a_size_are_not_taken_for_one_program(backend):
     assert any("does other things at other sizes" in reason for reason in counters["sizes"])
 
 
-@pytest.mark.parametrize("use", [len, lambda x: int(x.shape[0]), lambda x: {4: 1}.get(x.shape[0])])
+def test_a_decision_by_len_is_one_by_the_size(backend):
+    def f(x):
+        return x * (2 if len(x) in (4, 6, 1) else 3)
+
+    g = torch.compile(f, backend=backend)
+    for n in (4, 6, 5, 7, 4, 1, 8):
+        agrees(f, g, (leaf(n, 3),))
+
+
+LOSING = {
+    "int": lambda x: int(x.shape[0]),
+    "key": lambda x: {4: 1}.get(x.shape[0]),
+    "text": lambda x: len(repr(x.shape[0])),
+    "format": lambda x: f"{x.shape[0]:b}".count("1"),
+    "bits": lambda x: x.shape[0].bit_length(),
+    "rounded": lambda x: round(x.shape[0] / 3),
+}
+
+
+@pytest.mark.parametrize("use", LOSING.values(), ids=LOSING)
 def test_what_would_decide_unseen_keeps_sizes_fixed(use, backend):
     def f(x):
         return x * (2 if use(x) in (4, 6, 1) else 3)

@@ -428,17 +428,20 @@ def test_mode_that_passes_everything_on_changes_nothing(name):
         with Log():
             results = _tensors(seen.call(function))
         for one, other in zip(expected, results, strict=True):
-            assert (one.shape, one.dtype, one.stride()) == (
-                other.shape,
-                other.dtype,
-                other.stride(),
-            )
-            assert type(one.grad_fn) is type(other.grad_fn)
+            assert (one.shape, one.dtype) == (other.shape, other.dtype)
+            if name not in _DECOMPOSED:
+                assert one.stride() == other.stride()
+                assert type(one.grad_fn) is type(other.grad_fn)
             if not random:
                 a, b = one.detach().numpy(), other.detach().numpy()
                 assert numpy.allclose(a, b, equal_nan=True)
 
 
+# Modes are shown operators that torch knows, of which the history is then made.
+_DECOMPOSED = (
+    *("nn.functional.cross_entropy", "nn.functional.linear_cross_entropy", "rms_norm"),
+    *("nn.functional.rms_norm", "nn.functional.scaled_dot_product_attention"),
+)
 _RANDOM = (
     *("bern", "binom", "drop", "empty", "fractional", "gumbel", "lowrank", "multin", "norm"),
     *("poisson", "rand", "rrelu"),

@@ -395,4 +395,6 @@ def sum_to(array: Any, shape: tuple[int, ...]) -> Array:
     dims = (*range(extra), *(d + extra for d, n in enumerate(shape) if n != array.shape[d + extra]))
     if not dims:
         return array.reshape(shape)
+    if type(array) is not numpy.ndarray:  # on a device
+        return array.sum(dims, keepdims=True).reshape(shape)
     return summed(numpy, array, dims, keepdim=True).reshape(shape)

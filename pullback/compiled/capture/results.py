@@ -1,0 +1,199 @@
+"""Results of a captured function: leaves, and how each call puts them together anew.
+
+Lists, tuples, dicts and whatever else is a node of trees are put together as trees are. Of other
+objects made by the function (a dataclass, a plain object, a subclass of a container) a call makes a
+new one with the same state. An object from outside is returned as it is. What is none of these ends
+the capture.
+"""
+
+from __future__ import annotations
+
+import collections
+import types
+from typing import Any
+
+import numpy
+
+from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.interpreter import library
+from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.outside import is_container, made_in_python
+from pullback.core.device import device
+from pullback.core.dtype import dtype
+from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import LeafSpec, TreeSpec, node_of, tree_flatten
+
+__all__ = ["taken_apart"]
+
+_MOST_DEEP = 30
+
+
+def taken_apart(inner: Any, result: Any) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a result, and what puts it together of leaves."""
+    apart = _Apart(inner)
+    if apart.is_tree(result):
+        return tree_flatten(result)
+    recipe = apart.recipe(result, 0)
+    return apart.leaves, _Built(recipe, len(apart.leaves))
+
+
+class _Built(TreeSpec):
+    """Puts a result together that is no tree, or that has objects in it."""
+
+    def __init__(self, recipe: Any, count: int) -> None:
+        super().__init__(None, None, [LeafSpec() for _ in range(count)])
+        self.recipe = recipe
+
+    def unflatten(self, leaves: Any) -> Any:
+        """The result of these leaves."""
+        return _build(self.recipe, list(leaves), {})
+
+    def is_leaf(self) -> bool:
+        """Never."""
+        return False
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Built) and repr(self.recipe) == repr(other.recipe)
+
+    __hash__ = TreeSpec.__hash__
+
+    def __repr__(self) -> str:
+        return f"<{self.num_leaves} leaves of {self.recipe[0]}>"
+
+
+class _Apart:
+    """Takes one result apart."""
+
+    def __init__(self, inner: Any) -> None:
+        self.inner = inner
+        self.leaves: list[Any] = []
+        self.numbers: dict[int, int] = {}  # of tensors
+        self.seen: dict[int, Any] = {}
+
+    def is_tree(self, value: Any, depth: int = 0) -> bool:
+        """Whether trees can put it together, with nothing in it twice."""
+        if isinstance(value, Tensor):
+            is_first = id(value) not in self.seen
+            self.seen[id(value)] = value
+            return is_first
+        if is_plain(value):
+            return True
+        if isinstance(value, type | dtype | device) and not depth:
+            return True
+        node = node_of(value)
+        if node is None or depth > _MOST_DEEP or self.inner.source(value) is not None:
+            return False
+        if not (type(value) in (tuple,) or id(value) not in self.seen) and not is_plain(value):
+            return False
+        self.seen[id(value)] = value
+        if not is_container(value) and not isinstance(value, tuple):
+            return all(self.is_tree(one, depth + 1) for one in node.flatten_fn(value)[0])
+        items = value.values() if isinstance(value, dict) else value
+        if isinstance(value, dict) and not all(map(is_plain, value)):
+            return False
+        return all(self.is_tree(one, depth + 1) for one in items)
+
+    def recipe(self, value: Any, depth: int) -> Any:
+        """How a value is made at a later call."""
+        if depth > _MOST_DEEP:
+            raise CannotCapture("a result that contains itself, or is nested too deeply")
+        if isinstance(value, Tensor):
+            if id(value) not in self.numbers:
+                self.numbers[id(value)] = len(self.leaves)
+                self.leaves.append(value)
+            return ("leaf", self.numbers[id(value)])
+        if is_plain(value) or (
+            isinstance(value, library.IDENTITY) and id(value) not in self.inner.made
+        ):
+            return ("plain", value)
+        source = self.inner.source(value)
+        if source is not None:
+            return self._from_outside(value, source)
+        kind = type(value)
+        if kind in (list, tuple, set, frozenset, collections.deque):
+            return ("items", kind, [self.recipe(one, depth + 1) for one in value], id(value))
+        if isinstance(value, numpy.ndarray) and kind is numpy.ndarray:
+            return ("copy", value.copy(), id(value))
+        self._check_kind(value)
+        factory = value.default_factory if isinstance(value, collections.defaultdict) else None
+        items, state = self._items(value, depth), self._state(value, depth)
+        return ("object", kind, items, state, id(value), factory)
+
+    def _from_outside(self, value: Any, source: Any) -> Any:
+        value = self.inner.originals.get(id(value), value)
+        if id(value) in self.inner.free:
+            raise CannotCapture("an argument that is a container is returned")
+        self.inner.guards.add("is", source, value)
+        return ("plain", value)
+
+    def _check_kind(self, value: Any) -> None:
+        kind = type(value)
+        functions = (types.FunctionType, types.MethodType, Walk, BaseException)
+        usual = kind in (dict, bytearray, types.SimpleNamespace) or made_in_python(kind)
+        usual = usual or kind in (
+            collections.OrderedDict,
+            collections.defaultdict,
+            collections.Counter,
+        )
+        if isinstance(value, functions) or not usual or id(value) not in self.inner.made:
+            raise CannotCapture(f"a result of class {kind.__name__}, which cannot be made anew")
+        if library.is_own(kind) and library.native_class(kind) and not isinstance(value, tuple):
+            raise CannotCapture(f"a result of class {kind.__name__}, which cannot be made anew")
+
+    def _items(self, value: Any, depth: int) -> Any:
+        if isinstance(value, dict):
+            return [(self.recipe(key, depth + 1), self.recipe(one, depth + 1))
+                    for key, one in value.items()]  # fmt: skip
+        if isinstance(value, list | tuple | set | bytearray):
+            return [self.recipe(one, depth + 1) for one in value]
+        return None
+
+    def _state(self, value: Any, depth: int) -> dict[str, Any]:
+        state = dict(getattr(value, "__dict__", {}))
+        for base in type(value).__mro__:
+            for name, found in vars(base).items():
+                if isinstance(found, types.MemberDescriptorType) and hasattr(value, name):
+                    state[name] = getattr(value, name)
+        return {name: self.recipe(one, depth + 1) for name, one in state.items()}
+
+
+def _build(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
+    what = recipe[0]
+    if what == "leaf":
+        return leaves[recipe[1]]
+    if what == "plain":
+        return recipe[1]
+    if recipe[-1 if what != "object" else 4] in made:
+        return made[recipe[-1 if what != "object" else 4]]
+    if what == "copy":
+        return made.setdefault(recipe[2], recipe[1].copy())
+    if what == "items":
+        built = recipe[1](_build(one, leaves, made) for one in recipe[2])
+        return made.setdefault(recipe[3], built)
+    return _build_object(recipe, leaves, made)
+
+
+def _build_object(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
+    _, kind, items, state, key, factory = recipe
+    if issubclass(kind, tuple):
+        one = tuple.__new__(kind, [_build(part, leaves, made) for part in items])
+    elif factory is not None:
+        one = kind(factory)
+    elif kind in (bytearray, types.SimpleNamespace):
+        one = kind()
+    else:
+        one = kind.__new__(kind)
+    made[key] = one
+    if isinstance(one, dict):
+        ordered = isinstance(one, collections.OrderedDict)
+        put: Any = collections.OrderedDict.__setitem__ if ordered else dict.__setitem__
+        for name, part in items:
+            put(one, _build(name, leaves, made), _build(part, leaves, made))
+    elif items is not None and not isinstance(one, tuple):
+        add = set.add if isinstance(one, set) else type(one).append
+        for part in items:
+            add(one, _build(part, leaves, made))
+    for name, part in state.items():
+        object.__setattr__(one, name, _build(part, leaves, made))
+    return one
