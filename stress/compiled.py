@@ -28,12 +28,12 @@ GROWTH = 4 << 20  # bytes that a long life may leave behind: pools of the interp
 
 def function_of(steps: list[Step]) -> Callable[..., Any]:
     """The steps as a function of tensors."""
-    codes = [(compile(step.text, "<step>", "eval"), step.uses) for step in steps]
+    functions = [(eval(f"lambda a, b: {step.text}", {"torch": torch}), step.uses) for step in steps]
 
     def program(*leaves: Any) -> Any:
         made = [leaf * 1 for leaf in leaves]
-        for code, (a, b) in codes:
-            made.append(eval(code, {"torch": torch, "a": made[a], "b": made[b]}))
+        for function, (a, b) in functions:
+            made.append(function(made[a], made[b]))
         return sum((one.double() * 1).sum() for one in made), made[-1] * 1
 
     return program
