@@ -65,8 +65,8 @@ def apply_shuffle_settings(datapipe: Any, shuffle: bool | None = None) -> Any:
     shufflers = [one for one in get_all_graph_pipes(traverse_dps(datapipe)) if _shuffles(one)]
     if not shufflers and shuffle:
         warnings.warn(
-            "shuffle=True, but no pipe shuffles, so one is added at the end. It draws from a buffer "
-            "of 10000 items; call shuffle(buffer_size=...) where the items are small.",
+            "shuffle=True, but no pipe shuffles, so one is added at the end. It draws from a "
+            "buffer of 10000 items; call shuffle(buffer_size=...) where the items are small.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
