@@ -138,3 +138,12 @@ def test_fake_tensors_are_left_for_a_while():
         assert is_fake(torch.ones(2))
     with unset_fake_temporarily() as left:
         assert left is None
+
+
+def test_repr_takes_contents_from_a_subclass():
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.ones(2, dtype=torch.float64).as_subclass(Own)
+    assert torch.Tensor.__repr__(x, tensor_contents="...") == "Own(..., dtype=torch.float64)"
+    assert torch.Tensor.__repr__(torch.ones(2), tensor_contents="abc") == "tensor(abc)"
