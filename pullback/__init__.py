@@ -268,6 +268,8 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.installed").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
+    elif name == "Storage":  # torch's name for that of the default dtype when it was float32
+        found = _import_module("pullback.storage").legacy_class("FloatStorage")
     elif name.endswith("Storage"):
         found = _import_module("pullback.storage").legacy_class(name)
         if found is None:
