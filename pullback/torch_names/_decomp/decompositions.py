@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable
-from typing import Any
+from typing import Any, TypeVar
 
 from pullback._decomp.tables import register_decomposition  # type: ignore[import-not-found]
 
@@ -16,15 +16,17 @@ import pullback as torch
 
 Tensor = torch.Tensor
 _aten: Any = torch.ops.aten
+_F = TypeVar("_F", bound=Callable[..., Any])
 
 
-def _of(*overloads: str) -> Callable[[Any], Any]:
+def _of(*overloads: str) -> Callable[[_F], _F]:
     """Register the function below it, for overloads such as "relu6.default"."""
     found = [
         getattr(getattr(_aten, name), kind)
         for name, _, kind in (o.partition(".") for o in overloads)
     ]
-    return register_decomposition(found)
+    put: Callable[[_F], _F] = register_decomposition(found)
+    return put
 
 
 # Activations.
@@ -67,7 +69,7 @@ def celu(self: Tensor, alpha: float = 1.0) -> Tensor:
 
 
 @_of("selu.default")
-def selu(self: Tensor) -> Tensor:
+def selu(self: Tensor) -> Any:
     alpha, scale = 1.6732632423543772848170429916717, 1.0507009873554804934193349852946
     return elu(self, alpha, scale)
 
@@ -151,7 +153,9 @@ def gelu_backward(grad_output: Tensor, self: Tensor, *, approximate: str = "none
 
 def _reduced(loss: Tensor, reduction: int) -> Tensor:
     """As the schemas number it: 0 not at all, 1 the mean, 2 the sum."""
-    return (loss, loss.mean, loss.sum)[reduction]() if reduction else loss
+    if reduction == 0:
+        return loss
+    return loss.mean() if reduction == 1 else loss.sum()
 
 
 @_of("mse_loss.default")
@@ -206,7 +210,7 @@ def addmm(self: Tensor, mat1: Tensor, mat2: Tensor, *, beta: Any = 1, alpha: Any
 
 
 @_of("addmv.default")
-def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Tensor:
+def addmv(self: Tensor, mat: Tensor, vec: Tensor, *, beta: Any = 1, alpha: Any = 1) -> Any:
     return addmm(self, mat, vec, beta=beta, alpha=alpha)
 
 
@@ -229,12 +233,12 @@ def _scaled(x: Tensor, factor: Any) -> Tensor:
 
 
 @_of("addcmul.default")
-def addcmul(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+def addcmul(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     return self + value * tensor1 * tensor2
 
 
 @_of("addcdiv.default")
-def addcdiv(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Tensor:
+def addcdiv(self: Tensor, tensor1: Tensor, tensor2: Tensor, *, value: Any = 1) -> Any:
     return self + value * (tensor1 / tensor2)
 
 
@@ -249,12 +253,12 @@ def mv(self: Tensor, vec: Tensor) -> Tensor:
 
 
 @_of("lerp.Scalar", "lerp.Tensor")
-def lerp(self: Tensor, end: Tensor, weight: Any) -> Tensor:
+def lerp(self: Tensor, end: Tensor, weight: Any) -> Any:
     return self + weight * (end - self)
 
 
 @_of("rsub.Tensor", "rsub.Scalar")
-def rsub(self: Tensor, other: Any, alpha: Any = 1) -> Tensor:
+def rsub(self: Tensor, other: Any, alpha: Any = 1) -> Any:
     return other - alpha * self
 
 

@@ -19,7 +19,16 @@ _guaranteed: ContextVar[bool] = ContextVar("guaranteed_datapipes_determinism", d
 
 
 class guaranteed_datapipes_determinism:  # noqa: N801  # torch's name
-    """Inside, no pipe can be made that is marked `non_deterministic`."""
+    """Inside, no pipe can be made that is marked `non_deterministic`.
+
+    Example:
+        >>> from pullback.utils.data import guaranteed_datapipes_determinism
+        >>> from pullback.utils.data.datapipes.iter import IterableWrapper
+        >>> with guaranteed_datapipes_determinism():
+        ...     pipe = IterableWrapper([1, 2])
+        >>> list(pipe)
+        [1, 2]
+    """
 
     def __init__(self) -> None:
         self._token: Any = None

@@ -112,7 +112,7 @@ class IterDataPipe(_Chained, IterableDataset[T_co]):
             cls.__iter__ = _guarded(cls.__iter__)  # type: ignore[method-assign]  # the point of it
 
     def __iter__(self) -> Iterator[T_co]:
-        return self  # type: ignore[return-value]  # a subclass with __next__ is an iterator
+        return self  # a subclass with __next__ is an iterator
 
     def __add__(self, other: Any) -> Any:
         return self.concat(other)
@@ -183,7 +183,13 @@ class MapDataPipe(_Chained, Dataset[T_co]):
 
 
 class DataChunk(list[T]):
-    """A batch of a data pipe: a list that knows itself to be one."""
+    """A batch of a data pipe: a list that knows itself to be one.
+
+    Example:
+        >>> from pullback.utils.data import DataChunk
+        >>> DataChunk([1, 2]).as_str("batch: ")
+        'batch: [1, 2]'
+    """
 
     def __init__(self, items: Any) -> None:
         items = list(items)

@@ -41,7 +41,8 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             raise AssertionError(f"shuffle: buffer_size must be positive, got {buffer_size}.")
         self.datapipe = datapipe.unbatch(unbatch_level) if unbatch_level else datapipe
         self.buffer_size = buffer_size
-        self._enabled, self._seed = True, None
+        self._enabled = True
+        self._seed: int | None = None
         self._rng = random.Random()
 
     def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:

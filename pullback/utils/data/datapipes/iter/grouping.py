@@ -133,5 +133,5 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
         )
 
     def _given(self, key: Any, group: list[Any]) -> Any:
-        chunk = DataChunk(group)
+        chunk: DataChunk[Any] = DataChunk(group)
         return (key, chunk) if self.keep_key else chunk

@@ -18,7 +18,8 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
     def __init__(self, datapipe: Any, *, indices: list[Any] | None = None) -> None:
         self.datapipe = datapipe
         self.indices = list(range(len(datapipe))) if indices is None else indices
-        self._enabled, self._seed = True, None
+        self._enabled = True
+        self._seed: int | None = None
         self._rng = random.Random()
         self._order = self.indices
 
