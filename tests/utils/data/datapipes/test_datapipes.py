@@ -80,3 +80,15 @@ def test_names_of_other_modules_are_not_there():
         data.nothing_of_the_kind
     with pytest.raises(AttributeError, match="pandas"):
         data.DFIterDataPipe
+
+
+def test_ranks_share_out_what_is_sharded_by_one_seed():
+    from pullback import distributed
+
+    def one():
+        pipe = IterableWrapper(range(12)).shuffle().sharding_filter()
+        return [x for batch in data.DataLoader(pipe, batch_size=2) for x in batch.tolist()]
+
+    parts = distributed.threads.run(one, 3)
+    assert [len(part) for part in parts] == [4, 4, 4]
+    assert sorted(x for part in parts for x in part) == list(range(12))
