@@ -157,6 +157,17 @@ _LATER = {
         ),
         "pullback.core.process.checks",
     ),
+    **dict.fromkeys(
+        (
+            *("_add_relu", "_add_relu_", "_addmm_activation", "_masked_softmax", "_segment_reduce"),
+            *("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"),
+            *("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo"),
+            *("_debug_has_internal_overlap", "_sparse_broadcast_to"),
+            *("_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args"),
+            "_validate_sparse_csr_tensor_args",
+        ),
+        "pullback._kernels",
+    ),
     "Future": "pullback.futures",
     **dict.fromkeys(("ScriptFunction", "ScriptModule"), "pullback.jit"),
     "compile": "pullback.compiled.frontend",
@@ -173,6 +184,7 @@ _MODULES = frozenset(
         "__config__",
         "_custom_op",
         "_custom_ops",
+        "_decomp",
         "_dispatch",
         "_dynamo",
         "_higher_order_ops",
@@ -256,6 +268,8 @@ def __getattr__(name: str) -> _Any:
         found = _import_module("pullback.installed").version()
     elif name in _LATER:
         found = getattr(_import_module(_LATER[name]), name)
+    elif name == "Storage":  # torch's name for that of the default dtype when it was float32
+        found = _import_module("pullback.storage").legacy_class("FloatStorage")
     elif name.endswith("Storage"):
         found = _import_module("pullback.storage").legacy_class(name)
         if found is None:

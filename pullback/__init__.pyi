@@ -84,6 +84,16 @@ UInt32Tensor: _Any
 UInt64Tensor: _Any
 from pullback.storage import UntypedStorage as UntypedStorage
 __version__: _TorchVersion
+def _add_relu(self: _Tensor, other: _Any, *, alpha: _Any = 1) -> _Tensor:
+    """The sum, where it is positive."""
+def _add_relu_(self: _Tensor, other: _Any, *, alpha: _Any = 1) -> _Tensor:
+    """The same in place."""
+def _addmm_activation(self: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1, use_gelu: _bool = False) -> _Tensor:
+    """`addmm`, then relu or gelu."""
+def _amp_foreach_non_finite_check_and_unscale_(self: _Sequence[_Tensor], found_inf: _Tensor, inv_scale: _Tensor) -> None:
+    """Scale gradients in place, and set `found_inf` to 1 where one of them is not finite."""
+def _amp_update_scale_(self: _Tensor, growth_tracker: _Tensor, found_inf: _Tensor, scale_growth_factor: _float, scale_backoff_factor: _float, growth_interval: _int) -> _Tensor:
+    """A scaler's step in place: back off after an overflow, grow after enough steps without."""
 from pullback.fx._asserting import _assert as _assert
 from pullback.core.process.checks import _assert_async as _assert_async
 from pullback.core.process.checks import _check as _check
@@ -95,16 +105,28 @@ from pullback.core.process.checks import _check_tensor_all_with as _check_tensor
 from pullback.core.process.checks import _check_type as _check_type
 from pullback.core.process.checks import _check_value as _check_value
 from pullback.core.process.checks import _check_with as _check_with
+def _convert_indices_from_coo_to_csr(self: _Tensor, size: _int, *, out_int32: _bool = False) -> _Tensor:
+    """Sorted row numbers as where each row starts."""
+def _convert_indices_from_csr_to_coo(crow_indices: _Tensor, col_indices: _Tensor, *, out_int32: _bool = False, transpose: _bool = False) -> _Tensor:
+    """Starts of rows and column numbers as pairs of numbers; of a batch, with its number first."""
+def _debug_has_internal_overlap(self: _Tensor) -> _int:
+    """Whether two elements share memory: 0 no, 1 yes, 2 where strides alone do not say."""
 def _dirichlet_grad(x: _Tensor, alpha: _Tensor, total: _Tensor) -> _Tensor:
     """How each share `x` moves with its own concentration `alpha`, over 1 - x."""
 def _is_all_true(input: _Tensor) -> _Tensor:
     """Whether all elements of a bool tensor are true, over the whole batch inside vmap."""
 def _is_any_true(input: _Tensor) -> _Tensor:
     """Whether any element of a bool tensor is true, over the whole batch inside vmap."""
+def _masked_softmax(self: _Tensor, mask: _Tensor, dim: _int | None = None, mask_type: _int | None = None) -> _Tensor:
+    """Softmax over what a mask leaves; True leaves out, and a row of nothing else is NaN."""
 def _neg_view(input: _Tensor) -> _Tensor:
     """The negative, a view of the same memory: `is_neg()` until `resolve_neg()` or arithmetic."""
 def _sample_dirichlet(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
     """Draws of the Dirichlet distribution, whose concentrations are the last dimension."""
+def _segment_reduce(data: _Tensor, reduce: _str, *, lengths: _Tensor | None = None, indices: _Tensor | None = None, offsets: _Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | None = None) -> _Tensor:
+    """The sum, mean, prod, max or min of each segment along `axis`; `initial` counts as an element."""
+def _sparse_broadcast_to(self: _Tensor, size: _int | _Sequence[_int]) -> _Tensor:
+    """A sparse tensor with dimensions added in front and sides of 1 repeated."""
 def _standard_gamma(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
     """Draws of the gamma distribution with these concentrations and rate 1."""
 def _standard_gamma_grad(input: _Tensor, output: _Tensor) -> _Tensor:
@@ -115,6 +137,12 @@ def _unique(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False)
     """The elements once each, and where each went."""
 def _unique2(input: _Tensor, sorted: _bool = True, return_inverse: _bool = False, return_counts: _bool = False) -> _Any:
     """The elements once each, where each went, and how often it came."""
+def _validate_sparse_compressed_tensor_args(compressed_indices: _Tensor, plain_indices: _Tensor, values: _Tensor, size: _int | _Sequence[_int], layout: _layout | None, check_pinning: _bool | None = None) -> None:
+    """RuntimeError where these are no parts of a sparse tensor of that layout."""
+def _validate_sparse_coo_tensor_args(indices: _Tensor, values: _Tensor, size: _int | _Sequence[_int], is_coalesced: _bool | None = None, check_pinning: _bool | None = None) -> None:
+    """RuntimeError where these are no parts of a COO tensor."""
+def _validate_sparse_csr_tensor_args(crow_indices: _Tensor, col_indices: _Tensor, values: _Tensor, size: _int | _Sequence[_int], check_pinning: _bool | None = None) -> None:
+    """RuntimeError where these are no parts of a CSR tensor."""
 def abs(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The absolute value of each element; real for complex ones."""
 def abs_(input: _Tensor) -> _Tensor:

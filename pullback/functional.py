@@ -3,7 +3,11 @@
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
+from typing import Any as _Any
+
 import pullback
+from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -32,5 +36,12 @@ __all__ = [
 ]
 
 globals().update({name: getattr(pullback, name) for name in __all__})
+
+
+def __getattr__(name: str) -> _Any:
+    if name == "F":  # torch's module imports nn.functional by this name, and programs take it there
+        return _import_module("pullback.nn.functional")
+    raise _absent(__name__, name)
+
 
 __dir__ = _only_public(globals())

@@ -300,6 +300,7 @@ def resolve_name(f: Any) -> str | None:
 def _places() -> dict[str, Any]:
     return {
         "torch": pullback,
+        "torch.functional": pullback.functional,
         "torch.nn.functional": pullback.nn.functional,
         "torch.linalg": pullback.linalg,
         "torch.fft": pullback.fft,
@@ -316,19 +317,52 @@ def get_overridable_functions() -> dict[Any, list[Any]]:
         >>> import pullback as torch
         >>> torch.matmul in torch.overrides.get_overridable_functions()[torch]
         True
+        >>> torch.overrides.get_overridable_functions()[torch.Tensor.grad]
+        [<method-wrapper '__get__' of property object at 0x...>]
     """
-    for name in pullback.__all__:
-        getattr(pullback, name, None)  # which loads its family
-    places = _places()
-    asking = set(public_functions())
-    return {
+    for place in (pullback, Tensor):
+        for name in dir(place):
+            if not name.startswith("__"):
+                getattr(place, name, None)  # which loads its family
+    asking = set(public_functions()) - _makers()
+    found: dict[Any, list[Any]] = {
         place: [
             value
             for value in dict.fromkeys(v for v in vars(place).values() if _is_function(v))
             if value in asking
         ]
-        for place in places.values()
+        for place in _places().values()
     }
+    return {**found, **{one: [one.__get__] for one in _properties()}}
+
+
+# They take numbers, sizes or foreign memory, so that no argument is there to be asked. Under a mode
+# for functions they ask it all the same.
+_MAKERS = (
+    "arange as_tensor asarray bartlett_window blackman_window empty empty_permuted empty_strided "
+    "eye from_dlpack from_file from_numpy frombuffer full hamming_window hann_window kaiser_window "
+    "linspace logspace normal ones rand randint randn randperm range scalar_tensor "
+    "sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor "
+    "sparse_csc_tensor sparse_csr_tensor tensor tril_indices triu_indices vander zeros"
+)
+
+
+def _makers() -> set[Any]:
+    made = {getattr(pullback, name) for name in _MAKERS.split()}
+    methods = ("new_empty", "new_empty_strided", "new_full", "new_ones", "new_tensor", "new_zeros")
+    made |= {getattr(Tensor, name) for name in methods}
+    return made | {pullback.fft.fftfreq, pullback.fft.rfftfreq}
+
+
+# Private ones that programs read, and one that is made of others, which are asked.
+_READ, _MADE_OF_OTHERS = ("_base", "_grad", "_version"), ("grad_dtype",)
+
+
+def _properties() -> list[property]:
+    """The properties of Tensor whose reading asks."""
+    named = [n for n in dir(Tensor) if not n.startswith("_") and n not in _MADE_OF_OTHERS]
+    found = (getattr(Tensor, name) for name in (*named, *_READ))
+    return [one for one in found if isinstance(one, property)]
 
 
 def _is_function(value: Any) -> bool:

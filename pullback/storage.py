@@ -611,4 +611,28 @@ for _name, _kind in _NAMES.items():
     setattr(TypedStorage, _method, _convert)
     setattr(UntypedStorage, _method, _convert)
 
+
+def _dtype_to_storage_type_map() -> dict[Any, str]:
+    """The name of the old class of storages of each dtype."""
+    return {_dtype_named(name): f"{kind}Storage" for name, kind in _NAMES.items()}
+
+
+def _storage_type_to_dtype_map() -> dict[str, Any]:
+    """The same the other way round."""
+    return {kind: dtype for dtype, kind in _dtype_to_storage_type_map().items()}
+
+
+_always_warned = False
+
+
+def _get_always_warn_typed_storage_removal() -> bool:
+    """Whether torch would warn of a TypedStorage each time; nothing warns of it here."""
+    return _always_warned
+
+
+def _set_always_warn_typed_storage_removal(always_warn: bool) -> None:
+    global _always_warned
+    _always_warned = bool(always_warn)
+
+
 __dir__ = _only_public(globals())

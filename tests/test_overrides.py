@@ -1,7 +1,9 @@
 """`torch.overrides`: who asks, who is asked, and helpers for functions of one's own."""
 
+import contextlib
 import gc
 import inspect
+import warnings
 
 import pytest
 
@@ -40,7 +42,7 @@ def test_every_overridable_function_asks(duck):
     assert torch.add(duck(), duck()) == -1
     silent = []
     for place, functions in overrides.get_overridable_functions().items():
-        for function in functions if place is not torch.Tensor else ():
+        for function in functions if not isinstance(place, type | property) else ():
             needed = required(overrides.get_testing_overrides()[function])
             if needed:
                 duck.seen = None
@@ -127,3 +129,35 @@ def test_mode_sees_what_the_user_passed():
         assert mode.last == (torch.Tensor.div, (x, 2), {})
         torch.add(x, x, alpha=1)
         assert mode.last == (torch.add, (x, x), {"alpha": 1})
+
+
+def test_properties_are_listed_and_ask():
+    seen = []
+
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    x = torch.ones(2, 2).as_subclass(Asked)
+    listed = [one for one in overrides.get_overridable_functions() if isinstance(one, property)]
+    assert {torch.Tensor.grad, torch.Tensor.shape, torch.Tensor._version} <= set(listed)
+    for one in listed:
+        seen.clear()
+        with warnings.catch_warnings(), contextlib.suppress(RuntimeError):
+            warnings.simplefilter("ignore")  # `volatile` warns, `imag` is for complex numbers
+            getattr(x, overrides.resolve_name(one.__get__).split(".")[-2])
+        assert one.__get__ in seen, overrides.resolve_name(one.__get__)
+        assert overrides.get_testing_overrides()[one.__get__](x) == -1
+
+
+def test_makers_of_tensors_are_not_overridable():
+    makers = {torch.tensor, torch.empty, torch.zeros, torch.arange, torch.Tensor.new_ones}
+    assert makers <= overrides.get_ignored_functions()
+    assert not makers & set(overrides.get_testing_overrides())
+
+
+def test_methods_that_load_later_are_listed():
+    methods = overrides.get_overridable_functions()[torch.Tensor]
+    assert {torch.Tensor.to_dense, torch.Tensor.bernoulli_} <= set(methods)

@@ -23,7 +23,7 @@ from typing import Any, TypeVar
 FILE = Path(__file__).resolve().parents[1] / "pullback" / "checking" / "torch_names.txt"
 
 # What is answered as a whole, by one reason: their inner modules are not listed.
-_WHOLE = ("ao", "quantization", "onnx", "package", "nativert", "contrib", "utils.data.datapipes")
+_WHOLE = ("ao", "quantization", "onnx", "package", "nativert", "contrib")
 # Inner to torch although not called so: parts of its compiler, and programs of their own.
 _INNER = (
     *("distributed.flight_recorder", "distributed.run", "distributed.launch"),

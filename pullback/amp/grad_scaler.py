@@ -105,13 +105,20 @@ class GradScaler:
             raise RuntimeError("GradScaler.unscale_: these gradients are unscaled already.")
         if state["stage"] is OptState.STEPPED:
             raise RuntimeError("GradScaler.unscale_: this optimizer has stepped; call update().")
-        state["found_inf_per_device"] = self._unscale_grads_(optimizer, allow_fp16=False)
+        scale = self._started()
+        inverse = wrap(numpy.float32(1.0 / scale._array.astype(numpy.float64)).reshape(scale.shape))
+        found = wrap(numpy.zeros((), numpy.float32))
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, inverse, found, False)
         state["stage"] = OptState.UNSCALED
 
-    def _unscale_grads_(self, optimizer: Any, *, allow_fp16: bool) -> dict[Any, Tensor]:
-        """Divide in place; which devices have a gradient that is inf or NaN, as 0 or 1."""
-        found = False
-        inverse = 1.0 / self.get_scale()
+    def _unscale_grads_(
+        self, optimizer: Any, inv_scale: Tensor, found_inf: Tensor, allow_fp16: bool
+    ) -> dict[Any, Tensor]:
+        """Scale in place; which devices have a gradient that is inf or NaN, as 0 or 1.
+
+        Scalers of sharded models are subclasses that have their own.
+        """
+        inverse = float(inv_scale.item())
         device = None
         with no_grad():
             for group in optimizer.param_groups:
@@ -122,11 +129,12 @@ class GradScaler:
                     if not allow_fp16 and g._array.dtype == numpy.float16:
                         raise ValueError("GradScaler: gradients in float16 cannot be unscaled.")
                     device = g.device
-                    found |= not bool(numpy.isfinite(g._array).all())
+                    if not bool(numpy.isfinite(g._array).all()):
+                        found_inf.fill_(1.0)
                     g.mul_(inverse)
         if device is None:
             return {}
-        return {device: wrap(numpy.array(float(found), numpy.float32))}
+        return {device: found_inf}
 
     # Stepping -------------------------------------------------------------------------------------
 
@@ -199,11 +207,8 @@ class GradScaler:
 
     def _check_inf_per_device(self, optimizer: Any) -> Any:
         state = self._state_of(optimizer)
-        scale, self._scale = self._started(), wrap(numpy.array(1.0, numpy.float32))
-        try:
-            state["found_inf_per_device"] = self._unscale_grads_(optimizer, allow_fp16=True)
-        finally:
-            self._scale = scale
+        one, found = (wrap(numpy.array(value, numpy.float32)) for value in (1.0, 0.0))
+        state["found_inf_per_device"] = self._unscale_grads_(optimizer, one, found, True)
         return state["found_inf_per_device"]
 
     def _found_inf_per_device(self, optimizer: Any) -> Any:

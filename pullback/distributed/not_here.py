@@ -29,8 +29,16 @@ MODULES = {
         ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
         PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel parallelize_module
     """,
+    "tensor.parallel.style": """
+        ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
+        PrepareModuleOutput RowwiseParallel SequenceParallel
+    """,
     "tensor.placement_types": "DTensorSpec TensorMeta _StridedShard",
     "_tensor": "DTensor DeviceMesh distribute_tensor",
+    "_tensor.api": "DTensor distribute_module distribute_tensor",
+    "_tensor.device_mesh": "DeviceMesh init_device_mesh",
+    "_tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
+    "_tensor.placement_types": "DTensorSpec TensorMeta",
     "fsdp": """
         BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig
         FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig
@@ -61,7 +69,7 @@ MODULES = {
     "_composable.fsdp": "FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
-_WITH_PLACEMENTS = ("tensor", "tensor.placement_types", "_tensor")
+_WITH_PLACEMENTS = ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types")
 
 
 def add(package: str) -> None:

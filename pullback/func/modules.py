@@ -46,10 +46,10 @@ def replaced(
 ) -> Iterator[None]:
     """The given tensors in a module, as long as one is inside."""
     given = merged
-    own = {
-        **dict(module.named_parameters(remove_duplicate=False)),
-        **dict(module.named_buffers(remove_duplicate=False)),
-    }
+    own: dict[str, Tensor] = {}
+    if tie_weights or strict:  # else not asked: a module that holds itself has no end of names
+        own.update(module.named_parameters(remove_duplicate=False))
+        own.update(module.named_buffers(remove_duplicate=False))
     if tie_weights:
         given = _tied(own, given)
     if strict:

@@ -69,6 +69,11 @@ class OpOverload:
         return f"{self.namespace}::{self._opname}{f'.{overload}' if overload else ''}"
 
     @property
+    def _name(self) -> str:
+        """Torch's attribute for the same."""
+        return self.name()
+
+    @property
     def overloadpacket(self) -> OpOverloadPacket:
         """All overloads of this name."""
         return self._packet

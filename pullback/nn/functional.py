@@ -16,6 +16,7 @@ __all__ = sorted(_faces.fill(globals(), _names.FACES["nn.functional"]))
 
 _asking.public(globals(), __all__)
 
+from pullback.nn import grad as grad  # noqa: E402  # torch's module has it under this name, too
 
 _refuse_others(globals())
 

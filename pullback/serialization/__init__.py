@@ -13,6 +13,18 @@ from pullback.serialization.allowed import (
     get_safe_globals,
     safe_globals,
 )
+from pullback.serialization.inner import (
+    DEFAULT_PROTOCOL,
+    INT_SIZE,
+    LONG_SIZE,
+    MAGIC_NUMBER,
+    PROTOCOL_VERSION,
+    SHORT_SIZE,
+    STORAGE_KEY_SEPARATOR,
+    _is_path,
+    _is_zipfile,
+    _open_file_like,
+)
 from pullback.serialization.inspecting import get_unsafe_globals_in_checkpoint
 from pullback.serialization.options import (
     LoadEndianness,
@@ -34,8 +46,18 @@ from pullback.serialization.reading import load
 from pullback.serialization.writing import save
 
 __all__ = [
+    "DEFAULT_PROTOCOL",
+    "INT_SIZE",
+    "LONG_SIZE",
+    "MAGIC_NUMBER",
     "MAP_LOCATION",
+    "PROTOCOL_VERSION",
+    "SHORT_SIZE",
+    "STORAGE_KEY_SEPARATOR",
     "LoadEndianness",
+    "_is_path",
+    "_is_zipfile",
+    "_open_file_like",
     "add_safe_globals",
     "clear_safe_globals",
     "default_restore_location",

@@ -57,7 +57,7 @@ def save(
     pickler = Pickler(structure, pickle_protocol, legacy=is_legacy)
     pickler.dump(obj)
     storages = list(pickler.storages.values())
-    with _opened(f) as file:
+    with opened_for_writing(f) as file:
         if is_legacy:
             legacy.write(file, structure.getvalue(), storages, pickle_protocol)
         else:
@@ -66,7 +66,8 @@ def save(
 
 
 @contextmanager
-def _opened(f: Any) -> Iterator[IO[bytes]]:
+def opened_for_writing(f: Any) -> Iterator[IO[bytes]]:
+    """A file by its path, or the file itself, which stays open."""
     if isinstance(f, str | os.PathLike):
         with open(f, "wb") as file:
             yield file

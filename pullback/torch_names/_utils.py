@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import sys
 import traceback
 from collections.abc import Iterable, Sequence
@@ -102,6 +103,51 @@ def _take_tensors(tensors: Iterable[Tensor], size_limit: int) -> Any:
             some, taken = [], 0
         waiting[tensor.type()] = ([*some, tensor], taken + size)
     yield from (some for some, _ in waiting.values() if some)
+
+
+def try_import(module_name: str) -> Any:
+    """A module, or None where it is not installed.
+
+    >>> try_import("math").sqrt(4), try_import("no_such_module")
+    (2.0, None)
+    """
+    if importlib.util.find_spec(module_name) is None:
+        return None
+    return importlib.import_module(module_name)
+
+
+def render_call(fn: Any, args: Any, kwargs: dict[str, Any]) -> str:
+    """A call as text, with tensors by their sizes.
+
+    >>> import pullback as torch
+    >>> render_call(torch.add, (torch.ones(2),), {"alpha": 2})
+    'torch.add(tensor([...], size=(2,)), alpha=2)'
+    """
+    name = pullback.overrides.resolve_name(fn) or str(fn)
+    shown = [_rendered(arg) for arg in args]
+    shown += [f"{key}={_rendered(value)}" for key, value in kwargs.items()]
+    return f"{name}({', '.join(shown)})"
+
+
+def _rendered(value: Any) -> str:
+    if not isinstance(value, Tensor):
+        return repr(value)
+    more = "" if value.dtype == pullback.float32 else f", dtype={value.dtype}"
+    return f"tensor([...], size={tuple(value.shape)}{more})"
+
+
+def _get_available_device_type() -> str | None:
+    """The kind of accelerator that there is, or None."""
+    found = pullback.accelerator.current_accelerator()
+    return None if found is None else str(found.type)
+
+
+def _get_device_module(device_type: str) -> Any:
+    """The module of a kind of device, as `torch.cuda`."""
+    found = getattr(pullback, device_type, None)
+    if found is None:
+        raise RuntimeError(f"There is no module for devices of type {device_type!r}.")
+    return found
 
 
 def _import_dotted_name(name: str) -> Any:

@@ -70,6 +70,7 @@ __all__ = [
     "key_get",
     "keystr",
     "map_only",
+    "register_constant",
     "register_dataclass",
     "register_pytree_node",
     "tree_all",
@@ -232,8 +233,7 @@ def register_dataclass(
     >>> tree_map(lambda n: n + 1, Point(1, 2))
     Point(x=2, y=3)
     """
-    names = field_names or [field.name for field in dataclasses.fields(cls) if field.init]
-    names = [name for name in names if name not in (drop_field_names or ())]
+    names = _checked_fields(cls, field_names, drop_field_names or [])
 
     def keyed(value: Any) -> tuple[list[tuple[GetAttrKey, Any]], Any]:
         given = [(name, getattr(value, name)) for name in names]
@@ -256,6 +256,74 @@ def register_dataclass(
         serialized_type_name=serialized_type_name,
         flatten_with_keys_fn=keyed,
     )
+
+
+def _checked_fields(cls: type, names: list[str] | None, dropped: list[str]) -> list[str]:
+    """The fields that are parts; ValueError where those named are not those of the class."""
+    known = None
+    if dataclasses.is_dataclass(cls):
+        known = [field.name for field in dataclasses.fields(cls) if field.init]
+    if names is None:
+        if known is None:
+            raise ValueError(
+                f"register_dataclass: {cls!r} is no dataclass; say what it is made from "
+                "(field_names)."
+            )
+        return known
+    if known is not None:
+        missing = [name for name in known if name not in names and name not in dropped]
+        unknown = [name for name in names if name not in known]
+        if missing or unknown:
+            raise ValueError(
+                f"register_dataclass: field_names must be the fields of {cls.__name__} that its "
+                f"__init__ takes, {known}; missing {missing}, unknown {unknown}. Fields that are "
+                "no parts are named in drop_field_names."
+            )
+    return [name for name in names if name not in dropped]
+
+
+def register_constant(cls: type) -> None:
+    """Make values of a class part of the structure: trees with unequal ones differ.
+
+    The class has `__eq__` and `__hash__` of its own, by which structures are compared.
+
+    >>> class Unit(str):
+    ...     pass
+    >>> register_constant(Unit)
+    >>> tree_leaves([Unit("m"), 2])
+    [2]
+    >>> tree_structure([Unit("m"), 2]) == tree_structure([Unit("s"), 3])
+    False
+    """
+    for name, default in (("__eq__", object.__eq__), ("__hash__", object.__hash__)):
+        if getattr(cls, name) in (default, None):
+            raise TypeError(
+                f"register_constant: {cls.__name__} has no {name} of its own, so structures with "
+                "its values could not be compared. Define it, or use a frozen dataclass."
+            )
+    register_pytree_node(
+        cls,
+        lambda value: ([], ConstantNode(value)),
+        lambda parts, context: context.value,
+        flatten_with_keys_fn=lambda value: ([], ConstantNode(value)),
+    )
+
+
+@dataclasses.dataclass(frozen=True)
+class ConstantNode:
+    """The context of a constant: the constant."""
+
+    value: Any
+
+
+def _is_constant_holder(spec: TreeSpec) -> bool:
+    """Whether a structure is a constant."""
+    return isinstance(spec.context, ConstantNode)
+
+
+def _retrieve_constant(spec: TreeSpec) -> Any:
+    """The constant that a structure is."""
+    return tree_unflatten([], spec)
 
 
 def is_namedtuple(obj: Any) -> bool:

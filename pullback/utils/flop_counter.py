@@ -16,6 +16,7 @@ from typing import Any
 from pullback import ops
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
+from pullback.library.overload import OpOverloadPacket
 from pullback.utils._python_dispatch import TorchDispatchMode
 from pullback.utils._pytree import tree_map
 from pullback.utils.module_tracker import ModuleTracker
@@ -67,6 +68,16 @@ def register_flop_formula(targets: Any, get_raw: bool = False) -> Callable[[Form
     def register(formula: Formula) -> Formula:
         counted = formula if get_raw else shape_wrapper(formula)
         for target in targets if isinstance(targets, list | tuple) else [targets]:
+            if not isinstance(target, OpOverloadPacket):
+                raise ValueError(
+                    "register_flop_formula: formulas are for operators as torch.ops.mylib.foo "
+                    f"names them, with all their overloads, not for {target!r}."
+                )
+            if target in flop_registry:
+                raise RuntimeError(
+                    f"register_flop_formula: {target} has a formula already. Delete it from "
+                    "flop_registry first, or pass custom_mapping= to FlopCounterMode."
+                )
             flop_registry[target] = counted
         return formula
 

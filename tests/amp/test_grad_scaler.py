@@ -129,3 +129,19 @@ def test_a_scaler_that_is_off_does_nothing():
     assert scaler.step(descent) == "stepped"
     scaler.update()
     assert (scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == (1.0, {}, False)
+
+
+def test_a_scaler_may_have_its_own_way_to_unscale():
+    class Own(torch.amp.GradScaler):
+        def _unscale_grads_(self, optimizer, inv_scale, found_inf, allow_fp16):
+            seen.append((inv_scale.item(), found_inf.item(), allow_fp16))
+            return super()._unscale_grads_(optimizer, inv_scale, found_inf, allow_fp16)
+
+    seen = []
+    w = torch.ones(2, requires_grad=True)
+    optimizer = torch.optim.SGD([w], lr=1.0)
+    scaler = Own("cpu", init_scale=4.0)
+    scaler.scale((w * 3).sum()).backward()
+    scaler.step(optimizer)
+    assert w.tolist() == [-2.0, -2.0]
+    assert seen == [(0.25, 0.0, False)]

@@ -189,3 +189,18 @@ def test_a_further_name_is_an_attribute_during_the_call():
 def test_a_name_that_leads_nowhere_is_refused(name, error):
     with pytest.raises(error, match="functional_call"):
         functional_call(torch.nn.Linear(2, 1), {name: torch.ones(1)}, torch.ones(2))
+
+
+def test_a_module_that_holds_itself_can_be_called_untied():
+    class Held(torch.nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = torch.nn.Linear(1, 1, bias=False)
+            self.myself = self
+
+        def forward(self, x):
+            return self.linear(x)
+
+    given = {"linear.weight": torch.full((1, 1), 3.0)}
+    made = torch.func.functional_call(Held(), given, torch.ones(1), tie_weights=False)
+    assert made.item() == 3.0

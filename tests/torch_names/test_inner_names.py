@@ -138,3 +138,118 @@ def test_fake_tensors_are_left_for_a_while():
         assert is_fake(torch.ones(2))
     with unset_fake_temporarily() as left:
         assert left is None
+
+
+def test_repr_takes_contents_from_a_subclass():
+    class Own(torch.Tensor):
+        pass
+
+    x = torch.ones(2, dtype=torch.float64).as_subclass(Own)
+    assert torch.Tensor.__repr__(x, tensor_contents="...") == "Own(..., dtype=torch.float64)"
+    assert torch.Tensor.__repr__(torch.ones(2), tensor_contents="abc") == "tensor(abc)"
+
+
+def test_names_that_programs_take_from_where_torch_imports_them():
+    import pullback.functional
+    import pullback.nn.grad
+
+    assert pullback.functional.F is torch.nn.functional
+    assert torch.nn.functional.grad is pullback.nn.grad
+    assert torch.ops.aten.add.Tensor._name == "aten::add.Tensor"
+    assert torch.ops.aten.relu.default._name == "aten::relu"
+    kinds = (torch.nn.InstanceNorm1d, torch.nn.InstanceNorm2d, torch.nn.InstanceNorm3d)
+    assert [kind(2)._get_no_batch_dim() for kind in kinds] == [2, 3, 4]
+    cycle = torch.optim.lr_scheduler.OneCycleLR
+    assert cycle._annealing_linear(1.0, 0.0, 0.25) == 0.75
+    assert cycle._annealing_cos(1.0, 0.0, 0.25) == pytest.approx(0.8535533905932737)
+
+
+def test_files_are_opened_by_path_and_by_themselves(tmp_path):
+    from pullback import serialization
+
+    path = tmp_path / "tensor.pt"
+    with serialization._open_file_like(path, "wb") as file:
+        torch.save(torch.ones(2), file)
+    assert file.closed
+    with serialization._open_file_like(path, "rb") as file:
+        assert serialization._is_zipfile(file)
+        assert file.tell() == 0
+        with serialization._open_file_like(file, "rb") as same:
+            assert same is file
+        assert not file.closed
+    with pytest.raises(RuntimeError, match="read or written"):
+        serialization._open_file_like(path, "x")
+    torch.save(torch.ones(2), path, _use_new_zipfile_serialization=False)
+    with open(path, "rb") as file:
+        assert not serialization._is_zipfile(file)
+    torch.save(torch.ones(2), path, pickle_protocol=serialization.DEFAULT_PROTOCOL)
+    assert serialization.STORAGE_KEY_SEPARATOR == ","
+
+
+def test_old_storages_are_named_by_dtype():
+    from pullback import storage
+
+    names = storage._dtype_to_storage_type_map()
+    assert names[torch.float64] == "DoubleStorage"
+    assert storage._storage_type_to_dtype_map()["LongStorage"] == torch.int64
+    assert torch.Storage.dtype == torch.float32
+    assert storage._get_always_warn_typed_storage_removal() is False
+
+
+def test_a_tensor_enters_and_leaves_a_running_map():
+    from pullback._functorch.vmap import (
+        _add_batch_dim,
+        _broadcast_to_and_flatten,
+        _get_name,
+        _maybe_remove_batch_dim,
+    )
+
+    held, seen = torch.arange(6.0).reshape(3, 2), []
+
+    def inside(x):
+        level = torch._C._functorch.maybe_current_level()
+        mine = _add_batch_dim(held, 1, level)
+        seen.append((mine.shape, _maybe_remove_batch_dim("inside", mine + x, level, 2, 1)))
+        seen.append(_maybe_remove_batch_dim("inside", torch.ones(3), level, 2, 0).shape)
+        with pytest.raises(ValueError, match="out_dim"):
+            _maybe_remove_batch_dim("inside", mine, level, 2, None)
+        return mine + x
+
+    out = torch.vmap(inside)(torch.zeros(2, 3))
+    assert torch.equal(out, held.T)
+    assert seen[0][0] == (3,)
+    assert torch.equal(seen[0][1], held)
+    assert seen[1] == (2, 3)
+    with pytest.raises(RuntimeError, match="No vmap"):
+        _add_batch_dim(held, 0, 1)
+    spec = torch.utils._pytree.tree_structure([1, (2, 3)])
+    assert _broadcast_to_and_flatten(0, spec) == [0, 0, 0]
+    assert _broadcast_to_and_flatten([0, (1, None)], spec) == [0, 1, None]
+    assert _broadcast_to_and_flatten([0], spec) is None
+    assert _get_name(torch.sin) == "sin"
+
+
+def test_modules_that_libraries_import_at_their_top():
+    from pullback.distributed._tensor.experimental import implicit_replication
+    from pullback.distributed.tensor.parallel.style import ParallelStyle
+
+    import pullback.distributed  # noqa: F401  # which adds the two below
+    from pullback.utils.data._utils.collate import np_str_obj_array_pattern
+    from pullback.utils.data._utils.worker import _generate_state
+    from pullback.utils.data.dataloader import _collate_fn_t
+
+    with pytest.raises(RuntimeError, match="not possible here"):
+        implicit_replication()
+    assert not isinstance(3, ParallelStyle)
+    assert np_str_obj_array_pattern.search("<U3")
+    assert _generate_state(5, 1) == [3025039489, 3528014902, 3507927383, 2601490367]
+    assert typing.get_origin(_collate_fn_t) is not None
+
+
+def test_registrations_on_all_modules_are_seen_by_torchs_names():
+    from pullback.nn.modules import module
+
+    hook = module.register_module_parameter_registration_hook(lambda *args: None)
+    assert len(module._global_parameter_registration_hooks) == 1
+    hook.remove()
+    assert not module._global_parameter_registration_hooks

@@ -130,3 +130,13 @@ def test_the_tracker_knows_who_runs():
         assert tracker.parents == {"Global"}
         assert not tracker.is_bw
     assert seen == [["Global", "Sequential", "Sequential.0"]]
+
+
+def test_a_second_formula_and_one_for_an_overload_are_refused():
+    from pullback.utils.flop_counter import register_flop_formula
+
+    with pytest.raises(RuntimeError, match="already"):
+        register_flop_formula(torch.ops.aten.mm)(lambda *args, **kwargs: 1)
+    for target in (torch.ops.aten.relu.default, 3):
+        with pytest.raises(ValueError, match="mylib"):
+            register_flop_formula(target)(lambda *args, **kwargs: 1)

@@ -1,6 +1,7 @@
 """Nested containers: flattening, structures, prefixes."""
 
 import dataclasses
+import enum
 import time
 from collections import OrderedDict, defaultdict, deque, namedtuple
 
@@ -231,3 +232,68 @@ def test_prefixes():
     assert broadcast_prefix(0, {"a": 1, "b": (2,)}) == [0, 0]
     assert broadcast_prefix((0, 1), (1, 2, 3)) is None
     assert broadcast_prefix((0,), [1]) is None
+
+
+class _Unit:
+    """A value that is compared by its name."""
+
+    def __init__(self, name):
+        self.name = name
+
+    def __eq__(self, other):
+        return self.name == other.name
+
+    def __hash__(self):
+        return hash(self.name)
+
+
+class _Colour(enum.Enum):
+    RED = 1
+
+
+@pytest.fixture
+def unit():
+    pytree.register_constant(_Unit)
+    yield _Unit
+    del pytree.SUPPORTED_NODES[_Unit]
+
+
+def test_constants_are_part_of_the_structure(unit):
+    leaves, spec = tree_flatten([unit("m"), 2])
+    assert leaves == [2]
+    assert pytree.tree_unflatten([5], spec)[0].name == "m"
+    assert spec == tree_flatten([unit("m"), 3])[1]
+    assert spec != tree_flatten([unit("s"), 2])[1]
+
+
+def test_constants_must_be_comparable():
+    class Bare:
+        pass
+
+    for kind in (Bare, list):
+        with pytest.raises(TypeError, match="of its own"):
+            pytree.register_constant(kind)
+
+
+def test_keys_of_enums_are_written_and_read():
+    spec = tree_flatten({_Colour.RED: 1, "b": [2]})[1]
+    assert pytree.treespec_loads(pytree.treespec_dumps(spec)) == spec
+    text = pytree.treespec_dumps(spec).replace("_Colour", "_Unit")
+    with pytest.raises(ValueError, match="is no enum"):
+        pytree.treespec_loads(text)
+    factory = tree_flatten(defaultdict(list, {_Colour.RED: 1}))[1]
+    assert pytree.treespec_loads(pytree.treespec_dumps(factory)) == factory
+
+
+@pytest.mark.parametrize("names", [["x"], ["x", "y", "q"], ["x", "y", "z"]])
+def test_fields_that_are_not_the_classes_are_refused(names):
+    @dataclasses.dataclass
+    class Point:
+        x: int
+        y: int = 3
+        z: int = dataclasses.field(default=4, init=False)
+
+    with pytest.raises(ValueError, match="field_names"):
+        pytree.register_dataclass(Point, field_names=names)
+    with pytest.raises(ValueError, match="no dataclass"):
+        pytree.register_dataclass(_Unit)

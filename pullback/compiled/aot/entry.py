@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.aot.naming import compiling, next_call
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.capture.steps import Value
 from pullback.compiled.graph import compiled_by, example_of, graph_module, tensor_program
@@ -95,10 +96,12 @@ class AotEntry(Entry):
         super().__init__(captured, leaves, backend, shared)
         self.compilers: Compilers = backend
         self.is_ahead = False  # the partitioner decides what is kept
+        self.number = next_call()
 
     def _make_plain(self) -> Any:
         joint = joint_of(self.captured, self.compilers, backward=False)
-        run = compiled_by(self.compilers.inference, joint.module, joint.examples[0])
+        with compiling(self.number, "inference"):
+            run = compiled_by(self.compilers.inference, joint.module, joint.examples[0])
         return lambda arrays: self._ordered(tensor_program(run, arrays)), joint.sources, []
 
     def _make_pair(self) -> Any:
@@ -108,10 +111,12 @@ class AotEntry(Entry):
         forward, backward = self.compilers.partition(
             joint.module, (primals, tangents), num_fwd_outputs=count
         )
-        first = compiled_by(self.compilers.forward, forward, primals)
+        with compiling(self.number, "forward"):
+            first = compiled_by(self.compilers.forward, forward, primals)
         saved = [_example(node) for node in backward.graph.find_nodes(op="placeholder")]
         given = saved[: len(saved) - len(tangents)] + tangents
-        second = compiled_by(self.compilers.backward, backward, given)
+        with compiling(self.number, "backward"):
+            second = compiled_by(self.compilers.backward, backward, given)
 
         order = {place: n for n, place in enumerate(joint.sources)}
         written = [order[place] for place, _ in self.captured.writes]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import OrderedDict, defaultdict, deque, namedtuple
+from enum import Enum
 from importlib import import_module
 from typing import Any
 
@@ -54,7 +55,7 @@ def _context_as_text(kind: Any, context: Any) -> Any:
     if own is not None:
         return own(context)
     try:
-        return json.dumps(context)
+        return json.dumps(context, default=_enum_as_dict)
     except TypeError:
         raise TypeError(
             f"The context of {kind.__name__}, {context!r}, is not JSON; pass to_dumpable_context "
@@ -70,7 +71,28 @@ def _context_of_text(kind: Any, text: Any) -> Any:
     if kind is namedtuple:
         return next(cls for cls, name in NAMEDTUPLES.items() if name == text["class_name"])
     own = SUPPORTED_NODES[kind].from_dumpable_context
-    return json.loads(text) if own is None else own(text)
+    return json.loads(text, object_hook=_enum_of_dict) if own is None else own(text)
+
+
+def _enum_as_dict(value: Any) -> dict[str, Any]:
+    """A member of an enum, by torch's mark; keys of dicts may be such."""
+    if not isinstance(value, Enum):
+        raise TypeError(f"{value!r} is not JSON")
+    kind = type(value)
+    path = f"{kind.__module__}:{kind.__qualname__}"
+    return {"__enum__": True, "fqn": path, "name": value.name}
+
+
+def _enum_of_dict(data: dict[str, Any]) -> Any:
+    if data.get("__enum__") is not True:
+        return data
+    module, _, name = data["fqn"].partition(":")
+    kind: Any = import_module(module)
+    for part in name.split("."):
+        kind = getattr(kind, part)
+    if not (isinstance(kind, type) and issubclass(kind, Enum)):
+        raise ValueError(f"treespec_loads: {data['fqn']} is no enum.")
+    return kind[data["name"]]
 
 
 def _as_dict(spec: TreeSpec) -> dict[str, Any]:
@@ -108,12 +130,12 @@ def treespec_dumps(treespec: TreeSpec, protocol: int | None = None) -> str:
         raise TypeError(f"treespec_dumps: expected a TreeSpec, got {type(treespec).__name__}.")
     if protocol not in (None, _PROTOCOL):
         raise ValueError(f"treespec_dumps: protocol {protocol} is unknown; there is {_PROTOCOL}.")
-    return json.dumps([_PROTOCOL, _as_dict(treespec)])
+    return json.dumps([_PROTOCOL, _as_dict(treespec)], default=_enum_as_dict)
 
 
 def treespec_loads(serialized: str) -> TreeSpec:
     """The structure that `treespec_dumps` wrote."""
-    protocol, data = json.loads(serialized)
+    protocol, data = json.loads(serialized, object_hook=_enum_of_dict)
     if protocol != _PROTOCOL:
         raise ValueError(f"treespec_loads: protocol {protocol} is unknown; there is {_PROTOCOL}.")
     return _of_dict(data)

@@ -11,6 +11,7 @@ from typing import Any, TypeGuard
 from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import is_grad_enabled
 from pullback.core.dtype import bool_
+from pullback.core.layout import strided
 from pullback.core.listing import only_public as _only_public
 from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor
@@ -236,6 +237,28 @@ class _Wrapped(_Masked):
     def backward(ctx: Any, g: Any) -> Any:
         """Zeros where nothing counts."""
         return g.to_tensor(0) if is_masked_tensor(g) else g, None
+
+
+def _tensors_match(
+    a: Any, b: Any, exact: bool = True, rtol: float = 1e-05, atol: float = 1e-08
+) -> bool:
+    """Whether two tensors of one layout have the same elements, or nearly so."""
+    if a.layout != b.layout:
+        raise ValueError(f"The tensors differ in layout: {a.layout} and {b.layout}.")
+    if a.dtype != b.dtype:
+        b = b.type(a.dtype)
+    if a.shape != b.shape:
+        return False
+    if a.layout is not strided:
+        a, b = a.to_dense(), b.to_dense()
+    return bool(a.equal(b) if exact else a.allclose(b, rtol=rtol, atol=atol))
+
+
+def _masks_match(a: Any, b: Any) -> bool:
+    """Whether two masked tensors have one mask; True where one of them has none."""
+    if not (is_masked_tensor(a) and is_masked_tensor(b)):
+        return True
+    return _tensors_match(a._masked_mask, b._masked_mask, exact=True)
 
 
 __dir__ = _only_public(globals())

@@ -31,6 +31,10 @@ class _InstanceNorm(_NormBase):
             num_features, eps, momentum, affine, track_running_stats, device, dtype, bias=bias
         )
 
+    def _get_no_batch_dim(self) -> int:
+        """How many dimensions an input of one example has; libraries' subclasses ask."""
+        return min(self._allowed)
+
     def forward(self, input: Tensor) -> Any:
         """Apply it, each example for itself."""
         self._check_input_dim(input)

@@ -308,6 +308,9 @@ _global_forward_hooks_with_kwargs = for_all.forward_hooks_with_kwargs
 _global_forward_hooks_always_called = for_all.forward_hooks_always_called
 _global_backward_pre_hooks = for_all.backward_pre_hooks
 _global_backward_hooks = for_all.backward_hooks
+_global_buffer_registration_hooks = for_all.buffer_registration_hooks
+_global_module_registration_hooks = for_all.module_registration_hooks
+_global_parameter_registration_hooks = for_all.parameter_registration_hooks
 
 
 def _has_any_global_hook() -> bool:

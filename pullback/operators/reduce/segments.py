@@ -69,13 +69,18 @@ def segment_reduce(
     number, place = _members(starts, ends, shape[axis])
     rows = index_select(reshape(data, (-1, *shape[axis + 1 :])), 0, wrap(place))
     start = _STARTS[reduce] if initial is None else float(initial)
+    before = _STARTS[reduce] if reduce in ("max", "min") else start
     size = (starts.size, *shape[axis + 1 :])
-    whole = wrap(namespace(data._array).full(size, start, data._array.dtype))
+    whole = wrap(namespace(data._array).full(size, before, data._array.dtype))
     if reduce in ("sum", "mean"):
         result = index_add(whole, 0, wrap(number), rows)
     else:
         kind = {"prod": "prod", "max": "amax", "min": "amin"}[reduce]
         result = index_reduce(whole, 0, wrap(number), rows, kind)
+        if initial is not None and reduce != "prod":
+            # Afterwards: an element as large as `initial` does not share its gradient with it.
+            beaten = result < initial if reduce == "max" else result > initial
+            result = where(beaten, initial, result)
     if reduce == "mean":
         result = _divided(result, ends - starts, math.nan if initial is None else start)
     result = reshape(result, (*shape[:axis], starts.shape[-1], *shape[axis + 1 :]))

@@ -291,10 +291,15 @@ def history(tensor: Tensor) -> str:
     return "requires_grad=True" if tensor.requires_grad else ""
 
 
-def _repr(self: Tensor) -> str:
-    if running.get() and (text := ports.shown_inside(self)):
-        return text
-    text = describe(self, "tensor" if type(self) is Tensor else type(self).__name__)
+def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
+    """The tensor as text; with `tensor_contents`, that stands where its elements would."""
+    name = "tensor" if type(self) is Tensor else type(self).__name__
+    if tensor_contents is not None:
+        text = with_suffixes(f"{name}({tensor_contents}", len(name) + 1, _suffixes(self))
+    elif running.get() and (inside := ports.shown_inside(self)):
+        return inside
+    else:
+        text = describe(self, name)
     return f"Parameter({text})" if vars(self).get("_is_param") else text
 
 

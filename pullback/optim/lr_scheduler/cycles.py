@@ -245,6 +245,9 @@ class OneCycleLR(LRScheduler):
             _set_momentum(group, most, use_beta1=self.use_beta1)
             group["max_momentum"], group["base_momentum"] = most, least
 
+    _annealing_cos = staticmethod(_along_cosine)  # torch's names
+    _annealing_linear = staticmethod(_along_line)
+
     def _anneal_func(self, start: Any, end: Any, pct: float) -> Any:
         return _ANNEALINGS[self._anneal_func_type](start, end, pct)
 

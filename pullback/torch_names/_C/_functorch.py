@@ -11,10 +11,13 @@ from typing import Any, NamedTuple
 
 from pullback.core.tensor import Tensor
 from pullback.transforms.batched import Batched
+from pullback.transforms.mapping import entered, taken_out
 from pullback.transforms.stack import derivative_of, level_number, stack
 
 __all__ = [
     "TransformType",
+    "_add_batch_dim",
+    "_remove_batch_dim",
     "dlevel",
     "get_unwrapped",
     "is_batchedtensor",
@@ -145,3 +148,32 @@ def reshape_dim_outof(src: int, size1: int, tensor: Tensor) -> Tensor:
         )
     sizes[src : src + 1] = [size1, sizes[src] // size1 if size1 else 0]
     return tensor.reshape(sizes)
+
+
+def _level(number: int) -> Any:
+    """The running map of a number."""
+    for entry in stack():
+        if entry.number == number and entry.kind == "Vmap":
+            return entry.running
+    raise RuntimeError(f"No vmap of level {number} is running.")
+
+
+def _add_batch_dim(tensor: Tensor, batch_dim: int, level: int) -> Tensor:
+    """One example of a tensor, as a running vmap sees it.
+
+    >>> import pullback as torch
+    >>> held = torch.arange(6.0).reshape(2, 3)
+    >>> torch.vmap(lambda x: x + _add_batch_dim(held, 0, 1))(torch.zeros(2, 3)).tolist()
+    [[0.0, 1.0, 2.0], [3.0, 4.0, 5.0]]
+    """
+    found: Tensor = entered(tensor, batch_dim % tensor.dim(), _level(level))
+    return found
+
+
+def _remove_batch_dim(tensor: Tensor, level: int, batch_size: int, out_dim: int) -> Tensor:
+    """All examples of what a running vmap sees as one, along a dimension.
+
+    A tensor that is none of that vmap's is repeated.
+    """
+    found: Tensor = taken_out(tensor, _level(level), out_dim)
+    return found

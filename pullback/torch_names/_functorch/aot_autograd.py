@@ -12,6 +12,7 @@ from pullback.compiled.aot.functions import (
     nop,
     print_compile,
 )
+from pullback.compiled.aot.naming import get_aot_compilation_context, get_aot_graph_name
 from pullback.compiled.partition.partitioners import default_partition
 
 __all__ = [
@@ -21,9 +22,17 @@ __all__ = [
     "aot_function",
     "aot_module",
     "aot_module_simplified",
+    "compiled_function",
+    "compiled_module",
     "default_partition",
+    "get_aot_compilation_context",
+    "get_aot_graph_name",
+    "get_graph_being_compiled",
     "make_boxed_compiler",
     "make_boxed_func",
     "nop",
     "print_compile",
 ]
+
+compiled_function, compiled_module = aot_function, aot_module  # their older names
+get_graph_being_compiled = get_aot_graph_name

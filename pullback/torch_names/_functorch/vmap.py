@@ -5,12 +5,46 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback._C._functorch import (  # type: ignore[import-not-found]
+    _add_batch_dim,  # noqa: F401  # torch has it here
+    _remove_batch_dim,
+)
+
+from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.func.vmap import vmap
 from pullback.transforms.batched import Batched
 from pullback.transforms.mapping import entered, mapped
 
 __all__ = ["restore_vmap", "vmap"]
+
+
+def _broadcast_to_and_flatten(tree: Any, treespec: Any, is_leaf: Any = None) -> list[Any] | None:
+    """One value for each leaf of a structure, from a tree that is a prefix of it; None if none."""
+    return broadcast_prefix(tree, tree_unflatten([0] * treespec.num_leaves, treespec))
+
+
+def _get_name(func: Callable[..., Any]) -> str:
+    """What messages call a function."""
+    return str(getattr(func, "__name__", None) or repr(func))
+
+
+def _maybe_remove_batch_dim(
+    name: str, batched_output: Any, vmap_level: int, batch_size: int, out_dim: int | None
+) -> Any:
+    """All examples of a result along `out_dim`; where that is None, the result must be unmapped."""
+    if out_dim is None:
+        if isinstance(batched_output, Batched):
+            raise ValueError(
+                f"vmap({name}, ...): out_dim is None for a result that differs from example to "
+                "example; give the dimension that they are to stand along."
+            )
+        return batched_output
+    if not isinstance(batched_output, Tensor):
+        raise ValueError(
+            f"vmap({name}, ...): {name} must return tensors, got {type(batched_output).__name__}."
+        )
+    return _remove_batch_dim(batched_output, vmap_level, batch_size, out_dim)
 
 
 def restore_vmap(

@@ -16,6 +16,14 @@ from pullback.utils.data.dataloader import (
     default_collate,
     default_convert,
 )
+from pullback.utils.data.datapipes import iter as _iter  # noqa: F401  # makes the pipes' methods
+from pullback.utils.data.datapipes import map as _map  # noqa: F401
+from pullback.utils.data.datapipes._decorator import (
+    functional_datapipe,
+    guaranteed_datapipes_determinism,
+    non_deterministic,
+)
+from pullback.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, MapDataPipe
 from pullback.utils.data.dataset import (
     ChainDataset,
     ConcatDataset,
@@ -40,10 +48,13 @@ __all__ = [
     "BatchSampler",
     "ChainDataset",
     "ConcatDataset",
+    "DataChunk",
     "DataLoader",
     "Dataset",
     "DistributedSampler",
+    "IterDataPipe",
     "IterableDataset",
+    "MapDataPipe",
     "RandomSampler",
     "Sampler",
     "SequentialSampler",
@@ -55,10 +66,15 @@ __all__ = [
     "_DatasetKind",
     "default_collate",
     "default_convert",
+    "functional_datapipe",
     "get_worker_info",
+    "guaranteed_datapipes_determinism",
+    "non_deterministic",
     "random_split",
 ]
 
 refuse_others(globals())
 
-__dir__ = _only_public(globals(), "dataloader dataset distributed sampler")
+__dir__ = _only_public(
+    globals(), "dataloader datapipes dataset distributed graph graph_settings sampler"
+)

@@ -7,10 +7,13 @@ from builtins import str as _str
 from pullback.utils.data.sampler import BatchSampler as BatchSampler
 from pullback.utils.data.dataset import ChainDataset as ChainDataset
 from pullback.utils.data.dataset import ConcatDataset as ConcatDataset
+from pullback.utils.data.datapipes.datapipe import DataChunk as DataChunk
 from pullback.utils.data.dataloader import DataLoader as DataLoader
 from pullback.utils.data.dataset import Dataset as Dataset
 from pullback.utils.data.distributed import DistributedSampler as DistributedSampler
+from pullback.utils.data.datapipes.datapipe import IterDataPipe as IterDataPipe
 from pullback.utils.data.dataset import IterableDataset as IterableDataset
+from pullback.utils.data.datapipes.datapipe import MapDataPipe as MapDataPipe
 from pullback.utils.data.sampler import RandomSampler as RandomSampler
 from pullback.utils.data.sampler import Sampler as Sampler
 from pullback.utils.data.sampler import SequentialSampler as SequentialSampler
@@ -20,11 +23,17 @@ from pullback.utils.data.sampler import SubsetRandomSampler as SubsetRandomSampl
 from pullback.utils.data.dataset import TensorDataset as TensorDataset
 from pullback.utils.data.sampler import WeightedRandomSampler as WeightedRandomSampler
 from pullback.utils.data import dataloader as dataloader
+from pullback.utils.data import datapipes as datapipes
 from pullback.utils.data import dataset as dataset
 from pullback.utils.data._utils.collate import default_collate as default_collate
 from pullback.utils.data._utils.collate import default_convert as default_convert
 from pullback.utils.data import distributed as distributed
+from pullback.utils.data.datapipes.datapipe import functional_datapipe as functional_datapipe
 from pullback.utils.data._utils.worker import get_worker_info as get_worker_info
+from pullback.utils.data import graph as graph
+from pullback.utils.data import graph_settings as graph_settings
+from pullback.utils.data.datapipes._decorator import guaranteed_datapipes_determinism as guaranteed_datapipes_determinism
+from pullback.utils.data.datapipes._decorator import non_deterministic as non_deterministic
 from pullback.utils.data.dataset import random_split as random_split
 from pullback.utils.data import sampler as sampler
-__all__: _list[_str] = ['BatchSampler', 'ChainDataset', 'ConcatDataset', 'DataLoader', 'Dataset', 'DistributedSampler', 'IterableDataset', 'RandomSampler', 'Sampler', 'SequentialSampler', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TensorDataset', 'WeightedRandomSampler', 'default_collate', 'default_convert', 'get_worker_info', 'random_split']
+__all__: _list[_str] = ['BatchSampler', 'ChainDataset', 'ConcatDataset', 'DataChunk', 'DataLoader', 'Dataset', 'DistributedSampler', 'IterDataPipe', 'IterableDataset', 'MapDataPipe', 'RandomSampler', 'Sampler', 'SequentialSampler', 'StackDataset', 'Subset', 'SubsetRandomSampler', 'TensorDataset', 'WeightedRandomSampler', 'default_collate', 'default_convert', 'functional_datapipe', 'get_worker_info', 'guaranteed_datapipes_determinism', 'non_deterministic', 'random_split']

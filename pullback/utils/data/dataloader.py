@@ -14,8 +14,11 @@ from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import Generator
 from pullback.utils.data._utils.collate import default_collate, default_convert
 from pullback.utils.data._utils.worker import get_worker_info
+from pullback.utils.data.datapipes.datapipe import IterDataPipe
 from pullback.utils.data.dataset import IterableDataset
+from pullback.utils.data.graph_settings import apply_shuffle_settings
 from pullback.utils.data.iterators import BaseIterator, SingleProcessIterator
+from pullback.utils.data.pipes import is_pipe
 from pullback.utils.data.sampler import BatchSampler, RandomSampler, Sampler, SequentialSampler
 from pullback.utils.data.workers import WorkersIterator
 
@@ -23,6 +26,7 @@ __all__ = ["DataLoader", "default_collate", "default_convert", "get_worker_info"
 
 T_co = TypeVar("T_co", covariant=True)
 _PREFETCH = 2
+_collate_fn_t = Callable[[list[Any]], Any]  # torch's name for what collates
 _FIXED = frozenset(
     ("batch_size", "batch_sampler", "sampler", "drop_last", "dataset", "persistent_workers")
 )
@@ -104,6 +108,9 @@ class DataLoader(Generic[T_co]):
         self._dataset_kind = (
             _DatasetKind.Iterable if isinstance(dataset, IterableDataset) else _DatasetKind.Map
         )
+        if isinstance(dataset, IterDataPipe):
+            self.dataset = apply_shuffle_settings(dataset, shuffle)
+            shuffle = None
         if self._is_iterable:
             _check_iterable(shuffle, sampler, batch_sampler)
         if sampler is not None and shuffle:
@@ -179,7 +186,8 @@ class DataLoader(Generic[T_co]):
 
     def _expected_length(self) -> int | None:
         """How many batches an iterable dataset says that there are, if it does."""
-        if not self._is_iterable or not hasattr(self.dataset, "__len__"):
+        # The parts that workers read of a pipe fill their last batches each.
+        if not self._is_iterable or is_pipe(self.dataset) or not hasattr(self.dataset, "__len__"):
             return None
         try:
             return len(self)

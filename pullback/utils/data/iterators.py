@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.utils.data._utils.fetch import fetcher_of
 from pullback.utils.data._utils.pin_memory import pin_memory
+from pullback.utils.data.pipes import begin_epoch, own_rank, shard, shared_seed
 from pullback.utils.data.sampler import fresh_seed
 
 
@@ -23,6 +24,7 @@ class BaseIterator:
 
     def _reset(self, loader: Any) -> None:
         """Begin an epoch."""
+        self._shared_seed = shared_seed(loader)
         self._index_sampler = loader._index_sampler
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
@@ -64,6 +66,8 @@ class SingleProcessIterator(BaseIterator):
                 "DataLoader: timeout is for workers; without them it must be 0, not "
                 f"{loader.timeout}."
             )
+        shard(loader.dataset, rank=own_rank())
+        begin_epoch(loader.dataset, self._shared_seed)
         self._fetch = fetcher_of(
             loader.dataset,
             iterable=loader._is_iterable,

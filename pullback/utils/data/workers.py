@@ -14,6 +14,7 @@ from pullback import multiprocessing as shared_multiprocessing
 from pullback.utils.data._utils import MP_STATUS_CHECK_INTERVAL, channel
 from pullback.utils.data._utils.worker import Ended, Failure, Job, Start, Started, work
 from pullback.utils.data.iterators import BaseIterator
+from pullback.utils.data.pipes import own_rank
 
 
 class _Worker:
@@ -41,7 +42,7 @@ def _start(job: Job, context: Any, ends: list[Any], number: int, inherited: list
     return process
 
 
-def start_workers(loader: Any, base_seed: int) -> list[_Worker]:
+def start_workers(loader: Any, base_seed: int, shared_seed: int | None = None) -> list[_Worker]:
     """Start the processes of a loader; if one cannot, none stays behind."""
     context = loader.multiprocessing_context or shared_multiprocessing.get_context()
     forks = context.get_start_method() == "fork"
@@ -51,7 +52,7 @@ def start_workers(loader: Any, base_seed: int) -> list[_Worker]:
     workers: list[_Worker] = []
     try:
         for number in range(count):
-            job = _job(loader, number, base_seed)
+            job = _job(loader, number, base_seed, shared_seed)
             others = theirs[number + 1 :]  # those before are closed here by now
             process = _start(job, context, theirs, number, ours + others if forks else [])
             workers.append(_Worker(process, ours[number]))
@@ -64,7 +65,7 @@ def start_workers(loader: Any, base_seed: int) -> list[_Worker]:
     return workers
 
 
-def _job(loader: Any, number: int, base_seed: int) -> Job:
+def _job(loader: Any, number: int, base_seed: int, shared_seed: int | None) -> Job:
     return Job(
         dataset=loader.dataset,
         iterable=loader._is_iterable,
@@ -75,6 +76,8 @@ def _job(loader: Any, number: int, base_seed: int) -> Job:
         number=number,
         count=loader.num_workers,
         base_seed=base_seed,
+        shared_seed=shared_seed,
+        rank=own_rank(),
     )
 
 
@@ -111,7 +114,7 @@ class WorkersIterator(BaseIterator):
         self._prefetch = loader.prefetch_factor
         self._in_order = loader.in_order
         self._patience = loader.timeout
-        self._workers = start_workers(loader, self._base_seed)
+        self._workers = start_workers(loader, self._base_seed, self._shared_seed)
         # The processes end with the iterator, whoever drops it, and at the latest with Python.
         self._stop = weakref.finalize(self, stop_workers, self._workers, os.getpid())
         self._begin()
@@ -138,7 +141,7 @@ class WorkersIterator(BaseIterator):
         self._reset(loader)
         for worker in self._workers:
             worker.ended, worker.waiting_for = False, 0
-            worker.send(Start())
+            worker.send(Start(self._shared_seed))
         started = 0
         while started < len(self._workers):
             _, _, answer = self._receive()

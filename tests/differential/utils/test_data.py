@@ -8,7 +8,7 @@ import numpy
 import pytest
 
 import pullback
-from pullback.utils.data._utils.worker import numpy_seed
+from pullback.utils.data._utils.worker import _generate_state as seed_words
 
 torch = pytest.importorskip("torch")
 import torch.utils.data as theirs_data
@@ -153,7 +153,7 @@ def test_the_seed_that_workers_give_numpy():
     from torch.utils.data._utils.worker import _generate_state
 
     for base, number in ((0, 0), (123456789012345, 3), (2**63 - 1, 7)):
-        assert numpy_seed(base, number).tolist() == _generate_state(base, number)
+        assert seed_words(base, number) == _generate_state(base, number)
 
 
 @pytest.mark.parametrize("lengths", [[3, 7], [0.3, 0.7], [0.33, 0.33, 0.34], [0.5, 0.4], [11]])

@@ -157,10 +157,3 @@ def test_what_the_batches_depend_on_is_fixed():
 def test_more_workers_than_processors_are_warned_of():
     with pytest.warns(UserWarning, match="10000 workers"):
         DataLoader([1], num_workers=10000)
-
-
-def test_datapipes_are_refused_with_a_reason():
-    with pytest.raises(AttributeError, match="IterableDataset"):
-        data.IterDataPipe
-    with pytest.raises(AttributeError, match="nothing_of_the_kind"):
-        data.nothing_of_the_kind

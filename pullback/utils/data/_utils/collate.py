@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import copy
+import re
 from collections.abc import Callable, Mapping, MutableMapping, MutableSequence, Sequence
 from typing import Any
 
@@ -18,6 +19,7 @@ __all__ = ["collate", "default_collate", "default_collate_fn_map", "default_conv
 
 Kind = type | tuple[type, ...]
 FunctionMap = dict[Any, Callable[..., Any]]
+np_str_obj_array_pattern = re.compile(r"[SaUO]")  # dtypes, as NumPy spells them, of no tensor
 _TEXT = "SUO"  # kinds of NumPy dtypes that no tensor can have
 
 

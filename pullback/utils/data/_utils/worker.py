@@ -20,6 +20,7 @@ import numpy
 from pullback.operators.random.generator import manual_seed
 from pullback.utils.data._utils import channel
 from pullback.utils.data._utils.fetch import fetcher_of
+from pullback.utils.data.pipes import begin_epoch, shard
 
 __all__ = ["WorkerInfo", "get_worker_info"]
 
@@ -34,7 +35,7 @@ class WorkerInfo:
     dataset: Any
 
 
-_info: WorkerInfo | None = None
+_worker_info: WorkerInfo | None = None
 
 
 def get_worker_info() -> WorkerInfo | None:
@@ -45,14 +46,17 @@ def get_worker_info() -> WorkerInfo | None:
         >>> get_worker_info() is None
         True
     """
-    return _info
+    return _worker_info
 
 
 # What goes through the channel, besides places: (number, place) to a worker, (number, answer) back.
 
 
 class Start:
-    """Begin another epoch; only workers that stay are told."""
+    """Begin another epoch, with a seed for data pipes; only workers that stay are told."""
+
+    def __init__(self, shared_seed: int | None = None) -> None:
+        self.shared_seed = shared_seed
 
 
 class Started:
@@ -115,6 +119,8 @@ class Job:
     number: int
     count: int
     base_seed: int
+    shared_seed: int | None = None  # of data pipes
+    rank: tuple[int, int] = (0, 1)  # number and count
 
     @property
     def where(self) -> str:
@@ -122,19 +128,20 @@ class Job:
         return f"worker {self.number} of a DataLoader (process {os.getpid()})"
 
 
-def numpy_seed(base_seed: int, number: int) -> Any:
+def _generate_state(base_seed: int, worker_id: int) -> list[int]:
     """Torch's seed of NumPy's global generator in a worker: four words from both numbers."""
-    words = [number, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
-    return numpy.random.SeedSequence(words).generate_state(4)
+    words = [worker_id, base_seed & 0xFFFFFFFF, base_seed >> 32, 0]
+    made: list[int] = numpy.random.SeedSequence(words).generate_state(4).tolist()
+    return made
 
 
 def _seed_all(job: Job) -> None:
-    global _info
+    global _worker_info
     seed = job.base_seed + job.number
     random.seed(seed)
     manual_seed(seed)
-    numpy.random.seed(numpy_seed(job.base_seed, job.number))  # noqa: NPY002 (the user's global stream)
-    _info = WorkerInfo(job.number, job.count, seed, job.dataset)
+    numpy.random.seed(_generate_state(job.base_seed, job.number))  # noqa: NPY002 (the user's global stream)
+    _worker_info = WorkerInfo(job.number, job.count, seed, job.dataset)
 
 
 def work(job: Job, connection: Any, inherited: list[Any]) -> None:
@@ -178,6 +185,7 @@ def _answer_all(job: Job, connection: Any, tasks: queue.SimpleQueue[Any]) -> Non
     while (task := tasks.get()) is not None:
         if isinstance(task, Start):
             fetch, ended = None, False
+            job.shared_seed = task.shared_seed
             channel.send(connection, (-1, Started()))
             continue
         number, place = task
@@ -203,6 +211,7 @@ def _answer_all(job: Job, connection: Any, tasks: queue.SimpleQueue[Any]) -> Non
 def _begin(job: Job) -> Failure | None:
     _seed_all(job)
     try:
+        shard(job.dataset, job.number, job.count, job.rank)
         if job.init_fn is not None:
             job.init_fn(job.number)
     except Exception as error:
@@ -211,6 +220,7 @@ def _begin(job: Job) -> Failure | None:
 
 
 def _fetcher(job: Job) -> Any:
+    begin_epoch(job.dataset, job.shared_seed)
     return fetcher_of(
         job.dataset,
         iterable=job.iterable,

@@ -1,0 +1,80 @@
+"""Pipes that change the order."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Iterator
+from typing import Any
+
+from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
+from pullback.utils.data.sampler import SequentialSampler, fresh_seed
+
+__all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
+
+
+class SamplerIterDataPipe(IterDataPipe[Any]):
+    """What a sampler makes of a pipe with a length."""
+
+    def __init__(
+        self,
+        datapipe: Any,
+        sampler: Any = SequentialSampler,
+        sampler_args: tuple[Any, ...] | None = None,
+        sampler_kwargs: dict[str, Any] | None = None,
+    ) -> None:
+        self.datapipe = datapipe
+        self.sampler = sampler(datapipe, *(sampler_args or ()), **(sampler_kwargs or {}))
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self.sampler)
+
+    def __len__(self) -> int:
+        return len(self.sampler)
+
+
+@functional_datapipe("shuffle")
+class ShufflerIterDataPipe(IterDataPipe[Any]):
+    """Items in random order: a buffer of them, of which one is drawn each time."""
+
+    def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
+        if buffer_size <= 0:
+            raise AssertionError(f"shuffle: buffer_size must be positive, got {buffer_size}.")
+        self.datapipe = datapipe.unbatch(unbatch_level) if unbatch_level else datapipe
+        self.buffer_size = buffer_size
+        self._enabled = True
+        self._seed: int | None = None
+        self._rng = random.Random()
+
+    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
+        """Whether it shuffles at all."""
+        self._enabled = shuffle
+        return self
+
+    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
+        """The seed of the next iteration; without, it is drawn from torch's generator."""
+        self._seed = seed
+        return self
+
+    def reset(self) -> None:
+        """Seed the generator of an iteration."""
+        if self._enabled:
+            self._rng.seed(fresh_seed(None) if self._seed is None else self._seed)
+            self._seed = None
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self._enabled:
+            yield from self.datapipe
+            return
+        buffer: list[Any] = []
+        for item in self.datapipe:
+            if len(buffer) < self.buffer_size:
+                buffer.append(item)
+                continue
+            place = self._rng.randint(0, len(buffer) - 1)
+            drawn, buffer[place] = buffer[place], item
+            yield drawn
+        while buffer:
+            yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
+
+    def __len__(self) -> int:
+        return len(self.datapipe)

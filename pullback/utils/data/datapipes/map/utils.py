@@ -1,0 +1,34 @@
+"""Where a chain begins: a pipe around a sequence or mapping."""
+
+from __future__ import annotations
+
+import copy
+import warnings
+from typing import Any
+
+from pullback.utils.data.datapipes.datapipe import MapDataPipe
+
+__all__ = ["SequenceWrapperMapDataPipe"]
+
+
+class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
+    """A pipe around a copy of a sequence or mapping."""
+
+    def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
+        self.sequence = sequence
+        if deepcopy:
+            try:
+                self.sequence = copy.deepcopy(sequence)
+            except TypeError:
+                warnings.warn(
+                    f"SequenceWrapper: {type(sequence).__name__} cannot be copied, so it is read "
+                    "itself.",
+                    UserWarning,
+                    stacklevel=2,
+                )
+
+    def __getitem__(self, index: Any) -> Any:
+        return self.sequence[index]
+
+    def __len__(self) -> int:
+        return len(self.sequence)

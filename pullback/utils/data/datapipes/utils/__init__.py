@@ -1,0 +1,1 @@
+"""Streams, files and checks of the data pipes."""
