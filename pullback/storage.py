@@ -23,6 +23,7 @@ from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import freed, shared
+from pullback.core.memory.hollow import Hollow
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.strides import address, in_order, root
@@ -92,6 +93,15 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte; 0 where there is none."""
+        if isinstance(self._owner, Hollow):
+            raise RuntimeError(
+                "data_ptr(): this is the storage of a tensor without data of its own. Ask the "
+                "tensors that it wraps."
+            )
+        return self._address
+
+    @property
+    def _address(self) -> int:
         return address(self._owner) if self.nbytes() and self.device is not META else 0
 
     def nbytes(self) -> int:
@@ -124,7 +134,9 @@ class UntypedStorage:
             if index.step not in (None, 1):
                 raise RuntimeError(f"A storage is sliced with step 1, got {index.step}.")
             made = UntypedStorage(0)
-            made._owner = self._bytes[index]
+            # Not a view in NumPy's eyes: a tensor that is set on it has this part as its storage.
+            part = self._bytes[index]
+            made._owner = numpy.frombuffer(memoryview(part), _BYTE) if part.size else part
             return made
         return int(self._bytes[_size_of(index, self.nbytes(), "storage")])
 
@@ -197,7 +209,7 @@ class UntypedStorage:
 
     def cpu(self) -> UntypedStorage:
         """Itself: the memory is the CPU's."""
-        return self
+        return self.to(device=CPU)
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
         """Refused: there is no such device."""
@@ -208,6 +220,11 @@ class UntypedStorage:
         target = _device(device)
         if target == self.device:
             return self
+        if self.device is META:
+            raise NotImplementedError(
+                f"A storage on device 'meta' has no bytes that could go to {target}. Make a new "
+                "one there."
+            )
         return UntypedStorage(self.nbytes(), device=target)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -278,11 +295,11 @@ class UntypedStorage:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and (
-            self is other or (self.data_ptr() == other.data_ptr() and self.data_ptr() != 0)
+            self is other or (self._address == other._address and self._address != 0)
         )
 
     def __hash__(self) -> int:
-        return hash(self.data_ptr())
+        return hash(self._address)
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
@@ -458,7 +475,7 @@ class TypedStorage:
 
     def cpu(self) -> TypedStorage:
         """The same memory."""
-        return self._like(self._untyped_storage)
+        return self._like(self._untyped_storage.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
         """Refused: there is no such device."""

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from types import MemberDescriptorType
 from typing import Any, TypeAlias
 
 from pullback.core.arrays import Array, namespace
 from pullback.core.dtype import dtype
+from pullback.core.home import is_ours
 from pullback.core.layout import named_layout
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.tensor.pickling import leaf, rebuilt
@@ -169,7 +171,7 @@ def rebuild_parameter(
         raise refuse("a parameter stands on something that is no tensor")
     parameter: Any = importlib.import_module("pullback.nn").Parameter
     made = parameter(data, requires_grad is True)
-    _set_state(budget, made, state)
+    restore(made, state, budget)
     return made
 
 
@@ -183,14 +185,30 @@ def rebuild_with_state(budget: Budget | None, build: Any, kind: Any, args: Any, 
         return made  # what torch keeps besides are parts of the tensor itself
     if not isinstance(made, kind):
         made = leaf(made._array, kind, requires_grad=made.requires_grad)
-    _set_state(budget, made, state)
+    restore(made, state, budget)
     return made
 
 
-def _set_state(budget: Budget | None, made: Any, state: Any) -> None:
-    for part in state if isinstance(state, tuple) else (state,):
-        if part:
-            set_attributes(made, part, budget)
+def restore(made: Any, state: Any, budget: Budget | None) -> None:
+    """Give an object its state, as pickle would: by its class, or attributes and slots."""
+    own = getattr(type(made), "__setstate__", None)
+    if own is not None:
+        own(made, state)
+        return
+    slots = None
+    if type(state) is tuple and len(state) == 2:
+        state, slots = state
+    if state:
+        set_attributes(made, state, budget)
+    for name, value in (slots or {}).items():
+        if not _is_slot_of_users(type(made), name):
+            raise refuse(f"it sets {name!r:.50} of a {type(made).__name__}")
+        setattr(made, name, value)
+
+
+def _is_slot_of_users(kind: type, name: Any) -> bool:
+    found = getattr(kind, name, None) if type(name) is str else None
+    return isinstance(found, MemberDescriptorType) and not is_ours(found.__objclass__)
 
 
 def set_attributes(made: Any, state: Any, budget: Budget | None) -> None:
@@ -215,10 +233,13 @@ def _is_of_class(kind: type, name: str) -> bool:
     if name.startswith("__"):
         return True
     # Not `hasattr`, which would load the family of a method.
-    found = [vars(base)[name] for base in kind.__mro__ if name in vars(base)]
-    if not found or issubclass(kind, Tensor | dict):
+    found = [(base, vars(base)[name]) for base in kind.__mro__ if name in vars(base)]
+    if not found or issubclass(kind, dict):
         return bool(found)
-    return callable(found[0]) or hasattr(type(found[0]), "__get__")
+    if issubclass(kind, Tensor) and any(is_ours(base) for base, _ in found):
+        return True
+    _, value = found[0]
+    return callable(value) or hasattr(type(value), "__get__")
 
 
 def get_layout(name: Any) -> Any:
