@@ -411,6 +411,26 @@ def too_large(op: str, error: Exception) -> RuntimeError:
     return RuntimeError(f"{op}: a number is too large for where it goes; 64 bits are the most.")
 
 
+def is_of_dimensions(error: Exception) -> bool:
+    """Whether NumPy refuses because a result would have more dimensions than its arrays can."""
+    return any(words in str(error) for words in _ABOUT_DIMENSIONS)
+
+
+_ABOUT_DIMENSIONS = (
+    "maximum supported dimension",
+    "number of dimensions must be within",
+    "must be <= ndmax",
+)
+
+
+def too_many_dimensions(op: str) -> RuntimeError:
+    """NumPy's arrays have 64 dimensions at most."""
+    return RuntimeError(
+        f"{op}: the result would have more than 64 dimensions, which is the most that an array can "
+        "have. Join some of them, e.g. by flatten()."
+    )
+
+
 def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     """NumPy refused; say it with the operator's name and shapes.
 
@@ -420,6 +440,8 @@ def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     if isinstance(error, MemoryError | OverflowError):
         return too_large(op, error)
     text = str(error)
+    if is_of_dimensions(error):
+        return too_many_dimensions(op)
     about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
     if not about_dtype and text.startswith(f"{op}()"):
         return error  # our own words already

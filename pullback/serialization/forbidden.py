@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Callable
-from types import BuiltinMethodType, MethodType
+from types import BuiltinMethodType
 from typing import Any
+
+from pullback.core.home import home_of
 
 __all__ = ["runs_programs"]
 
@@ -36,11 +38,10 @@ def runs_programs(target: Callable[..., Any]) -> bool:
     """
     while isinstance(target, functools.partial):
         target = target.func
-    module = getattr(target, "__module__", None)
-    if module is None and isinstance(target, MethodType | BuiltinMethodType):
-        module = getattr(target.__self__, "__module__", None)
-    name = getattr(target, "__qualname__", "")
-    return is_forbidden(str(module), str(name))
+    module = home_of(target)
+    if not module and isinstance(target, BuiltinMethodType):
+        module = home_of(type(target.__self__))
+    return is_forbidden(module, str(getattr(target, "__qualname__", "")))
 
 
 def is_forbidden(module: str, name: str) -> bool:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
-from types import MemberDescriptorType
 from typing import Any, TypeAlias
 
 from pullback.core.arrays import Array, namespace
@@ -12,7 +11,7 @@ from pullback.core.dtype import dtype
 from pullback.core.home import is_ours
 from pullback.core.layout import named_layout
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.tensor.pickling import leaf, rebuilt
+from pullback.operators.tensor.pickling import is_slot_of_users, leaf, rebuilt
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.storages import LoadedStorage
 
@@ -201,14 +200,9 @@ def restore(made: Any, state: Any, budget: Budget | None) -> None:
     if state:
         set_attributes(made, state, budget)
     for name, value in (slots or {}).items():
-        if not _is_slot_of_users(type(made), name):
+        if type(name) is not str or not is_slot_of_users(type(made), name):
             raise refuse(f"it sets {name!r:.50} of a {type(made).__name__}")
         setattr(made, name, value)
-
-
-def _is_slot_of_users(kind: type, name: Any) -> bool:
-    found = getattr(kind, name, None) if type(name) is str else None
-    return isinstance(found, MemberDescriptorType) and not is_ours(found.__objclass__)
 
 
 def set_attributes(made: Any, state: Any, budget: Budget | None) -> None:

@@ -9,6 +9,7 @@ import copy
 import copyreg
 import warnings
 from collections.abc import Callable
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy
@@ -16,6 +17,7 @@ import numpy
 from pullback.core import errors, origin, overriding
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, device, require_available
+from pullback.core.home import is_ours
 from pullback.core.layout import order_kept
 from pullback.core.ports import ports
 from pullback.core.tensor import COLD, Tensor, new, wrap
@@ -47,15 +49,19 @@ def _slots_of(tensor: Tensor) -> dict[str, Any]:
     """What stands in slots that a user's class adds."""
     if type(tensor) is Tensor:
         return {}
-    names: list[str] = copyreg._slotnames(type(tensor))  # type: ignore[attr-defined]
+    kind: Any = type(tensor)
+    names = copyreg._slotnames(kind)  # type: ignore[attr-defined]  # as pickle uses it
     return {
         name: getattr(tensor, name)
         for name in names
-        if name not in _SLOTS and hasattr(tensor, name)
+        if is_slot_of_users(kind, name) and hasattr(tensor, name)
     }
 
 
-_SLOTS = frozenset(copyreg._slotnames(Tensor))  # type: ignore[attr-defined]  # as pickle uses it
+def is_slot_of_users(kind: type, name: str) -> bool:
+    """Whether a class has a slot of that name which is not the package's."""
+    found = getattr(kind, name, None)
+    return isinstance(found, MemberDescriptorType) and not is_ours(found.__objclass__)
 
 
 def set_state(tensor: Tensor, state: Any) -> None:

@@ -300,7 +300,7 @@ def _repr(self: Tensor) -> str:
 
 def _format(self: Tensor, spec: str) -> str:
     """A 0-d tensor is written as its number."""
-    if self._array.ndim == 0 and type(self) is Tensor:
+    if self._array.ndim == 0 and type(self) is Tensor and not self.is_meta:
         return format(self._array.item(), spec)
     return object.__format__(self, spec)
 
