@@ -37,10 +37,11 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     from pullback.core.explain import rejoin  # few programs come here
 
     return RuntimeError(
-        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
-        f"{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass retain_graph=True to "
-        "the call that comes first if the graph is to be used again, add the losses and call "
-        "backward() once, or compute the result anew."
+        "Trying to backward through the graph a second time: "
+        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more, as the backward "
+        f"pass{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass "
+        "retain_graph=True to the call that comes first if the graph is to be used again, add the "
+        "losses and call backward() once, or compute the result anew."
     )
 
 
@@ -64,9 +65,9 @@ def changed_in_place(
     )
     return RuntimeError(
         f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) "
-        f"as it was when it was saved, but it was modified in place since{by}: it is at version "
-        f"{version}, expected version {expected}. Clone it before the write, or write out of place "
-        f"(`x = x + 1` instead of `x += 1`). {hint}"
+        f"as it was when it was saved, but it was modified by an inplace operation since{by}: it "
+        f"is at version {version}, expected version {expected}. Clone it before the write, or "
+        f"write out of place (`x = x + 1` instead of `x += 1`). {hint}"
     )
 
 

@@ -6,6 +6,7 @@ what the mask hides never enters a sum.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeGuard
 
 from pullback.autograd.function import Function
@@ -13,6 +14,7 @@ from pullback.autograd.grad_mode import is_grad_enabled
 from pullback.core.dtype import bool_
 from pullback.core.layout import sparse_coo, sparse_csr, strided
 from pullback.core.listing import only_public as _only_public
+from pullback.core.origin import stacklevel
 from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor
 from pullback.masked.maskedtensor.printing import described
@@ -197,6 +199,17 @@ def _is_sparse(data: Tensor) -> bool:
 
 
 def _check(data: Any, mask: Any) -> None:
+    _check_parts(data, mask)
+    if data.requires_grad:
+        warnings.warn(
+            "It is not recommended to create a MaskedTensor with a tensor that requires_grad: its "
+            "gradient ends here. Pass data.detach(), and requires_grad=True for the masked one.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+
+
+def _check_parts(data: Any, mask: Any) -> None:
     for name, value in (("data", data), ("mask", mask)):
         if not isinstance(value, Tensor) or is_masked_tensor(value):
             raise TypeError(
@@ -269,7 +282,7 @@ class _Masked(Function):
     @staticmethod
     def forward(ctx: Any, data: Tensor, mask: Tensor) -> MaskedTensor:
         """A masked tensor on copies."""
-        _check(data, mask)
+        _check_parts(data, mask)
         return MaskedTensor._of(data.detach().clone(), mask.clone())
 
     @staticmethod

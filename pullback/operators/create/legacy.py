@@ -5,12 +5,13 @@ Their own file because nothing else is built on them; many programs still use th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from pullback.core import overriding
+from pullback.core import origin, overriding
 from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.dtype import NumpyDtype, default, named_dtype, set_default_dtype
 from pullback.core.size import Size
@@ -125,11 +126,15 @@ globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.i
 def set_default_tensor_type(t: Any, /) -> None:
     """Choose the default dtype by the class of its tensors, or by that class's name.
 
+    Deprecated: `set_default_dtype` does the same.
+
+    >>> import warnings
     >>> import pullback as torch
-    >>> torch.set_default_tensor_type(torch.DoubleTensor)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.set_default_tensor_type(torch.DoubleTensor)
     >>> torch.ones(1).dtype
     torch.float64
-    >>> torch.set_default_tensor_type("torch.FloatTensor")
+    >>> torch.set_default_dtype(torch.float32)
     """
     if isinstance(t, str):
         name = t.removeprefix("torch.")
@@ -142,6 +147,12 @@ def set_default_tensor_type(t: Any, /) -> None:
             f"set_default_tensor_type: takes a class of floating-point tensors, got {t!r}; "
             "set_default_dtype takes a dtype."
         )
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated: use set_default_dtype for the dtype, and "
+        "set_default_device for the device.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
     set_default_dtype(t.dtype)
 
 

@@ -69,7 +69,9 @@ def test_iterable_datasets_come_in_their_own_order():
 
 def test_more_batches_than_an_iterable_dataset_says_are_warned_of():
     with pytest.warns(UserWarning, match="says that there are 2"):
-        assert len(list(DataLoader(Count(3, says=2)))) == 3
+        loader = DataLoader(Count(3, says=2))
+        assert len(loader) == 2
+        assert len(list(loader)) == 3
 
 
 def test_without_batches_items_are_converted_and_not_stacked():
@@ -164,3 +166,12 @@ def test_datapipes_are_refused_with_a_reason():
         data.IterDataPipe
     with pytest.raises(AttributeError, match="nothing_of_the_kind"):
         data.nothing_of_the_kind
+
+
+def test_workers_that_cannot_be_started_are_done_without(monkeypatch):
+    monkeypatch.setattr("sys.platform", "emscripten")
+    with pytest.warns(UserWarning, match="no processes can be started") as seen:
+        loader = DataLoader(range(4), 2, num_workers=2, persistent_workers=True, timeout=3)
+    assert len(seen) == 1
+    assert loader.num_workers == 0
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]
