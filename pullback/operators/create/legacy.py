@@ -93,6 +93,14 @@ class _TypedTensor(type):
     dtype_name: str
     type_name: str
 
+    def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
+        if bases:
+            raise TypeError(
+                f"class {name}: {bases[0].__name__} makes tensors and is no class of them; inherit "
+                "from torch.Tensor."
+            )
+        return super().__new__(mcs, name, bases, members)
+
     def __call__(cls, *args: Any, size: Any = None, device: DeviceLike | None = None) -> Tensor:
         return _made(cls.__name__, args, named_dtype(cls.dtype_name).numpy, device, size)
 

@@ -169,6 +169,7 @@ def _fitted(op: str, input: Any, dims: Sequence[int], sizes: Sequence[int]) -> A
 # One dimension ------------------------------------------------------------------------------------
 
 
+@numpy_spelled
 def fft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -181,6 +182,7 @@ def fft(
     return _all_complex("fft.fft", input, n, dim, norm, out, inverse=False)
 
 
+@numpy_spelled
 def ifft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -201,6 +203,7 @@ def _all_complex(
     return delivered(op, _c2c(input, (at,), _scale(op, norm, inverse=inverse), inverse), out)
 
 
+@numpy_spelled
 def rfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -213,6 +216,7 @@ def rfft(
     return _half_spectrum("fft.rfft", input, n, dim, norm, out, inverse=False)
 
 
+@numpy_spelled
 def ihfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -234,6 +238,7 @@ def _half_spectrum(
     return delivered(op, conj(result) if inverse else result, out)
 
 
+@numpy_spelled
 def irfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -246,6 +251,7 @@ def irfft(
     return _real_signal("fft.irfft", input, n, dim, norm, out, inverse=True)
 
 
+@numpy_spelled
 def hfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -402,6 +408,7 @@ def _real_signal_n(
     return delivered(op, _c2r(half if inverse else conj(half), dims, scale, size), out)
 
 
+@numpy_spelled
 def fft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -415,6 +422,7 @@ def fft2(
     return fftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def ifft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -428,6 +436,7 @@ def ifft2(
     return ifftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def rfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -440,6 +449,7 @@ def rfft2(
     return rfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def irfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -453,6 +463,7 @@ def irfft2(
     return irfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def hfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -466,6 +477,7 @@ def hfft2(
     return hfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def ihfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:

@@ -166,6 +166,12 @@ def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: boo
     LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
     pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
     conjugates = hermitian and LD.dtype.kind == "c"
+    rows = LD.shape[-1]
+    if pivots.size and not (xp.abs(pivots).min() >= 1 and xp.abs(pivots).max() <= rows):
+        raise RuntimeError(
+            f"linalg.ldl_solve: the pivots must be numbers of rows, between 1 and {rows} or their "
+            "negatives, as ldl_factor makes them."
+        )
     for at in xp.ndindex(batch):
         _solve_one(xp, LD[at], pivots[at], X[at], hermitian=conjugates)
     return X

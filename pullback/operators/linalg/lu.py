@@ -283,6 +283,12 @@ def _unpack_tangents(d_LU: Any, LU_shape: Any) -> Any:
     node="LuUnpackBackward0",
 )
 def _unpack(xp: Namespace, LU: Array, pivots: Array) -> Any:
+    rows = LU.shape[-2]
+    if pivots.size and not 1 <= int(pivots.min()) <= int(pivots.max()) <= rows:
+        raise RuntimeError(
+            f"The pivots must be numbers of rows, between 1 and {rows}, as lu_factor makes them; "
+            f"got {int(pivots.min())} to {int(pivots.max())}."
+        )
     return *_parts(xp, LU), permutation(xp, pivots, LU.shape[-2], LU.dtype)
 
 
@@ -384,6 +390,8 @@ def lu_unpack(
         raise RuntimeError(
             f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
         )
+    if not unpack_pivots:
+        LU_pivots = LU_pivots.detach().new_ones(LU_pivots.shape)  # which nobody looks at
     L, U, P = _unpack(LU_data, LU_pivots)
     nothing = LU_data.detach().new_empty((0,))
     if not unpack_pivots:

@@ -10,6 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.dtype import as_dtype
 from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
 from pullback.core.layout import (
     contiguous_format,
@@ -129,8 +130,9 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
         size = _named_size(*size, **named)
     if not size:
         raise TypeError("view(): takes a shape or a dtype, got neither.")
-    if len(size) == 1 and isinstance(size[0], DType):
-        return self if size[0] is self.dtype else view_as_dtype(self, size[0])
+    if len(size) == 1 and isinstance(size[0], DType | type):
+        wanted = as_dtype(size[0])
+        return self if wanted is self.dtype else view_as_dtype(self, wanted)
     return _view(self, _sizes(size))
 
 
@@ -156,9 +158,9 @@ def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
     """What is given by name: a shape, or a dtype."""
     if (size is None) == (dtype is None) or isinstance(size, DType):
         raise TypeError("view(): give either `size`, a shape, or `dtype`, a torch.dtype.")
-    if dtype is not None and not isinstance(dtype, DType):
-        raise TypeError(f"view(): `dtype` must be a torch.dtype, got {type(dtype).__name__}.")
-    return (dtype if size is None else size,)
+    if dtype is not None:
+        return (as_dtype(dtype),)
+    return (size,)
 
 
 @view(method=False, strided=False, aten="view.dtype")

@@ -67,3 +67,14 @@ def test_the_size_may_be_named(make):
         make(size=3)
     with pytest.raises(TypeError, match="nothing goes with it"):
         make(1, size=(3,))
+
+
+@pytest.mark.parametrize("kind", [float, int, bool, complex])
+def test_python_s_types_are_dtypes(kind):
+    expected = torch.tensor([], dtype=kind).dtype
+    x = torch.ones(2, dtype=torch.float64)
+    for made in (x.view(kind), x.view(dtype=kind), x.to(kind), x.to(dtype=kind), x.type(kind)):
+        assert made.dtype is expected
+    assert x.view(float) is x
+    with pytest.raises(TypeError):
+        x.view(str)
