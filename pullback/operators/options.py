@@ -220,11 +220,15 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     And `x`, `a` or `x1` for `input`, which cost a call without names nothing here.
     """
 
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    others = _INPUT.difference(own) if own[:1] == ("input",) else frozenset()
+
     @wraps(function)
     def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
         if axis is None and keepdims is None and not kwargs:  # to hand on no names takes 0.1 us
             return function(*args)
-        found = [kwargs.pop(theirs) for theirs in _INPUT & kwargs.keys()]
+        found = [kwargs.pop(theirs) for theirs in others & kwargs.keys()]
         for name, value in (
             ("dim", axis),
             ("keepdim", keepdims),

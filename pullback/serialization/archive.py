@@ -79,7 +79,8 @@ class Archive:
             self.budget.spend_data(info.file_size)
         try:
             if info.compress_type == zipfile.ZIP_STORED:
-                return self._stored(info).tobytes()
+                raw: bytes = self._stored(info).tobytes()
+                return raw
             with self._zip.open(info) as record:
                 # One more than claimed: the record is as long as it says, or refused.
                 found = record.read(info.file_size + 1)
@@ -148,14 +149,15 @@ def read_exactly(file: IO[bytes], size: int) -> Array | None:
     if into is None:
         found = file.read(size)
         return numpy.frombuffer(bytearray(found), numpy.uint8) if len(found) == size else None
-    made = numpy.empty(size, numpy.uint8)
+    made: Any = numpy.empty(size, numpy.uint8)
     memory, done = memoryview(made), 0
     while done < size:
         count = into(memory[done:])  # a raw file may give less than was asked for
         if not count:
             return None
         done += count
-    return made
+    whole: Array = made
+    return whole
 
 
 def mapped_file(path: Any, flags: int | None) -> mmap.mmap:

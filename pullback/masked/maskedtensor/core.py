@@ -120,10 +120,14 @@ class MaskedTensor(Tensor):
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> MaskedTensor:
         """The same with a dense layout; what is not specified does not count."""
-        made: Any = _Relaid.apply(self, strided)
-        return made if dtype is None else made.to(dtype)
+        made: MaskedTensor = _Relaid.apply(self, strided)
+        if dtype is None:
+            return made
+        cast: Any = made.to(dtype)
+        converted: MaskedTensor = cast
+        return converted
 
-    def to_sparse_coo(self) -> MaskedTensor:  # type: ignore[override]
+    def to_sparse_coo(self) -> MaskedTensor:
         """The same with a layout of coordinates: those of the elements that count.
 
         >>> import pullback as torch
@@ -133,7 +137,8 @@ class MaskedTensor(Tensor):
                values=tensor([1., 0.]),
                size=(3,), nnz=2, layout=torch.sparse_coo)
         """
-        return self if self.is_sparse_coo() else _Relaid.apply(self, sparse_coo)
+        made: MaskedTensor = self if self.is_sparse_coo() else _Relaid.apply(self, sparse_coo)
+        return made
 
     def to_sparse(self) -> MaskedTensor:  # type: ignore[override]
         """As `to_sparse_coo`."""
@@ -141,7 +146,8 @@ class MaskedTensor(Tensor):
 
     def to_sparse_csr(self) -> MaskedTensor:  # type: ignore[override]
         """The same with a layout of compressed rows, that of the elements that count."""
-        return self if self.is_sparse_csr() else _Relaid.apply(self, sparse_csr)
+        made: MaskedTensor = self if self.is_sparse_csr() else _Relaid.apply(self, sparse_csr)
+        return made
 
     def is_sparse_coo(self) -> bool:
         """Whether the data has the layout of coordinates."""

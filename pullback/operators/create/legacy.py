@@ -53,7 +53,8 @@ def _made(
                 f"{op}(): takes a tensor of its own dtype only, got {args[0].dtype}. Use "
                 ".to(dtype)."
             )
-        return args[0].as_subclass(Tensor)
+        seen: Tensor = args[0].as_subclass(Tensor)
+        return seen
     data = len(args) == 1 and not isinstance(args[0], Size)
     if data and (is_sequence(args[0]) or isinstance(args[0], numpy.ndarray)):
         return wrap(copied(op, args[0], dtype))
@@ -125,7 +126,8 @@ def _typed(dtype_name: str, name: str) -> _TypedTensor:
         "dtype_name": dtype_name,
         "type_name": f"torch.{name}Tensor",
     }
-    return _TypedTensor(f"{name}Tensor", (), members)
+    made: _TypedTensor = _TypedTensor(f"{name}Tensor", (), members)
+    return made
 
 
 globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.items()})

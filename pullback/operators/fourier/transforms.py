@@ -17,7 +17,7 @@ from pullback.operators.arrays.fourier import complex_to_complex, half_to_real, 
 from pullback.operators.declare import Array, Dims, Namespace, linear
 from pullback.operators.indexing.gather import enlarged
 from pullback.operators.linalg.products import delivered
-from pullback.operators.options import as_dim, as_dims, numpy_spelled
+from pullback.operators.options import as_dim, as_dims, check_int_if_given, numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj, is_complex
 from pullback.operators.shape.tiling import roll
 from pullback.operators.tensor.convert import astype
@@ -123,7 +123,8 @@ def _line(op: str, input: Any, dim: int) -> int:
     return ndim - 1 if dim.__class__ is int and dim == -1 else as_dim(dim, ndim, op)
 
 
-def _size_along(input: Any, dim: int, n: int | None) -> Any:
+def _size_along(op: str, input: Any, dim: int, n: int | None) -> Any:
+    check_int_if_given(n, op, "n")
     return input._array.shape[dim] if n is None else n
 
 
@@ -199,7 +200,7 @@ def _all_complex(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, _floating(op, input), (at,), (_size_along(input, at, n),))
+    input = _fitted(op, _floating(op, input), (at,), (_size_along(op, input, at, n),))
     return delivered(op, _c2c(input, (at,), _scale(op, norm, inverse=inverse), inverse), out)
 
 
@@ -233,7 +234,7 @@ def _half_spectrum(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, _real(op, input), (at,), (_size_along(input, at, n),))
+    input = _fitted(op, _real(op, input), (at,), (_size_along(op, input, at, n),))
     result = _r2c(input, (at,), _scale(op, norm, inverse=inverse))
     return delivered(op, conj(result) if inverse else result, out)
 
@@ -275,6 +276,7 @@ def _real_signal(
 
 
 def _whole_size(op: str, input: Any, dim: int, n: int | None) -> int:
+    check_int_if_given(n, op, "n")
     size = 2 * (input.shape[dim] - 1) if n is None else n
     if size < 1:
         raise RuntimeError(

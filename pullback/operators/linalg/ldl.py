@@ -9,6 +9,7 @@ from pullback.operators.arrays.lapack import magnitude
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.checks import check_square, delivered_all, place
+from pullback.operators.linalg.lu import check_rows
 from pullback.operators.linalg.products import delivered
 from pullback.operators.linalg.triangular import check_system
 from pullback.operators.results import result_class
@@ -166,12 +167,6 @@ def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: boo
     LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
     pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
     conjugates = hermitian and LD.dtype.kind == "c"
-    rows = LD.shape[-1]
-    if pivots.size and not (xp.abs(pivots).min() >= 1 and xp.abs(pivots).max() <= rows):
-        raise RuntimeError(
-            f"linalg.ldl_solve: the pivots must be numbers of rows, between 1 and {rows} or their "
-            "negatives, as ldl_factor makes them."
-        )
     for at in xp.ndindex(batch):
         _solve_one(xp, LD[at], pivots[at], X[at], hermitian=conjugates)
     return X
@@ -214,4 +209,5 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
             [2.]])
     """
     check_system("linalg.ldl_solve", LD, B, left=True)
+    check_rows("linalg.ldl_solve", LD, pivots, "ldl_factor")
     return delivered("linalg.ldl_solve", _ldl_solve(LD, pivots, B, bool(hermitian)), out)

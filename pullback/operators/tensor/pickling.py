@@ -40,7 +40,7 @@ def state_of(tensor: Tensor) -> Any:
     """
     kind: Any = type(tensor)
     if kind.__getstate__ is not object.__getstate__:
-        return tensor.__getstate__()  # type: ignore[attr-defined]  # typeshed has none
+        return tensor.__getstate__()
     slots = _slots_of(tensor)
     return (attributes_of(tensor), slots) if slots else attributes_of(tensor)
 
