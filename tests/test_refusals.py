@@ -98,6 +98,10 @@ REFUSED = {
     "an inverse elsewhere": (inverted(lambda x: x.to("meta")), ValueError),
     "an inverse of another dtype": (inverted(lambda x: x.double()), ValueError),
     "one function as both hooks": (hooked_twice, RuntimeError),
+    "lengths in a table": (
+        lambda: nn.utils.rnn.pack_padded_sequence(torch.ones(2, 2, 1), torch.tensor([[2, 1]])),
+        RuntimeError,
+    ),
 }
 
 

@@ -219,7 +219,6 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
 
     And `x`, `a` or `x1` for `input`, which cost a call without names nothing here.
     """
-
     code = function.__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
     others = _INPUT.difference(own) if own[:1] == ("input",) else frozenset()

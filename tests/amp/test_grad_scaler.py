@@ -129,3 +129,8 @@ def test_a_scaler_that_is_off_does_nothing():
     assert scaler.step(descent) == "stepped"
     scaler.update()
     assert (scaler.get_scale(), scaler.state_dict(), scaler.is_enabled()) == (1.0, {}, False)
+
+
+def test_the_state_of_an_optimizer_is_made_when_asked_for():
+    scaler = torch.amp.GradScaler("cpu")
+    assert scaler._per_optimizer_states["anybody"]["found_inf_per_device"] == {}
