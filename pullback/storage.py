@@ -25,6 +25,7 @@ from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dty
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import freed, shared
 from pullback.core.memory.borrowed import lender_of, refuse_borrowed
+from pullback.core.memory.hollow import Hollow
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.strides import address, in_order, root
@@ -96,6 +97,15 @@ class UntypedStorage:
 
     def data_ptr(self) -> int:
         """The address of the first byte; 0 where there is none."""
+        if isinstance(self._owner, Hollow):
+            raise RuntimeError(
+                "data_ptr(): this is the storage of a tensor without data of its own. Ask the "
+                "tensors that it wraps."
+            )
+        return self._address
+
+    @property
+    def _address(self) -> int:
         return address(self._owner) if self.nbytes() and self.device is not META else 0
 
     def nbytes(self) -> int:
@@ -128,7 +138,9 @@ class UntypedStorage:
             if index.step not in (None, 1):
                 raise RuntimeError(f"A storage is sliced with step 1, got {index.step}.")
             made = UntypedStorage(0)
-            made._owner = self._bytes[index]
+            # Not a view in NumPy's eyes: a tensor that is set on it has this part as its storage.
+            part = self._bytes[index]
+            made._owner = numpy.frombuffer(memoryview(part), _BYTE) if part.size else part
             return made
         return int(self._bytes[_size_of(index, self.nbytes(), "storage")])
 
@@ -201,7 +213,7 @@ class UntypedStorage:
 
     def cpu(self) -> UntypedStorage:
         """Itself: the memory is the CPU's."""
-        return self
+        return self.to(device=CPU)
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> UntypedStorage:
         """Refused: there is no such device."""
@@ -212,6 +224,11 @@ class UntypedStorage:
         target = _device(device)
         if target == self.device:
             return self
+        if self.device is META:
+            raise NotImplementedError(
+                f"A storage on device 'meta' has no bytes that could go to {target}. Make a new "
+                "one there."
+            )
         return UntypedStorage(self.nbytes(), device=target)
 
     def type(self, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -282,11 +299,11 @@ class UntypedStorage:
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, UntypedStorage) and (
-            self is other or (self.data_ptr() == other.data_ptr() and self.data_ptr() != 0)
+            self is other or (self._address == other._address and self._address != 0)
         )
 
     def __hash__(self) -> int:
-        return hash(self.data_ptr())
+        return hash(self._address)
 
     def __copy__(self) -> UntypedStorage:
         return self.clone()
@@ -471,7 +488,7 @@ class TypedStorage:
 
     def cpu(self) -> TypedStorage:
         """The same memory."""
-        return self._like(self._untyped_storage)
+        return self._like(self._untyped_storage.cpu())
 
     def cuda(self, device: Any = None, non_blocking: bool = False) -> TypedStorage:
         """Refused: there is no such device."""

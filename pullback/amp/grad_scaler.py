@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import enum
 import warnings
+from collections import defaultdict
 from collections.abc import Iterable
 from typing import Any
 
@@ -24,6 +25,10 @@ class OptState(enum.Enum):
     READY = 0
     UNSCALED = 1
     STEPPED = 2
+
+
+def _fresh_state() -> dict[str, Any]:
+    return {"stage": OptState.READY, "found_inf_per_device": {}}
 
 
 class GradScaler:
@@ -71,7 +76,7 @@ class GradScaler:
         self._growth_interval = growth_interval
         self._init_growth_tracker = 0
         self._growth_tracker: Tensor | None = None
-        self._per_optimizer_states: dict[int, dict[str, Any]] = {}
+        self._per_optimizer_states: dict[Any, dict[str, Any]] = defaultdict(_fresh_state)
 
     # Scaling --------------------------------------------------------------------------------------
 
@@ -202,8 +207,7 @@ class GradScaler:
             )
 
     def _state_of(self, optimizer: Any) -> dict[str, Any]:
-        fresh = {"stage": OptState.READY, "found_inf_per_device": {}}
-        return self._per_optimizer_states.setdefault(id(optimizer), fresh)
+        return self._per_optimizer_states[id(optimizer)]
 
     def _check_inf_per_device(self, optimizer: Any) -> Any:
         state = self._state_of(optimizer)

@@ -46,6 +46,8 @@ def _positive(op: str, number: Any) -> int:
         raise RuntimeError(f"{op}: a number of threads is an int, got {kind}.")
     if number < 1:
         raise RuntimeError(f"{op}: at least one thread is needed, got {number}.")
+    if number >= 2**31:
+        raise ValueError(f"{op}: {number} threads are more than any machine could run.")
     return number
 
 

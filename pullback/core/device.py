@@ -131,7 +131,9 @@ def _parse(spelling: str, index: object) -> tuple[str, int | None]:
     kind, own_index = match.groups() if match else (spelling.partition(":")[0], None)
     if kind not in KINDS:
         raise RuntimeError(
-            f"{spelling!r} names no device: it must start with one of {', '.join(KINDS)}"
+            # The last words are read by programs: array-api-compat finds the devices so.
+            f"{spelling!r} names no device. Expected one of {', '.join(KINDS)} device type at its "
+            "start"
         )
     if match is None:
         raise RuntimeError(

@@ -37,10 +37,11 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
     from pullback.core.explain import rejoin  # few programs come here
 
     return RuntimeError(
-        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more: the backward pass"
-        f"{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass retain_graph=True to "
-        "the call that comes first if the graph is to be used again, add the losses and call "
-        "backward() once, or compute the result anew."
+        "Trying to backward through the graph a second time: "
+        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more, as the backward "
+        f"pass{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass "
+        "retain_graph=True to the call that comes first if the graph is to be used again, add the "
+        "losses and call backward() once, or compute the result anew."
     )
 
 
@@ -64,9 +65,9 @@ def changed_in_place(
     )
     return RuntimeError(
         f"{_name(node)}{_at(node._origin)} needs `{name}` ({value.dtype}, shape {_shape(value)}) "
-        f"as it was when it was saved, but it was modified in place since{by}: it is at version "
-        f"{version}, expected version {expected}. Clone it before the write, or write out of place "
-        f"(`x = x + 1` instead of `x += 1`). {hint}"
+        f"as it was when it was saved, but it was modified by an inplace operation since{by}: it "
+        f"is at version {version}, expected version {expected}. Clone it before the write, or "
+        f"write out of place (`x = x + 1` instead of `x += 1`). {hint}"
     )
 
 
@@ -428,6 +429,26 @@ def too_large(op: str, error: Exception) -> RuntimeError:
     return RuntimeError(f"{op}: a number is too large for where it goes; 64 bits are the most.")
 
 
+def is_of_dimensions(error: Exception) -> bool:
+    """Whether NumPy refuses because a result would have more dimensions than its arrays can."""
+    return any(words in str(error) for words in _ABOUT_DIMENSIONS)
+
+
+_ABOUT_DIMENSIONS = (
+    "maximum supported dimension",
+    "number of dimensions must be within",
+    "must be <= ndmax",
+)
+
+
+def too_many_dimensions(op: str) -> RuntimeError:
+    """NumPy's arrays have 64 dimensions at most."""
+    return RuntimeError(
+        f"{op}: the result would have more than 64 dimensions, which is the most that an array can "
+        "have. Join some of them, e.g. by flatten()."
+    )
+
+
 def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     """NumPy refused; say it with the operator's name and shapes.
 
@@ -439,6 +460,8 @@ def kernel_failed(op: str, shapes: str, error: Exception) -> Exception:
     text = str(error)
     if text.endswith("is read-only"):
         return read_only(op)
+    if is_of_dimensions(error):
+        return too_many_dimensions(op)
     about_dtype = type(error) is not TypeError or any(words in text for words in _ABOUT_DTYPES)
     if not about_dtype and text.startswith(f"{op}()"):
         return error  # our own words already

@@ -933,7 +933,7 @@ class Methods:
         """In-place form of `neg`: the result replaces the tensor's values."""
     def nelement(self) -> _int:
         """The number of elements."""
-    def new(self, *args: _Any, device: _DeviceLike | None = None) -> _Tensor:
+    def new(self, *args: _Any, size: _int | _Sequence[_int] | None = None, device: _DeviceLike | None = None) -> _Tensor:
         """A tensor of this one's dtype: ints are a size, a sequence is data."""
     def new_empty(self, *sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, **options: _Unpack[_Options]) -> _Tensor:
         """As `torch.empty`, in this tensor's dtype unless another is given."""

@@ -198,7 +198,17 @@ def _converted(made: Any, cls: Any, args: tuple[Any, ...]) -> Any:
     for one in args:
         if one is made or (type(one) in (list, tuple) and any(part is made for part in one)):
             return made.as_subclass(cls)  # the caller's own tensor stays what it is
-    made.__class__ = cls
+    return become(made, cls)
+
+
+def become(made: Any, cls: Any) -> Any:
+    """A tensor that nobody else has seen, as one of another class."""
+    try:
+        made.__class__ = cls
+    except TypeError:  # a class with slots of its own is laid out otherwise
+        before, made = made, object.__new__(cls)
+        made._array, made._node, made._cell = before._array, before._node, before._cell
+        vars(made).update(vars(before))
     return made
 
 

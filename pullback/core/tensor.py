@@ -471,7 +471,10 @@ class Tensor(Methods):
             self._plain  # noqa: B018 (asks whether the class takes calls)
         except overriding.Taken:
             if self._takes & overriding.DISPATCH & ~overriding.excluded.get():
-                return ports.detached_below(self)
+                made = ports.detached_below(self)
+                if getattr(made, "_cell", None) is UNWRITTEN:  # new: its writes are this one's
+                    made._cell = own_cell(self)
+                return made
         array = self._array
         if self.__class__ is Tensor and type(array) is ndarray:  # `_alias` in line
             alias = next(blanks)

@@ -129,7 +129,8 @@ def pulled(transform: str, func: Any, chosen: Chosen, *, has_aux: bool) -> tuple
         outputs, spec = _checked_outputs(transform, func, output)
     released = tree_unflatten([recording.released(one) for one in outputs], spec)
 
-    def vjp_fn(cotangents: Any) -> Any:
+    # The two others are torch's: here a graph may always be used again, and is recorded by itself.
+    def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
         given = _checked_cotangents(transform, cotangents, outputs, spec)
         return chosen.structured(recording.gradients(outputs, given, keep=True))
 

@@ -211,14 +211,28 @@ NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
 }
 
 
+_INPUT = frozenset(("x", "a", "x1"))  # NumPy's names for the first argument
+
+
 def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Let a plain function of operators take `axis` and `keepdims` as declared ones do."""
+    """Let a plain function of operators take `axis` and `keepdims` as declared ones do.
+
+    And `x`, `a` or `x1` for `input`, which cost a call without names nothing here.
+    """
+    code = function.__code__
+    own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
+    others = _INPUT.difference(own) if own[:1] == ("input",) else frozenset()
 
     @wraps(function)
     def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
-        if axis is None and keepdims is None:  # to hand on no names takes 0.1 us
-            return function(*args, **kwargs) if kwargs else function(*args)
-        for name, value in (("dim", axis), ("keepdim", keepdims)):
+        if axis is None and keepdims is None and not kwargs:  # to hand on no names takes 0.1 us
+            return function(*args)
+        found = [kwargs.pop(theirs) for theirs in others & kwargs.keys()]
+        for name, value in (
+            ("dim", axis),
+            ("keepdim", keepdims),
+            *[("input", one) for one in found],
+        ):
             if value is not None:
                 if name in kwargs:
                     raise TypeError(f"{function.__name__}() got {name!r} twice, under two names.")

@@ -5,17 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from numpy import float32
+
 from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.operators.shape.joining import cat
 from pullback.optim.checks import learning_rate
-from pullback.optim.line_search import (
-    ENOUGH_DESCENT,
-    ENOUGH_FLATTENING,
-    Point,
-    cubic_minimum,
-    strong_wolfe,
-)
+from pullback.optim.line_search import Point, cubic_minimum, strong_wolfe
 from pullback.optim.optimizer import (
     Optimizer,
     ParamsT,
@@ -92,7 +88,7 @@ class LBFGS(Optimizer):
         for p in self._params:
             real = view_as_real(p) if p.is_complex() else p
             count = real.numel()
-            real.add_(direction[offset : offset + count].view_as(real), alpha=step_size)
+            real.add_(direction[offset : offset + count].view_as(real), alpha=float(step_size))
             offset += count
 
     def _clone_param(self) -> list[Any]:
@@ -108,7 +104,7 @@ class LBFGS(Optimizer):
         loss = closure()
         g = self._gather_flat_grad()
         self._set_param(x)
-        return Point(t, loss, g, g.dot(d).item())
+        return Point(t, loss, g, _number(g.dot(d)))
 
     # ------------------------------------------------------------------ stepping
 
@@ -143,9 +139,10 @@ class LBFGS(Optimizer):
             state["prev_flat_grad"], state["prev_loss"] = g.clone(), loss
             t = _to_scalar(group["lr"])
             if state["n_iter"] == 1:
-                t *= min(1.0, 1 / g.abs().sum().item())
-            state["t"] = t
-            slope = g.dot(d).item()
+                total = _number(g.abs().sum())
+                t = min(1.0, 1.0 / total) * t if total else t
+            state["t"] = float(t)
+            slope = _number(g.dot(d))
             if slope > -group["tolerance_change"]:
                 return
             last = number == group["max_iter"]
@@ -153,7 +150,8 @@ class LBFGS(Optimizer):
                 left = group["max_eval"] - evaluations
                 start = Point(0.0, loss, g, slope)
                 point, tried = self._search(closure, start, t, d, group, left)
-                t, loss, g = state["t"], *_ = point.t, point.loss, point.g
+                t, loss, g = float(point.t), point.loss, point.g
+                state["t"] = t
                 self._add_grad(t, d)
             else:
                 self._add_grad(t, d)
@@ -187,8 +185,9 @@ class LBFGS(Optimizer):
             lambda length: self._point(closure, x, length, d),
             start,
             t,
-            group["tolerance_change"] / _largest(d),  # no element moves by more than that
+            group["tolerance_change"],
             most,
+            largest=_number(d.abs().max()),
         )
 
 
@@ -199,6 +198,11 @@ def _flat(p: Any, g: Any) -> Any:
     elif g.is_sparse:
         g = g.to_dense()
     return (view_as_real(g) if g.is_complex() else g).reshape(-1)
+
+
+def _number(x: Any) -> Any:
+    """A number that rounds as its tensor does: torch computes with tensors here."""
+    return float32(x.item()) if x._array.dtype == float32 else x.item()
 
 
 def _largest(x: Any) -> float:
@@ -262,13 +266,15 @@ def _strong_wolfe(
     max_ls: int = 25,
 ) -> tuple[Any, Any, float, int]:
     """The line search under torch's inner name: loss, gradient, step, and how many tries."""
-    if (c1, c2) != (ENOUGH_DESCENT, ENOUGH_FLATTENING):
-        raise ValueError(f"The search has c1={ENOUGH_DESCENT} and c2={ENOUGH_FLATTENING}.")
 
     def at(length: float) -> Point:
-        loss, gradient = obj_func(x, length, d)
-        return Point(length, float(loss), gradient, float(gradient.dot(d)))
+        loss, gradient = obj_func(x, float(length), d)
+        return Point(length, float(loss), gradient, _number(gradient.dot(d)))
 
-    start = Point(0.0, float(f), g, float(gtd))
-    found, tries = strong_wolfe(at, start, t, tolerance_change / _largest(d), max_ls)
-    return found.loss, found.g, found.t, tries
+    start = Point(0.0, float(f), g, _number(gtd) if isinstance(gtd, Tensor) else gtd)
+    largest = _number(d.abs().max())
+    wolfe = c1, c2
+    found, tries = strong_wolfe(
+        at, start, t, tolerance_change, max_ls, largest=largest, wolfe=wolfe
+    )
+    return found.loss, found.g, float(found.t), tries

@@ -17,7 +17,11 @@ MOST_TRIALS = 25
 
 
 class Point(NamedTuple):
-    """A step that was tried: its length, and loss, gradient and slope along the line there."""
+    """A step that was tried: its length, and loss, gradient and slope along the line there.
+
+    Slopes in float32 are NumPy's, so that all that is worked out of them is rounded as torch, which
+    has tensors there, rounds it. Searches that end by a tolerance end at the same step then.
+    """
 
     t: float
     loss: float
@@ -38,9 +42,9 @@ def cubic_minimum(a: Point, b: Point, bounds: tuple[float, float] | None = None)
     if not square >= 0:
         return (low + high) / 2
     root = square**0.5
-    distance = (b.t - a.t) * (b.slope + root - mixed)
+    part = b.slope + root - mixed
     scale = b.slope - a.slope + 2 * root
-    least = b.t - (distance / scale if scale else float("nan"))
+    least = b.t - (b.t - a.t) * (part / scale if scale else float("nan"))
     return min(max(least, low), high)
 
 
@@ -50,21 +54,26 @@ def strong_wolfe(
     first: float,
     width: float,
     most: int = MOST_TRIALS,
+    *,
+    largest: float = 1.0,
+    wolfe: tuple[float, float] = (ENOUGH_DESCENT, ENOUGH_FLATTENING),
 ) -> tuple[Point, int]:
     """The best step found, and how many were tried; `at(t)` tries the step of length `t`.
 
-    `start` is the point of length 0, `first` the length to begin with. An interval below `width` is
-    narrow enough, and after the first at most `most` further steps are tried.
+    `start` is the point of length 0, `first` the length to begin with. An interval is narrow enough
+    where it moves the `largest` element of the direction by less than `width`, and after the first
+    at most `most` further steps are tried.
     """
+    line = _Line(at, start, *wolfe)
     most = min(most, MOST_TRIALS)
     point, previous, trials = at(first), start, 1
     while trials <= most:
-        if _too_high(point, start) or (trials > 2 and point.loss >= previous.loss):
-            return _narrowed(at, start, [previous, point], trials, width, most)
-        if _flat_enough(point, start):
+        if line.too_high(point) or (trials > 2 and point.loss >= previous.loss):
+            return _narrowed(line, [previous, point], trials, width, largest, most)
+        if line.flat_enough(point):
             return point, trials
         if point.slope >= 0:
-            return _narrowed(at, start, [previous, point], trials, width, most)
+            return _narrowed(line, [previous, point], trials, width, largest, most)
         bounds = point.t + 0.01 * (point.t - previous.t), point.t * 10
         further = cubic_minimum(previous, point, bounds)
         previous, point = point, at(further)
@@ -72,34 +81,36 @@ def strong_wolfe(
     return (start if start.loss <= point.loss else point), trials
 
 
-def _too_high(point: Point, start: Point) -> bool:
-    return point.loss > start.loss + ENOUGH_DESCENT * point.t * start.slope
+class _Line(NamedTuple):
+    """What is searched along, and what is good enough there."""
 
+    at: Callable[[float], Point]
+    start: Point
+    descent: float
+    flattening: float
 
-def _flat_enough(point: Point, start: Point) -> bool:
-    return abs(point.slope) <= -ENOUGH_FLATTENING * start.slope
+    def too_high(self, point: Point) -> bool:
+        return bool(point.loss > self.start.loss + self.descent * point.t * self.start.slope)
+
+    def flat_enough(self, point: Point) -> bool:
+        return bool(abs(point.slope) <= -self.flattening * self.start.slope)
 
 
 def _narrowed(
-    at: Callable[[float], Point],
-    start: Point,
-    ends: list[Point],
-    trials: int,
-    width: float,
-    most: int,
+    line: _Line, ends: list[Point], trials: int, width: float, largest: float, most: int
 ) -> tuple[Point, int]:
     """Take a step inside the interval between `ends` until it is good or the interval is narrow."""
     crept = False
     low = 0 if ends[0].loss <= ends[1].loss else 1
-    while trials <= most and abs(ends[1].t - ends[0].t) >= width:
+    while trials <= most and abs(ends[1].t - ends[0].t) * largest >= width:
         t, crept = _inside(ends, crept)
-        point = at(t)
+        point = line.at(t)
         trials += 1
-        if _too_high(point, start) or point.loss >= ends[low].loss:
+        if line.too_high(point) or point.loss >= ends[low].loss:
             ends[1 - low] = point
             low = 0 if ends[0].loss <= ends[1].loss else 1
             continue
-        done = _flat_enough(point, start)
+        done = line.flat_enough(point)
         if not done and point.slope * (ends[1 - low].t - ends[low].t) >= 0:
             ends[1 - low] = ends[low]
         ends[low] = point

@@ -360,6 +360,10 @@ def _device_dtype_check_for_fused(p: Tensor, cuda_unsupported: bool = False) -> 
             f"fused=True is for floating point parameters, and one has dtype {p.dtype}; leave "
             "fused out."
         )
+    if p.is_meta:
+        raise RuntimeError(
+            "fused=True is for parameters with data, and one is on device 'meta'; leave fused out."
+        )
 
 
 __dir__ = _only_public(globals(), "ParamsT required")

@@ -17,7 +17,7 @@ from pullback.core.arrays import Array
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.options import MAP_SHARED
 
-__all__ = ["Archive", "is_archive"]
+__all__ = ["Archive", "is_archive", "read_exactly"]
 
 # A record's own header: signature, 22 bytes that the directory repeats, lengths of name and extra.
 _HEADER = struct.Struct("<4s22xHH")
@@ -79,7 +79,8 @@ class Archive:
             self.budget.spend_data(info.file_size)
         try:
             if info.compress_type == zipfile.ZIP_STORED:
-                return self._stored(info)
+                raw: bytes = self._stored(info).tobytes()
+                return raw
             with self._zip.open(info) as record:
                 # One more than claimed: the record is as long as it says, or refused.
                 found = record.read(info.file_size + 1)
@@ -100,11 +101,22 @@ class Archive:
             raise refuse("a record reaches beyond the file")
         return start
 
-    def _stored(self, info: zipfile.ZipInfo) -> bytes:
-        start = self._start(info)
-        self._file.seek(start)
-        found = self._file.read(info.file_size)
-        if len(found) != info.file_size:
+    def elements(self, name: str) -> Array:
+        """The bytes of a record in memory that may be written; where the file can, read into it."""
+        info = self._record(name)
+        if info.compress_type != zipfile.ZIP_STORED:
+            return numpy.frombuffer(bytearray(self.read(name)), numpy.uint8)
+        if self.budget is not None:
+            self.budget.spend_data(info.file_size)
+        try:
+            return self._stored(info)
+        except _BROKEN as error:
+            raise refuse(f"the record {name!r:.80} cannot be read ({error})") from error
+
+    def _stored(self, info: zipfile.ZipInfo) -> Array:
+        self._file.seek(self._start(info))
+        found = read_exactly(self._file, info.file_size)
+        if found is None:
             raise refuse("a record ends early")
         # Files written without checksums, which torch can do, have 0 there.
         if info.CRC and zlib.crc32(found) != info.CRC:
@@ -129,6 +141,23 @@ class Archive:
         except _BROKEN as error:
             raise refuse(f"the record {name!r:.80} cannot be read ({error})") from error
         return numpy.frombuffer(memory, numpy.uint8, info.file_size, start)
+
+
+def read_exactly(file: IO[bytes], size: int) -> Array | None:
+    """That many bytes of a file as an array of its own memory; None if the file ends before."""
+    into: Any = getattr(file, "readinto", None)
+    if into is None:
+        found = file.read(size)
+        return numpy.frombuffer(bytearray(found), numpy.uint8) if len(found) == size else None
+    made: Any = numpy.empty(size, numpy.uint8)
+    memory, done = memoryview(made), 0
+    while done < size:
+        count = into(memory[done:])  # a raw file may give less than was asked for
+        if not count:
+            return None
+        done += count
+    whole: Array = made
+    return whole
 
 
 def mapped_file(path: Any, flags: int | None) -> mmap.mmap:

@@ -7,7 +7,8 @@ from typing import Any
 
 from pullback.serialization.allowed import allowed_by_user
 from pullback.serialization.archive import Archive, is_archive
-from pullback.serialization.names import known_global
+from pullback.serialization.forbidden import is_forbidden, runs_programs
+from pullback.serialization.names import known_global, todays_name
 from pullback.serialization.reading import Location, bytes_left, opened_for_reading
 
 __all__ = ["get_unsafe_globals_in_checkpoint"]
@@ -39,9 +40,17 @@ def get_unsafe_globals_in_checkpoint(f: Location) -> list[str]:
     found = [
         f"{module}.{name}"
         for module, name in _globals(structure)
-        if (module, name) not in allowed and known_global(module, name) is None
+        if not _is_accepted(module, name, allowed)
     ]
     return list(dict.fromkeys(found))
+
+
+def _is_accepted(module: str, name: str, allowed: dict[tuple[str, str], Any]) -> bool:
+    """Whether `load(weights_only=True)` takes a name."""
+    target = allowed.get((module, name)) or allowed.get(todays_name(module, name))
+    if is_forbidden(module, name) or (target is not None and runs_programs(target)):
+        return False
+    return target is not None or known_global(module, name) is not None
 
 
 def _globals(structure: bytes) -> list[tuple[str, str]]:

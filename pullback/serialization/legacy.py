@@ -15,6 +15,7 @@ from typing import IO, Any
 import numpy
 
 from pullback.core.device import CPU
+from pullback.serialization.archive import read_exactly
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.places import Restorer
 from pullback.serialization.storages import LoadedStorage, as_loaded, storage_reference
@@ -72,6 +73,7 @@ class _Reader:
         self._trusted = trusted
         self._budget = Budget(size)
         self._storages: dict[str, LoadedStorage] = {}
+        self._parts: dict[str, LoadedStorage] = {}
         self._claimed = 0
 
     @property
@@ -115,12 +117,12 @@ class _Reader:
             if type(key) is not str or key not in self._storages:
                 raise refuse("it has a storage that nobody asked for")
             self._fill(self._storages[key])
+        for part in self._parts.values():
+            part.fill(part.flat)  # its bytes are there; what was made of them is not
         return result
 
     def _storage(self, reference: Any) -> Any:
         kind, key, place, count, view = storage_reference(reference)
-        if view is not None:
-            raise refuse("it has a storage that is part of another, as before torch 0.4")
         if key not in self._storages:
             size = count * kind.numpy_dtype.itemsize
             self._claimed += size
@@ -129,7 +131,23 @@ class _Reader:
             made = LoadedStorage(numpy.zeros(count, kind.numpy_dtype), kind, CPU)
             made.swapped = self._swapped
             self._storages[key] = as_loaded(self._restorer(made, place), kind)
-        return self._storages[key]
+        whole = self._storages[key]
+        return whole if view is None else self._part_of(whole, view)
+
+    def _part_of(self, whole: LoadedStorage, view: Any) -> LoadedStorage:
+        """A storage that is part of another, as files from before torch 0.4 have them."""
+        if type(view) is not tuple or len(view) != 3:
+            raise refuse("a storage is part of another, but not said to be which")
+        key, start, count = view
+        if type(key) is not str or type(start) is not int or type(count) is not int:
+            raise refuse("a storage is part of another, but not said to be which")
+        if start < 0 or count < 0 or start + count > whole.flat.size:
+            raise refuse("a storage that is part of another reaches beyond it")
+        if key not in self._parts:
+            part = LoadedStorage(whole.flat[start : start + count], whole.kind, whole.device)
+            part.swapped = whole.swapped
+            self._parts[key] = part
+        return self._parts[key]
 
     def _fill(self, storage: LoadedStorage) -> None:
         header = self._file.read(_COUNT.size)
@@ -139,10 +157,10 @@ class _Reader:
         size = storage.flat.nbytes
         if count != storage.flat.size:
             raise refuse("a storage has another count of elements than its tensors")
-        raw = self._file.read(size)
-        if len(raw) != size:
+        raw = read_exactly(self._file, size)
+        if raw is None:
             raise EOFError("load(): the file ends before its storages do.")
-        flat = numpy.frombuffer(raw, storage.flat.dtype)
+        flat = raw.view(storage.flat.dtype)
         storage.fill(flat.byteswap() if self._swapped else flat)
 
 

@@ -12,12 +12,14 @@ import pickle
 import struct
 from collections import Counter, OrderedDict
 from collections.abc import Callable
+from types import BuiltinMethodType, MethodType
 from typing import IO, Any, ClassVar
 
 from pullback.core.tensor import Tensor
 from pullback.serialization import rebuild
 from pullback.serialization.budget import Budget, refuse
-from pullback.serialization.names import CALLS, check_key, known_global
+from pullback.serialization.forbidden import is_forbidden, runs_programs
+from pullback.serialization.names import CALLS, check_key, known_global, todays_name
 
 __all__ = ["Machine"]
 
@@ -137,6 +139,13 @@ class Machine:
     def _find(self, module: str, name: str) -> Any:
         known = self._allowed.get((module, name))
         if known is None:
+            known = self._allowed.get(todays_name(module, name))
+        if is_forbidden(module, name) or (known is not None and runs_programs(known)):
+            raise pickle.UnpicklingError(
+                f"The file wants to use {module}.{name}, which can run programs or code. "
+                "weights_only=True never allows that, whatever add_safe_globals was given."
+            )
+        if known is None:
             known = known_global(module, name)
         if known is None:
             raise pickle.UnpicklingError(
@@ -147,12 +156,19 @@ class Machine:
         return known
 
     def _is_allowed(self, target: Any) -> bool:
+        if isinstance(
+            target, MethodType | BuiltinMethodType
+        ):  # made anew each time it is asked for
+            return any(target == one for one in self._allowed.values())
         return any(target is one for one in self._allowed.values())
 
     def _call(self, target: Any, args: Any) -> None:
         """Push what a call returns, if it may be made."""
         if type(args) is not tuple:
             raise refuse("a call in it has no arguments")
+        if target is getattr and self._is_allowed(target):
+            self._attribute(*args)
+            return
         if self._is_allowed(target):
             self._keep(target(*args))
             return
@@ -166,6 +182,15 @@ class Machine:
         except RuntimeError as error:  # a shape, device or dtype that cannot be
             raise refuse(str(error)) from error
         self._keep(made)
+
+    def _attribute(self, owner: Any, name: Any) -> None:
+        """Push what stands in a class that the user allows, as pickles name nested classes.
+
+        It is nothing that this load has made, and may be called only if it is allowed itself.
+        """
+        if not self._is_allowed(owner) or type(name) is not str or name.startswith("__"):
+            raise refuse(f"it asks for {name!r:.50} of something that was not allowed")
+        self._push(getattr(owner, name), _SMALL)
 
     def _keep(self, made: Any) -> None:
         """Push an object of this load's making; its attributes may be set later."""
@@ -186,25 +211,9 @@ class Machine:
         if self._made.get(id(target), _MARK) is not target:
             raise refuse(f"it sets attributes of a {type(target).__name__} that it has not made")
         if self._is_allowed(type(target)):
-            self._restore(target, state)
+            rebuild.restore(target, state, self._budget)
         else:
             rebuild.set_attributes(target, state, self._budget)
-
-    def _restore(self, target: Any, state: Any) -> None:
-        """The state of an object of a class that the user allows, as pickle gives it."""
-        restore = getattr(target, "__setstate__", None)
-        if restore is not None:
-            restore(state)
-            return
-        slots = None
-        if type(state) is tuple and len(state) == 2:
-            state, slots = state
-        if state:
-            rebuild.set_attributes(target, state, self._budget)
-        for name, value in (slots or {}).items():
-            if not isinstance(getattr(type(target), name, None), _Slot):
-                raise refuse(f"it sets {name!r:.50} of a {type(target).__name__}")
-            setattr(target, name, value)
 
     # Containers
 
@@ -336,13 +345,6 @@ class Machine:
             self._users_error = error
             raise
         self._push(storage, _SET)
-
-
-class _Slotted:
-    __slots__ = ("one",)
-
-
-_Slot = type(vars(_Slotted)["one"])
 
 
 def _pushes(value: Any, size: int = 0) -> Callable[[Machine], None]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
+import _compat_pickle
 import codecs
 import importlib
-import pickle
 from collections import Counter, OrderedDict
 from collections.abc import Callable, Collection, Iterable
 from typing import Any
@@ -17,7 +17,7 @@ from pullback.serialization import rebuild
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.storages import storage_type
 
-__all__ = ["CALLS", "TorchUnpickler", "known_global"]
+__all__ = ["CALLS", "known_global", "torch_unpickler"]
 
 _UTILS = "torch._utils"
 _NESTED = "torch.nested._internal.nested_tensor"
@@ -65,11 +65,22 @@ def known_global(module: str, name: str) -> Any:
     return storage_type(module, name)
 
 
-class TorchUnpickler(pickle.Unpickler):
-    """For files that the user trusts: all of pickle, with torch's names read as ours."""
+def todays_name(module: str, name: str) -> tuple[str, str]:
+    """Module and name today: pickles before protocol 3 use those of Python 2.
+
+    >>> todays_name("__builtin__", "getattr")
+    ('builtins', 'getattr')
+    """
+    if (module, name) in _compat_pickle.NAME_MAPPING:
+        return _compat_pickle.NAME_MAPPING[module, name]
+    return _compat_pickle.IMPORT_MAPPING.get(module, module), name
+
+
+class _TorchNames:
+    """Before an unpickler: torch's names read as ours, storages from where the file has them."""
 
     def __init__(self, file: Any, storage: Callable[[Any], Any], **options: Any) -> None:
-        super().__init__(file, **options)
+        super().__init__(file, **options)  # type: ignore[call-arg]  # of the unpickler behind it
         self._storage = storage
 
     def persistent_load(self, pid: Any) -> Any:
@@ -84,9 +95,9 @@ class TorchUnpickler(pickle.Unpickler):
         if known is not None:
             return known
         if module != "torch" and not module.startswith("torch."):
-            return super().find_class(module, name)
+            return self._found(module, name)
         try:
-            return super().find_class("pullback" + module.removeprefix("torch"), name)
+            return self._found("pullback" + module.removeprefix("torch"), name)
         except (ModuleNotFoundError, AttributeError):
             found = None
             if module.startswith("torch.nn.modules."):  # ours may stand in another file
@@ -94,6 +105,14 @@ class TorchUnpickler(pickle.Unpickler):
             if found is None:
                 raise
             return found
+
+    def _found(self, module: str, name: str) -> Any:
+        return super().find_class(module, name)  # type: ignore[misc]  # of the unpickler behind it
+
+
+def torch_unpickler(base: type) -> Any:
+    """For files that the user trusts: all that `base`, pickle's or another's, can read."""
+    return type("TorchUnpickler", (_TorchNames, base), {})
 
 
 # What a file that nobody vouches for may call ---------------------------------------------------

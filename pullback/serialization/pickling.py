@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
-from pullback.core.dtype import DTYPES, LATE, NumpyDtype, dtype
+from pullback.core.dtype import DTYPES, LATE, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -21,10 +21,10 @@ from pullback.core.tensor import CONJUGATED, NEGATED, Tensor, device_of
 from pullback.operators.arrays.strides import address, element_strides, root
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.operators.tensor.pickling import (
-    attributes_of,
     flat_memory,
     in_memory_order,
     is_hollow,
+    state_of,
     warn_of_hooks,
 )
 from pullback.serialization.written import torch_name
@@ -88,9 +88,15 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
 
     dispatch = _PythonPickler.dispatch.copy()
 
-    def __init__(self, file: IO[bytes], protocol: int, *, legacy: bool = False) -> None:
+    def __init__(
+        self, file: IO[bytes], protocol: int, *, legacy: bool = False, other: Any = None
+    ) -> None:
+        """Write to `file`; `other` is a pickler of the user's, asked about all but tensors."""
         super().__init__(file, protocol)
-        self.storages: dict[tuple[int, NumpyDtype], Storage] = {}
+        self._other = other
+        if hasattr(other, "dispatch_table"):
+            self.dispatch_table = other.dispatch_table
+        self.storages: dict[int, Storage] = {}  # by the id of who owns the memory
         self._owners: list[Any] = []  # alive while their ids are keys
         self._legacy = legacy
 
@@ -143,11 +149,12 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
             return _named("torch", "device"), place
         if kind is layout or kind is memory_format:
             return _named("torch.serialization", "_get_layout"), (repr(obj),)
-        return NotImplemented
+        ask = getattr(self._other, "reducer_override", None)
+        return NotImplemented if ask is None else ask(obj)
 
     def _tensor(self, tensor: Tensor, kind: type[Tensor]) -> Any:
         warn_of_hooks(tensor)
-        attributes = attributes_of(tensor)
+        attributes = state_of(tensor)
         if kind is getattr(sys.modules.get("pullback.nn.parameter"), "Parameter", None):
             inner: Any = tensor.detach()
             args: tuple[Any, ...] = (inner, tensor.requires_grad, OrderedDict())
@@ -196,18 +203,24 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         return self._storage(owner, flat), offset, strides
 
     def _storage(self, owner: Any, flat: Any, *, is_untyped: bool = False) -> Storage:
-        place = id(owner), flat.dtype
-        if place not in self.storages:
+        name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
+        is_untyped = is_untyped or name in _UNTYPED
+        name = "uint8" if is_untyped else name
+        known = self.storages.get(id(owner))
+        if known is not None and known.dtype != name:
+            raise RuntimeError(
+                f"save(): the same memory is to be saved as {known.dtype} and as {name}. A file "
+                "has one dtype for each storage, so the two would not share memory when loaded; "
+                "clone() one of them."
+            )
+        if known is None:
             self._owners.append(owner)
-            name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
             where = "cpu"
             if type(flat) in LIBRARIES:
                 where, flat = str(device_of(flat)), ports.placed(flat, CPU)
-            self.storages[place] = Storage(
-                str(len(self.storages)),
-                flat,
-                name,
-                is_untyped=is_untyped or name in _UNTYPED,
-                place=where,
-            )
-        return self.storages[place]
+            key = str(len(self.storages))
+            known = Storage(key, flat, name, is_untyped=is_untyped, place=where)
+            self.storages[id(owner)] = known
+        if known.is_untyped == is_untyped:
+            return known
+        return Storage(known.key, known.flat, name, is_untyped=is_untyped, place=known.place)

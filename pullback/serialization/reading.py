@@ -19,7 +19,7 @@ from pullback.serialization.allowed import allowed_by_user
 from pullback.serialization.archive import Archive, is_archive, mapped_file
 from pullback.serialization.budget import refuse
 from pullback.serialization.machine import Machine
-from pullback.serialization.names import TorchUnpickler
+from pullback.serialization.names import torch_unpickler
 from pullback.serialization.options import (
     assumed_byteorder,
     get_default_mmap_options,
@@ -57,7 +57,7 @@ def load(
         f: A path, or an open file for bytes that can seek.
         map_location: Where tensors go: a device, a dict from the places that the file names to
             others, or a function of a storage and its place.
-        pickle_module: Only Python's own.
+        pickle_module: Has an `Unpickler`, as pickle does; who names one trusts the file.
         weights_only: Whether to refuse whatever is not data; False trusts the file.
         mmap: Whether to map the file, which must be given by its path, and read when first used.
         **pickle_load_args: For pickle: `encoding` and `errors`, for files of Python 2.
@@ -71,8 +71,13 @@ def load(
         >>> torch.load(file, weights_only=True)
         [tensor([0, 1, 2])]
     """
-    if pickle_module is not None and pickle_module is not pickle:
-        raise ValueError("load(): only Python's own pickle module can be used.")
+    if weights_only and pickle_module is not None:
+        raise RuntimeError(
+            "load(): weights_only=True reads files without pickle, so a pickle_module has no part "
+            "in it. Leave out one of the two."
+        )
+    if weights_only is None:
+        weights_only = pickle_module is None  # who names a module of pickle's kind wants it used
     pickle_load_args.setdefault("encoding", "utf-8")
     unknown = pickle_load_args.keys() - {"encoding", "errors", "fix_imports"}
     if unknown:
@@ -80,9 +85,9 @@ def load(
     is_path = isinstance(f, str | os.PathLike)
     if mmap and not is_path:
         raise ValueError("load(): mmap=True needs the path of a file, not an open one.")
-    restorer, trusted = restorer_of(map_location), weights_only is False
+    restorer, trusted = restorer_of(map_location), not weights_only
     with opened_for_reading(f) as file:
-        read = unpickler(trusted=trusted, options=pickle_load_args)
+        read = unpickler(trusted=trusted, options=pickle_load_args, by=pickle_module or pickle)
         if is_archive(file):
             path = f if mmap else None
             return _Storages(file, restorer, path, trusted=trusted).load(read)
@@ -115,10 +120,11 @@ def bytes_left(file: IO[bytes]) -> int:
     return end - start
 
 
-def unpickler(*, trusted: bool, options: dict[str, Any]) -> Callable[..., Any]:
+def unpickler(*, trusted: bool, options: dict[str, Any], by: Any = pickle) -> Callable[..., Any]:
     """A function that reads one pickle: `(file, size, storage, budget)`."""
     if trusted:
-        return lambda file, size, storage, budget: TorchUnpickler(file, storage, **options).load()
+        kind = torch_unpickler(by.Unpickler)
+        return lambda file, size, storage, budget: kind(file, storage, **options).load()
     allowed = allowed_by_user()
     options = {name: value for name, value in options.items() if name != "fix_imports"}
     return lambda file, size, storage, budget: Machine(
@@ -174,8 +180,8 @@ class _Storages:
                 budget.spend_data(size)
             return numpy.zeros(size // kind.numpy_dtype.itemsize, kind.numpy_dtype)
         if self._map is not None:
-            memory: Any = self._archive.mapped(name, self._map)
+            memory = self._archive.mapped(name, self._map)
         else:
-            memory = bytearray(self._archive.read(name))
-        flat = numpy.frombuffer(memory, numpy.uint8).view(kind.numpy_dtype)
+            memory = self._archive.elements(name)
+        flat = memory.view(kind.numpy_dtype)
         return flat.byteswap() if self._swapped else flat

@@ -8,9 +8,10 @@ from typing import Any, TypeAlias
 
 from pullback.core.arrays import Array, namespace
 from pullback.core.dtype import dtype
+from pullback.core.home import is_ours
 from pullback.core.layout import named_layout
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.tensor.pickling import leaf, rebuilt
+from pullback.operators.tensor.pickling import is_slot_of_users, leaf, rebuilt
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.storages import LoadedStorage
 
@@ -169,7 +170,7 @@ def rebuild_parameter(
         raise refuse("a parameter stands on something that is no tensor")
     parameter: Any = importlib.import_module("pullback.nn").Parameter
     made = parameter(data, requires_grad is True)
-    _set_state(budget, made, state)
+    restore(made, state, budget)
     return made
 
 
@@ -183,14 +184,25 @@ def rebuild_with_state(budget: Budget | None, build: Any, kind: Any, args: Any, 
         return made  # what torch keeps besides are parts of the tensor itself
     if not isinstance(made, kind):
         made = leaf(made._array, kind, requires_grad=made.requires_grad)
-    _set_state(budget, made, state)
+    restore(made, state, budget)
     return made
 
 
-def _set_state(budget: Budget | None, made: Any, state: Any) -> None:
-    for part in state if isinstance(state, tuple) else (state,):
-        if part:
-            set_attributes(made, part, budget)
+def restore(made: Any, state: Any, budget: Budget | None) -> None:
+    """Give an object its state, as pickle would: by its class, or attributes and slots."""
+    own = getattr(type(made), "__setstate__", None)
+    if own is not None:
+        own(made, state)
+        return
+    slots = None
+    if type(state) is tuple and len(state) == 2:
+        state, slots = state
+    if state:
+        set_attributes(made, state, budget)
+    for name, value in (slots or {}).items():
+        if type(name) is not str or not is_slot_of_users(type(made), name):
+            raise refuse(f"it sets {name!r:.50} of a {type(made).__name__}")
+        setattr(made, name, value)
 
 
 def set_attributes(made: Any, state: Any, budget: Budget | None) -> None:
@@ -215,10 +227,13 @@ def _is_of_class(kind: type, name: str) -> bool:
     if name.startswith("__"):
         return True
     # Not `hasattr`, which would load the family of a method.
-    found = [vars(base)[name] for base in kind.__mro__ if name in vars(base)]
-    if not found or issubclass(kind, Tensor | dict):
+    found = [(base, vars(base)[name]) for base in kind.__mro__ if name in vars(base)]
+    if not found or issubclass(kind, dict):
         return bool(found)
-    return callable(found[0]) or hasattr(type(found[0]), "__get__")
+    if issubclass(kind, Tensor) and any(is_ours(base) for base, _ in found):
+        return True
+    _, value = found[0]
+    return callable(value) or hasattr(type(value), "__get__")
 
 
 def get_layout(name: Any) -> Any:

@@ -50,11 +50,12 @@ def save(
         >>> torch.load(file)
         {'weight': tensor([1., 1.])}
     """
-    if pickle_module is not pickle:
-        raise ValueError("save(): only Python's own pickle module can be used.")
     structure = io.BytesIO()
     is_legacy = not _use_new_zipfile_serialization
-    pickler = Pickler(structure, pickle_protocol, legacy=is_legacy)
+    other = None
+    if pickle_module is not pickle:
+        other = pickle_module.Pickler(io.BytesIO(), protocol=pickle_protocol)
+    pickler = Pickler(structure, pickle_protocol, legacy=is_legacy, other=other)
     pickler.dump(obj)
     storages = list(pickler.storages.values())
     with opened_for_writing(f) as file:
@@ -74,7 +75,12 @@ def opened_for_writing(f: Any) -> Iterator[IO[bytes]]:
         return
     if not hasattr(f, "write"):
         raise AttributeError(f"expected a path or a file with `write`, got {type(f).__name__}.")
-    yield f
+    if hasattr(f, "tell"):
+        yield f
+        return
+    whole = io.BytesIO()  # an archive is written by its places, which only a file that tells has
+    yield whole
+    f.write(whole.getvalue())
 
 
 def _write(file: IO[bytes], structure: bytes, storages: list[Storage], order: str | None) -> None:

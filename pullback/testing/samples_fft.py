@@ -39,11 +39,12 @@ def both(make: Callable[..., Case] = case) -> Cases:
 
 def signals(t: Draw) -> list[Case]:
     """Centred and not, windows shorter than the transform, a batch."""
+    whole = {"window": t.positive(4), "onesided": False, "return_complex": True}
     return [
-        case(t(16), 8, return_complex=True),
+        case(t(16), 8, window=t.positive(8), return_complex=True),
         case(t(2, 16), 8, 3, 6, t.positive(6), return_complex=True),
-        case(t(12), 5, center=False, normalized=True, return_complex=True),
-        case(t(12), 4, onesided=False, pad_mode="constant", return_complex=True),
+        case(t(12), 5, window=t.positive(5), center=False, normalized=True, return_complex=True),
+        case(t(12), 4, pad_mode="constant", **whole),
     ]
 
 
@@ -54,7 +55,7 @@ def spectra(t: Draw) -> list[Case]:
     return [
         case(t(5, 6), 8, window=t.positive(8).real.copy()),
         case(t(2, 8, 6), 8, 2, window=t.positive(8).real.copy(), return_complex=True),
-        case(t(3, 6), 4, length=7),
+        case(t(3, 6), 4, window=t.positive(4).real.copy(), length=7),
     ]
 
 

@@ -145,3 +145,8 @@ def test_a_scaler_may_have_its_own_way_to_unscale():
     scaler.step(optimizer)
     assert w.tolist() == [-2.0, -2.0]
     assert seen == [(0.25, 0.0, False)]
+
+
+def test_the_state_of_an_optimizer_is_made_when_asked_for():
+    scaler = torch.amp.GradScaler("cpu")
+    assert scaler._per_optimizer_states["anybody"]["found_inf_per_device"] == {}

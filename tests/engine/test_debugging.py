@@ -100,7 +100,7 @@ def test_a_rule_that_fails_carries_the_note_too(way):
     loss = z.sum() + x.sin().sum()
     with torch.no_grad():
         z.add_(1)
-    with pytest.raises(RuntimeError, match="modified in place") as caught:
+    with pytest.raises(RuntimeError, match="modified by an inplace") as caught:
         run(way, loss, x)
     assert caught.value.__notes__[0].startswith("in the backward of ExpBackward0, recorded at")
 

@@ -130,7 +130,8 @@ def test_as_masked_tensor_is_a_step_in_the_graph():
     leaf = data().requires_grad_()
     as_masked_tensor(leaf * 1, MASK).exp().sum().backward()
     assert leaf.grad.to_tensor(0)[0].tolist() == pytest.approx([math.exp(-2.5), 0, math.exp(-0.5)])
-    assert not masked_tensor(leaf, MASK).requires_grad
+    with pytest.warns(UserWarning, match="not recommended"):
+        assert not masked_tensor(leaf, MASK).requires_grad
 
 
 def test_get_data_and_to_tensor_are_differentiable():
@@ -177,3 +178,18 @@ def test_numbers_are_read_from_single_elements():
     assert masked()[0, 0].item() == -2.5
     assert float(masked().sum()) == 1.0
     assert len(masked()) == 2
+
+
+@pytest.mark.parametrize("convert", ["to_sparse", "to_sparse_coo", "to_sparse_csr"])
+def test_sparse_layouts_hold_what_counts(convert):
+    data, mask = torch.tensor([[1.0, 2.0], [0.0, 4.0]]), torch.tensor([[True, False], [True, True]])
+    x = torch.masked.masked_tensor(data, mask, requires_grad=True)
+    made = getattr(x, convert)()
+    assert getattr(made, convert)() is made
+    assert made.layout is made.get_data().layout is made.get_mask().layout
+    assert made.get_data().values().tolist() == [1, 0, 4]
+    back = made.to_dense()
+    assert torch.equal(back.get_mask(), mask)
+    assert back.to_tensor(9).tolist() == [[1, 9], [0, 4]]
+    (back * back).sum().backward()
+    assert x.grad.to_tensor(0).tolist() == [[2, 0], [0, 8]]

@@ -272,7 +272,7 @@ def test_writes_in_place_count_and_keep_history():
     z = leaf * 2
     w = z * z
     z.add_(1)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         w.sum().backward()
 
 

@@ -146,7 +146,7 @@ CASES = [
 ]
 
 
-@pytest.mark.filterwarnings("ignore:.*degree of freedom:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")
 @pytest.mark.parametrize(("program", "inputs", "gradients"), CASES)
 def test_gradient_is_the_convention(program, inputs, gradients):
     """T-131: and the rows in the parameters."""

@@ -101,7 +101,7 @@ def test_each_step_counts_as_one_write_and_stale_graphs_say_so(name):
     loss = (x * x).sum() + (y * y).sum()
     optimizer.step()
     assert all(p._version > v for p, v in zip(params, before, strict=True))
-    with pytest.raises(RuntimeError, match=f"in place since by {name} at test_packing"):
+    with pytest.raises(RuntimeError, match=f"inplace operation since by {name} at test_packing"):
         loss.backward()
 
 

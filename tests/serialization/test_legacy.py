@@ -63,3 +63,24 @@ def test_a_count_that_the_file_does_not_have_is_refused_before_memory_is_taken()
 def test_a_file_that_ends_early_is_refused(cut):
     with pytest.raises((pickle.UnpicklingError, EOFError)):
         torch.load(io.BytesIO(saved(torch.ones(2))[:-cut]))
+
+
+def with_part(start, count):
+    """Two elements on a part of a storage of four, as files before torch 0.4 have it."""
+    whole = saved(torch.arange(4.0)[:2])
+    part = b"X\x04\0\0\0part" + bytes([*b"K", start, *b"K", count]) + b"\x87"
+    assert whole.count(b"K\x04Nt") == 1
+    return io.BytesIO(whole.replace(b"K\x04Nt", b"K\x04" + part + b"t"))
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+def test_a_storage_may_be_part_of_another(weights_only):
+    made = torch.load(with_part(1, 2), weights_only=weights_only)
+    assert made.tolist() == [1, 2]
+    assert torch.load(with_part(2, 2), map_location="meta").shape == (2,)
+
+
+@pytest.mark.parametrize("part", [(1, 1), (3, 2), (0, 200)])
+def test_a_part_that_reaches_beyond_is_refused(part):
+    with pytest.raises(pickle.UnpicklingError, match="beyond"):
+        torch.load(with_part(*part))

@@ -152,7 +152,7 @@ def test_writes_in_place_are_counted_and_seen_by_aliases():
     y = leaf * 1
     z = y * y
     y.mul_(3)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         z.to_dense().sum().backward()
 
 

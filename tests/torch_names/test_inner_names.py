@@ -68,8 +68,20 @@ def test_the_line_search_finds_the_bottom_of_a_parabola():
     assert tries >= 1
     torch.testing.assert_close(g, 2 * (x + t * d))
     assert _cubic_interpolate(0.0, 1.0, -2.0, 2.0, 1.0, 2.0) == pytest.approx(1.0)
-    with pytest.raises(ValueError, match="c1"):
-        _strong_wolfe(at, x, 0.3, d, 1.0, 2 * x, -2.0, c1=0.5)
+    # A step that descends half as much as the slope promises is nowhere before the bottom.
+    assert _strong_wolfe(at, x, 1.5, d, 1.0, 2 * x, -2.0, c1=0.4)[2] <= 1.2
+    _, _, loose, _ = _strong_wolfe(at, x, 0.3, d, 1.0, 2 * x, -2.0)
+    _, _, tight, _ = _strong_wolfe(at, x, 0.3, d, 1.0, 2 * x, -2.0, c2=0.1)
+    assert abs(tight - 1) < abs(loose - 1)
+
+
+def test_the_line_search_stays_where_there_is_no_way():
+    from pullback.optim.lbfgs import _strong_wolfe
+
+    zeros = torch.zeros(2)
+    found = _strong_wolfe(lambda x, t, d: (0.0, zeros), zeros, 1.0, zeros, 0.0, zeros, zeros[0])
+    assert found[::2] == (0.0, 1.0)
+    assert found[3] == 1
 
 
 def test_inner_parts_of_functional_derivatives():

@@ -21,11 +21,12 @@ def next_call() -> int:
 @contextmanager
 def compiling(call: int, part: str) -> Iterator[None]:
     """Inside, the part of that call (forward, backward, inference) is being compiled."""
-    token = _current.set(([f"{call}_{part}"], "model", next(_graphs)))
+    before = _current.get()
     try:
+        _current.set(([f"{call}_{part}"], "model", next(_graphs)))
         yield
     finally:
-        _current.reset(token)
+        _current.set(before)
 
 
 def get_aot_compilation_context() -> tuple[list[str], str, int]:

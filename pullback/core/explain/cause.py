@@ -167,8 +167,9 @@ def warn_of_exit(tensor: Any, how: str) -> None:
     remember_exit(tensor, how, 3)
     if should_warn("number of a tensor that requires grad"):
         warnings.warn(
-            f"{how} takes the number of a tensor that requires grad, and what is computed with it "
-            "has no gradient. If that is meant, say tensor.item(), or tensor.detach() before.",
+            "Converting a tensor with requires_grad=True to a scalar may lead to unexpected "
+            f"behavior: what is computed with the number that {how} takes has no gradient. If that "
+            "is meant, say tensor.item(), or tensor.detach() before.",
             UserWarning,
             stacklevel=stacklevel(),
         )

@@ -444,6 +444,8 @@ RUNS.update(
 def _detached_below(tensor: Tensor) -> Tensor:
     """detach() as the class of a tensor answers it."""
     made: Tensor = _answered_below("detach", tensor)
+    if not isinstance(made, Tensor):
+        return made  # as a class may want it
     return made._alias() if made is tensor or made._node is not None else made
 
 

@@ -19,7 +19,7 @@ from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor
 from pullback.library.call import autocasting, kernels, returns, vmap_rule
 from pullback.library.call.binding import bind
-from pullback.library.call.executing import called, tensors_of, unrecorded
+from pullback.library.call.executing import answering, called, tensors_of, unrecorded
 from pullback.library.call.keys import DEVICE_KEYS, IMPLICIT
 from pullback.library.call.recording import recorded
 from pullback.library.overload import OpOverload, OpOverloadPacket
@@ -98,8 +98,8 @@ def run(operator: Operator, values: list[Any]) -> Any:
     is_below = below.get()
     if operator.legacy is not None and not is_below:
         operator.legacy.check_has_formula(operator, tensors, mode)
-    if mode.dispatch and not operator.is_composite:
-        kernel = kernels.BY_MODE  # whatever is registered, the mode stands in its place
+    if (mode.dispatch or answering(tensors)) and not operator.is_composite:
+        kernel = kernels.BY_MODE  # whatever is registered, mode or class stands in its place
     else:
         kernel = kernels.choose(operator, values, tensors)
     if not is_below and (special := kernels.for_autograd(operator, tensors)) is not None:

@@ -25,6 +25,13 @@ def tensors_of(values: Any) -> list[Tensor]:
     return found
 
 
+def answering(tensors: list[Tensor]) -> list[Any]:
+    """The tensors whose classes answer operators below autograd, one of each class."""
+    if all(tensor.__class__ is Tensor for tensor in tensors):
+        return []
+    return dispatch.answering(dispatch.guests(tuple(tensors), {}))
+
+
 def called(operator: Operator, kernel: Kernel, values: list[Any]) -> Any:
     """What a kernel makes of bound values."""
     args, kwargs = split(operator.schema, values)
@@ -43,11 +50,12 @@ def kernel_mode(mode: Mode) -> Mode:
 def computed(operator: Operator, kernel: kernels.Chosen, values: list[Any]) -> Any:
     """The kernel's result, checked; writes that are declared are counted."""
     written = _written(operator, values) if operator.schema.is_mutable else []
-    if get_mode().dispatch:
-        # Below autograd, as for built-in operators: the mode stands in the place of the kernel.
+    asked = answering(tensors_of(values))
+    if get_mode().dispatch or asked:
+        # Below autograd, as for built-in operators: mode or class stands in the kernel's place.
         before = [tensor._version for tensor in written]
-        raw = dispatch.hand_over(operator.overload, *passed(operator, values))
-        # Where the mode ran the operator, the write is counted already.
+        raw = dispatch.hand_over(operator.overload, *passed(operator, values), asked)
+        # Where the handler ran the operator, the write is counted already.
         pairs = zip(written, before, strict=True)
         written = [tensor for tensor, version in pairs if tensor._version == version]
     else:
@@ -55,7 +63,7 @@ def computed(operator: Operator, kernel: kernels.Chosen, values: list[Any]) -> A
     result = returns.checked(operator, raw)
     for tensor in written:
         bump(tensor, operator.qualname)
-    if kernel.key != "Meta" and operator.kind != "define":
+    if kernel.key != "Meta" and operator.kind != "define" and not asked:
         module = getattr(kernel.kernel.function, "__module__", "an unknown module")
         alias_check.check(operator, values, result, module)
     if operator.result_rule is not None:

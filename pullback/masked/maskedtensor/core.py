@@ -6,13 +6,15 @@ what the mask hides never enters a sum.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any, TypeGuard
 
 from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import is_grad_enabled
 from pullback.core.dtype import bool_
-from pullback.core.layout import strided
+from pullback.core.layout import sparse_coo, sparse_csr, strided
 from pullback.core.listing import only_public as _only_public
+from pullback.core.origin import stacklevel
 from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor
 from pullback.masked.maskedtensor.printing import described
@@ -118,8 +120,33 @@ class MaskedTensor(Tensor):
 
     def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> MaskedTensor:
         """The same with a dense layout; what is not specified does not count."""
-        data, mask = self.get_data().to_dense(), self._masked_mask.to_dense()
-        made: MaskedTensor = _Masked.apply(data if dtype is None else data.to(dtype), mask)
+        made: MaskedTensor = _Relaid.apply(self, strided)
+        if dtype is None:
+            return made
+        cast: Any = made.to(dtype)
+        converted: MaskedTensor = cast
+        return converted
+
+    def to_sparse_coo(self) -> MaskedTensor:
+        """The same with a layout of coordinates: those of the elements that count.
+
+        >>> import pullback as torch
+        >>> mask = torch.tensor([True, False, True])
+        >>> torch.masked.masked_tensor(torch.tensor([1.0, 2.0, 0.0]), mask).to_sparse()._masked_data
+        tensor(indices=tensor([[0, 2]]),
+               values=tensor([1., 0.]),
+               size=(3,), nnz=2, layout=torch.sparse_coo)
+        """
+        made: MaskedTensor = self if self.is_sparse_coo() else _Relaid.apply(self, sparse_coo)
+        return made
+
+    def to_sparse(self) -> MaskedTensor:  # type: ignore[override]
+        """As `to_sparse_coo`."""
+        return self.to_sparse_coo()
+
+    def to_sparse_csr(self) -> MaskedTensor:  # type: ignore[override]
+        """The same with a layout of compressed rows, that of the elements that count."""
+        made: MaskedTensor = self if self.is_sparse_csr() else _Relaid.apply(self, sparse_csr)
         return made
 
     def is_sparse_coo(self) -> bool:
@@ -178,6 +205,17 @@ def _is_sparse(data: Tensor) -> bool:
 
 
 def _check(data: Any, mask: Any) -> None:
+    _check_parts(data, mask)
+    if data.requires_grad:
+        warnings.warn(
+            "It is not recommended to create a MaskedTensor with a tensor that requires_grad: its "
+            "gradient ends here. Pass data.detach(), and requires_grad=True for the masked one.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+
+
+def _check_parts(data: Any, mask: Any) -> None:
     for name, value in (("data", data), ("mask", mask)):
         if not isinstance(value, Tensor) or is_masked_tensor(value):
             raise TypeError(
@@ -215,13 +253,42 @@ class _Data(Function):
         return g if is_masked_tensor(g) else _Masked.apply(g, ctx.mask)
 
 
+class _Relaid(Function):
+    """A masked tensor in another layout; its gradient comes back in the first."""
+
+    @staticmethod
+    def forward(ctx: Any, input: MaskedTensor, layout: Any) -> MaskedTensor:
+        """On data at the places of the mask."""
+        ctx.layout = input.layout
+        made = _relaid(input._masked_data, input._masked_mask, layout)
+        ctx.mask = made._masked_mask
+        return made
+
+    @staticmethod
+    def backward(ctx: Any, g: Any) -> Any:
+        """The same back."""
+        data, mask = (g._masked_data, g._masked_mask) if is_masked_tensor(g) else (g, ctx.mask)
+        return _relaid(data, mask, ctx.layout), None
+
+
+def _relaid(data: Tensor, mask: Tensor, layout: Any) -> MaskedTensor:
+    if _is_sparse(data):
+        data = data.to_dense()
+    if _is_sparse(mask):
+        mask = mask.to_dense()
+    if layout is not strided:
+        mask = mask.to_sparse(layout=layout)
+        data = data.sparse_mask(mask)
+    return MaskedTensor._of(data, mask)
+
+
 class _Masked(Function):
     """A mask for data; the gradient keeps it."""
 
     @staticmethod
     def forward(ctx: Any, data: Tensor, mask: Tensor) -> MaskedTensor:
         """A masked tensor on copies."""
-        _check(data, mask)
+        _check_parts(data, mask)
         return MaskedTensor._of(data.detach().clone(), mask.clone())
 
     @staticmethod

@@ -65,7 +65,7 @@ class Convertible:
             )
         if kind is not None and kind.is_complex:
             warnings.warn(
-                "Complex modules are young: some modules may not work as expected with complex "
+                "Complex modules are a new feature: some may not work as expected with complex "
                 "parameters or buffers.",
                 UserWarning,
                 stacklevel=stacklevel(),

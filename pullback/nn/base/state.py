@@ -7,6 +7,7 @@ import warnings
 import weakref
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 from pullback.autograd.grad_mode import no_grad
@@ -258,9 +259,16 @@ class Stateful:
 
     def register_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, state_dict, prefix, local_metadata)` after; it changes it in place."""
+        with suppress(AttributeError):  # methods take no marks
+            hook._from_public_api = True  # type: ignore[attr-defined]  # a mark on the function
         return RemovableHandle.add(self._state_dict_hooks, hook)
 
     def _register_state_dict_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
+        if getattr(hook, "_from_public_api", False):
+            raise RuntimeError(
+                "This function is a hook by register_state_dict_post_hook already, which takes it "
+                "for one that returns nothing; register another function here."
+            )
         return RemovableHandle.add(self._state_dict_hooks, hook)
 
     def register_load_state_dict_pre_hook(self, hook: Callable[..., Any]) -> RemovableHandle:

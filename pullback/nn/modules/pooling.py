@@ -384,6 +384,8 @@ class _FractionalMaxPool(Layer):
         """Sizes are tuples, and either a size or a share is asked for."""
         name = type(self).__name__
         self.kernel_size = sized(self.kernel_size, self._dims)
+        if self._dims == 3 and min(self.kernel_size, default=1) < 1:
+            raise ValueError(f"{name}: kernel_size must be at least 1, got {self.kernel_size}.")
         samples = self.__dict__.pop("_random_samples", None)
         self.register_buffer("_random_samples", samples)
         if (self.output_size is None) == (self.output_ratio is None):

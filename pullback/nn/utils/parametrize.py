@@ -122,6 +122,10 @@ class ParametrizationList(ModuleList):
                 raise ValueError(
                     f"right_inverse must keep the dtype {original.dtype}, got {value.dtype}."
                 )
+            if value.device != original.device:
+                raise ValueError(
+                    f"right_inverse must keep the device {original.device}, got {value.device}."
+                )
             with no_grad():
                 _set(original, value)
             _enter(self, "original", original)

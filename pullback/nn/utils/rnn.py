@@ -181,6 +181,11 @@ def pack_padded_sequence(
         lengths = as_tensor(list(lengths))
     elif lengths.device.type != "cpu":
         raise RuntimeError(f"pack_padded_sequence: lengths must be on the CPU: {lengths.device}.")
+    if lengths.ndim != 1:
+        raise RuntimeError(
+            "pack_padded_sequence: lengths must be a row of numbers, one for each sequence; got "
+            f"shape {tuple(lengths.shape)}."
+        )
     order = None
     if not enforce_sorted:
         order = wrap(numpy.argsort(-lengths.numpy(), kind="stable")).to(input.device)

@@ -16,6 +16,7 @@ from pullback.core.dtype import NumpyDtype, as_dtype, bool_, default, dtype, fro
 from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
+from pullback.core.process.warning_once import should_warn
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
@@ -447,6 +448,13 @@ def _tensor_as_array(
         result: Tensor = history.to(dtype=_ours(wanted), copy=True)
         return result.requires_grad_() if requires_grad is True else result
     if requires_grad is _UNSPECIFIED:
+        if obj.requires_grad and should_warn("asarray"):
+            warnings.warn(
+                "asarray(): the tensor requires grad, and so does what comes back, as "
+                "requires_grad is not given. Pass requires_grad=False to leave its history out.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
         return obj
     if requires_grad:
         return obj.requires_grad_()

@@ -268,5 +268,7 @@ def allocated(op: str, allocate: Callable[..., Array], shape: Any, *args: Any) -
     try:
         array = allocate(shape, *args)
         return held(array) if NARROW else array
-    except (MemoryError, OverflowError, ValueError):
+    except (MemoryError, OverflowError, ValueError) as error:
+        if errors.is_of_dimensions(error):
+            raise errors.too_many_dimensions(op) from None
         raise RuntimeError(f"{op}(): no memory for a tensor of size {shape}.") from None

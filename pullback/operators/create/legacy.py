@@ -5,17 +5,18 @@ Their own file because nothing else is built on them; many programs still use th
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Callable
 from typing import Any
 
 import numpy
 
-from pullback.core import overriding
+from pullback.core import origin, overriding
 from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.dtype import NumpyDtype, default, named_dtype, set_default_dtype
 from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.size import Size
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.data import copied, is_sequence
 from pullback.operators.create.factory import allocated, shape_argument
 from pullback.operators.declare import METHODS
@@ -30,18 +31,31 @@ FOUND_IN = {
 }
 
 
-def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike | None) -> Tensor:
-    """Ints are a size, whose elements are not set; a sequence or array is data."""
+def _made(
+    op: str,
+    args: tuple[Any, ...],
+    dtype: NumpyDtype,
+    device: DeviceLike | None,
+    size: Any = None,
+    *,
+    of_any_dtype: bool = False,
+) -> Tensor:
+    """Ints are a size, whose elements are not set; a sequence or array is data, a tensor stays."""
     require_available(as_device(device))
+    if size is not None:
+        if args or not isinstance(size, tuple | list):
+            raise TypeError(f"{op}(): size= takes a sequence of ints, and nothing goes with it.")
+        args = (Size(size),)
     if not args:
         return wrap(numpy.empty(0, dtype))
     if len(args) == 1 and isinstance(args[0], Tensor):
-        if args[0]._array.dtype != dtype:
+        if args[0].dtype.numpy != dtype and not of_any_dtype:
             raise TypeError(
                 f"{op}(): takes a tensor of its own dtype only, got {args[0].dtype}. Use "
                 ".to(dtype)."
             )
-        return args[0].detach()
+        seen: Tensor = args[0].as_subclass(Tensor)
+        return seen
     data = len(args) == 1 and not isinstance(args[0], Size)
     if data and (is_sequence(args[0]) or isinstance(args[0], numpy.ndarray)):
         return wrap(copied(op, args[0], dtype))
@@ -49,25 +63,28 @@ def _made(op: str, args: tuple[Any, ...], dtype: NumpyDtype, device: DeviceLike 
     return fill_unwritten(result) if wish.fills else result
 
 
-def _new_tensor(cls: type[Tensor], /, *args: Any, device: DeviceLike | None = None) -> Tensor:
+def _new_tensor(
+    cls: type[Tensor], /, *args: Any, size: Any = None, device: DeviceLike | None = None
+) -> Tensor:
     """Called as `Tensor(2, 3)` (a size) or `Tensor([2, 3])` (data), in the default dtype."""
-    made = _made("Tensor", args, default.numpy, device)
+    made = _made("Tensor", args, default.numpy, device, size, of_any_dtype=True)
     if cls is Tensor:
         return made
-    result = new(cls)
-    result._array, result._node, result._cell = made._array, None, made._cell
     overriding.arrive(cls)
+    result: Tensor = overriding.become(made, cls)
     return result
 
 
-def _new_method(self: Tensor, *args: Any, device: DeviceLike | None = None) -> Tensor:
+def _new_method(
+    self: Tensor, *args: Any, size: Any = None, device: DeviceLike | None = None
+) -> Tensor:
     """A tensor of this one's dtype: ints are a size, a sequence is data.
 
     >>> import pullback as torch
     >>> torch.tensor([1.0]).new([2, 3])
     tensor([2., 3.])
     """
-    return _made("new", args, self._array.dtype, device)
+    return _made("new", args, self.dtype.numpy, device, size)
 
 
 METHODS["new"] = _new_method
@@ -79,8 +96,16 @@ class _TypedTensor(type):
     dtype_name: str
     type_name: str
 
-    def __call__(cls, *args: Any, device: DeviceLike | None = None) -> Tensor:
-        return _made(cls.__name__, args, named_dtype(cls.dtype_name).numpy, device)
+    def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
+        if bases:
+            raise TypeError(
+                f"class {name}: {bases[0].__name__} makes tensors and is no class of them; inherit "
+                "from torch.Tensor."
+            )
+        return super().__new__(mcs, name, bases, members)
+
+    def __call__(cls, *args: Any, size: Any = None, device: DeviceLike | None = None) -> Tensor:
+        return _made(cls.__name__, args, named_dtype(cls.dtype_name).numpy, device, size)
 
     def __instancecheck__(cls, instance: Any) -> bool:
         return isinstance(instance, Tensor) and instance.dtype._name == cls.dtype_name
@@ -103,7 +128,8 @@ def _typed(dtype_name: str, name: str) -> _TypedTensor:
         "dtype_name": dtype_name,
         "type_name": f"torch.{name}Tensor",
     }
-    return _TypedTensor(f"{name}Tensor", (), members)
+    made: _TypedTensor = _TypedTensor(f"{name}Tensor", (), members)
+    return made
 
 
 globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.items()})
@@ -112,11 +138,15 @@ globals().update({f"{name}Tensor": _typed(of, name) for of, name in TYPE_NAMES.i
 def set_default_tensor_type(t: Any, /) -> None:
     """Choose the default dtype by the class of its tensors, or by that class's name.
 
+    Deprecated: `set_default_dtype` does the same.
+
+    >>> import warnings
     >>> import pullback as torch
-    >>> torch.set_default_tensor_type(torch.DoubleTensor)
+    >>> with warnings.catch_warnings(action="ignore"):
+    ...     torch.set_default_tensor_type(torch.DoubleTensor)
     >>> torch.ones(1).dtype
     torch.float64
-    >>> torch.set_default_tensor_type("torch.FloatTensor")
+    >>> torch.set_default_dtype(torch.float32)
     """
     if isinstance(t, str):
         name = t.removeprefix("torch.")
@@ -129,6 +159,12 @@ def set_default_tensor_type(t: Any, /) -> None:
             f"set_default_tensor_type: takes a class of floating-point tensors, got {t!r}; "
             "set_default_dtype takes a dtype."
         )
+    warnings.warn(
+        "torch.set_default_tensor_type() is deprecated: use set_default_dtype for the dtype, and "
+        "set_default_device for the device.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
     set_default_dtype(t.dtype)
 
 

@@ -53,7 +53,13 @@ def _setitem(self: Any, key: Any, value: Any) -> None:
     memory_of(self)[key] = as_stored(self, value)
 
 
-def _numpy(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
+def _numpy(self: Any, *, force: bool = False) -> Any:
+    if force:
+        return Tensor.numpy(self.detach().clone(), force=True)
+    return _array(self)
+
+
+def _array(self: Any, *args: Any, **kwargs: Any) -> NoReturn:
     how = "resolve_conj" if self._bits & CONJUGATED else "resolve_neg"
     raise RuntimeError(
         f"numpy: the elements of this tensor are still to be conjugated or negated, which an array "
@@ -95,7 +101,7 @@ _MEMORY = """
     share_memory_ dim_order is_set_to size dim numel element_size nelement ndimension
 """
 _METHODS: dict[str, Any] = {
-    "__array__": _numpy,
+    "__array__": _array,
     "__format__": lambda self, spec: format(self.clone(), spec),
     "__repr__": lambda self, **options: describe(self, "tensor"),
     "__copy__": _copied,

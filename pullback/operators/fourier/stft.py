@@ -36,6 +36,16 @@ def _window(op: str, window: Any, win_length: int, n_fft: int, like: Any) -> Any
     return pad(window, (left, n_fft - win_length - left)) if win_length < n_fft else window
 
 
+def _warn_without_window(op: str, window: Any) -> None:
+    if window is None:
+        warnings.warn(
+            f"A window was not provided: {op} uses ones, whose hard ends leak into all "
+            "frequencies. Give window=, e.g. torch.hann_window(n_fft), or torch.ones(n_fft).",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+
+
 def _check_sizes(op: str, n_fft: int, hop: int, win: int) -> None:
     if n_fft <= 0:
         raise RuntimeError(f"{op}: n_fft must be positive, got {n_fft}.")
@@ -86,6 +96,7 @@ def stft(
             f"{input.dtype} of shape {tuple(input.shape)}."
         )
     _check_sizes("stft", n_fft, hop, win)
+    _warn_without_window("stft", window)
     complex_input = is_complex(input) or (window is not None and is_complex(window))
     if return_complex is None:
         if not complex_input:
@@ -179,6 +190,7 @@ def istft(
     hop = n_fft // 4 if hop_length is None else hop_length
     win = n_fft if win_length is None else win_length
     _check_sizes("istft", n_fft, hop, win)
+    _warn_without_window("istft", window)
     half = _check_spectra(input, n_fft, onesided, window, return_complex=return_complex)
     spectra = input if input.ndim == 3 else input[None]
     norm = "ortho" if normalized else None

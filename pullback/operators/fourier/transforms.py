@@ -17,7 +17,7 @@ from pullback.operators.arrays.fourier import complex_to_complex, half_to_real, 
 from pullback.operators.declare import Array, Dims, Namespace, linear
 from pullback.operators.indexing.gather import enlarged
 from pullback.operators.linalg.products import delivered
-from pullback.operators.options import as_dim, as_dims, numpy_spelled
+from pullback.operators.options import as_dim, as_dims, check_int_if_given, numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj, is_complex
 from pullback.operators.shape.tiling import roll
 from pullback.operators.tensor.convert import astype
@@ -123,7 +123,8 @@ def _line(op: str, input: Any, dim: int) -> int:
     return ndim - 1 if dim.__class__ is int and dim == -1 else as_dim(dim, ndim, op)
 
 
-def _size_along(input: Any, dim: int, n: int | None) -> Any:
+def _size_along(op: str, input: Any, dim: int, n: int | None) -> Any:
+    check_int_if_given(n, op, "n")
     return input._array.shape[dim] if n is None else n
 
 
@@ -169,6 +170,7 @@ def _fitted(op: str, input: Any, dims: Sequence[int], sizes: Sequence[int]) -> A
 # One dimension ------------------------------------------------------------------------------------
 
 
+@numpy_spelled
 def fft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -181,6 +183,7 @@ def fft(
     return _all_complex("fft.fft", input, n, dim, norm, out, inverse=False)
 
 
+@numpy_spelled
 def ifft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -197,10 +200,11 @@ def _all_complex(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, _floating(op, input), (at,), (_size_along(input, at, n),))
+    input = _fitted(op, _floating(op, input), (at,), (_size_along(op, input, at, n),))
     return delivered(op, _c2c(input, (at,), _scale(op, norm, inverse=inverse), inverse), out)
 
 
+@numpy_spelled
 def rfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -213,6 +217,7 @@ def rfft(
     return _half_spectrum("fft.rfft", input, n, dim, norm, out, inverse=False)
 
 
+@numpy_spelled
 def ihfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -229,11 +234,12 @@ def _half_spectrum(
     op: str, input: Any, n: Any, dim: int, norm: Any, out: Any, *, inverse: bool
 ) -> Any:
     at = _line(op, input, dim)
-    input = _fitted(op, _real(op, input), (at,), (_size_along(input, at, n),))
+    input = _fitted(op, _real(op, input), (at,), (_size_along(op, input, at, n),))
     result = _r2c(input, (at,), _scale(op, norm, inverse=inverse))
     return delivered(op, conj(result) if inverse else result, out)
 
 
+@numpy_spelled
 def irfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -246,6 +252,7 @@ def irfft(
     return _real_signal("fft.irfft", input, n, dim, norm, out, inverse=True)
 
 
+@numpy_spelled
 def hfft(
     input: Any, n: int | None = None, dim: int = -1, norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -269,6 +276,7 @@ def _real_signal(
 
 
 def _whole_size(op: str, input: Any, dim: int, n: int | None) -> int:
+    check_int_if_given(n, op, "n")
     size = 2 * (input.shape[dim] - 1) if n is None else n
     if size < 1:
         raise RuntimeError(
@@ -402,6 +410,7 @@ def _real_signal_n(
     return delivered(op, _c2r(half if inverse else conj(half), dims, scale, size), out)
 
 
+@numpy_spelled
 def fft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -415,6 +424,7 @@ def fft2(
     return fftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def ifft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -428,6 +438,7 @@ def ifft2(
     return ifftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def rfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -440,6 +451,7 @@ def rfft2(
     return rfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def irfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -453,6 +465,7 @@ def irfft2(
     return irfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def hfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:
@@ -466,6 +479,7 @@ def hfft2(
     return hfftn(input, s, dim, norm, out=out)
 
 
+@numpy_spelled
 def ihfft2(
     input: Any, s: Any = None, dim: Any = (-2, -1), norm: str | None = None, *, out: Any = None
 ) -> Any:

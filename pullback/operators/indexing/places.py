@@ -364,6 +364,11 @@ def unravel_index(indices: Any, shape: Any) -> tuple[Tensor, ...]:
         raise errors.not_a_tensor("unravel_index", "indices", indices)
     if indices._array.dtype.kind not in "iu":
         raise TypeError(f"unravel_index: indices must be integers, got {indices.dtype}.")
+    if isinstance(shape, Tensor):
+        raise TypeError(
+            "unravel_index: shape must be an int or a sequence of ints, got a Tensor; use "
+            "shape.tolist()."
+        )
     sizes = as_shape(shape, 0, "unravel_index")
     if any(size < 0 for size in sizes):
         raise ValueError(f"unravel_index: a shape has no negative sizes, got {sizes}.")

@@ -113,7 +113,7 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
-    if input.ndim and index.size and xp is numpy and index.item(index.argmin()) >= 0:
+    if input.size and input.ndim and index.size and xp is numpy and index.item(index.argmin()) >= 0:
         try:
             return input.take(index if index.ndim else index.reshape(1), dim)
         except IndexError:  # too large an index, which NumPy looks for anyway: said below
@@ -346,5 +346,9 @@ def _checked_value(input: Any, value: Any) -> Any:
         raise TypeError(
             "index_fill(): argument `value` must be a number or a Tensor, got "
             f"{type(value).__name__}."
+        )
+    if isinstance(value, complex) and input._array.dtype.kind == "b":
+        raise RuntimeError(
+            f"index_fill: the complex number {value} has no place in a tensor of torch.bool."
         )
     return value

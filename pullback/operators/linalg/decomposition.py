@@ -365,6 +365,11 @@ def ormqr(
             f"ormqr: other of shape {tuple(input3.shape)} does not fit reflections of "
             f"{input.shape[-2]} rows on its {'left' if left else 'right'}."
         )
+    if input2.shape[-1] != min(input.shape[-2:]):
+        raise RuntimeError(
+            f"ormqr: reflections of shape {tuple(input.shape)} need {min(input.shape[-2:])} "
+            f"elements of tau, got {input2.shape[-1]}."
+        )
     if left:
         result = _reflected(input, input2, input3, bool(transpose))
     else:  # C Q is (Q^H C^H)^H

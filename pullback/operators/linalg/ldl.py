@@ -9,6 +9,7 @@ from pullback.operators.arrays.lapack import magnitude
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.checks import check_square, delivered_all, place
+from pullback.operators.linalg.lu import check_rows
 from pullback.operators.linalg.products import delivered
 from pullback.operators.linalg.triangular import check_system
 from pullback.operators.results import result_class
@@ -208,4 +209,5 @@ def ldl_solve(LD: Any, pivots: Any, B: Any, *, hermitian: bool = False, out: Any
             [2.]])
     """
     check_system("linalg.ldl_solve", LD, B, left=True)
+    check_rows("linalg.ldl_solve", LD, pivots, "ldl_factor")
     return delivered("linalg.ldl_solve", _ldl_solve(LD, pivots, B, bool(hermitian)), out)

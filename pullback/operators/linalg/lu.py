@@ -12,6 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import LIBRARIES
+from pullback.core.device import META
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
@@ -289,6 +290,20 @@ def _unpack(xp: Namespace, LU: Array, pivots: Array) -> Any:
 # What users call ----------------------------------------------------------------------------------
 
 
+def check_rows(op: str, LU: Any, pivots: Any, maker: str = "lu_factor") -> None:
+    """Refuse pivots that number no rows; negative ones are counted by `ldl_factor`."""
+    rows, array = LU.shape[-2], pivots._array
+    if type(array) is not numpy.ndarray or pivots.device is META or not array.size:
+        return  # no values that could be looked at
+    numbers = numpy.abs(array) if maker == "ldl_factor" else array
+    least, most = int(numbers.min()), int(numbers.max())
+    if least < 1 or most > rows:
+        raise RuntimeError(
+            f"{op}: the pivots must be numbers of rows, between 1 and {rows}, as {maker} makes "
+            f"them; got {least} to {most}."
+        )
+
+
 def _check(op: str, A: Any, pivot: Any) -> None:
     check_matrices(op, A._array)
     if not pivot:
@@ -384,6 +399,10 @@ def lu_unpack(
         raise RuntimeError(
             f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
         )
+    if unpack_pivots:
+        check_rows("lu_unpack", LU_data, LU_pivots)
+    else:
+        LU_pivots = LU_pivots.detach().new_ones(LU_pivots.shape)  # which nobody looks at
     L, U, P = _unpack(LU_data, LU_pivots)
     nothing = LU_data.detach().new_empty((0,))
     if not unpack_pivots:
@@ -413,6 +432,7 @@ def linalg_lu_solve(
             [2.]])
     """
     check_system("linalg.lu_solve", LU, B, left=left)
+    check_rows("linalg.lu_solve", LU, pivots)
     if not left:  # X A = B is A^H X^H = B^H
         result = conj_transposed(_solved(LU, pivots, conj_transposed(B), not adjoint))
     else:

@@ -155,6 +155,8 @@ def randn(
         if count < draw.LONG:
             stream = default_generator._stream or default_generator.draw_from()
             few = stream.normals(count).astype(default.numpy)
+            if len(shape) > 64:
+                raise errors.too_many_dimensions("randn")
             return plain_tensor(few if len(shape) == 1 else few.reshape(shape))
     dtype = checked("randn", options, default.numpy, out)
     needs("randn", dtype, "fcVW")

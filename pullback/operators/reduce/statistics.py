@@ -363,12 +363,17 @@ def _warn_without_freedom(op: str, input: Tensor, dim: Any, correction: float) -
         return  # the usual cases
     dims = None if dim is None else as_dims(dim, len(shape), op)
     if reduced_count(shape, dims) <= correction:
-        warnings.warn(
-            f"{op}: as many elements as are corrected for ({correction}), or fewer, leave no "
-            "degree of freedom; use correction=0 if the elements are all that there are.",
-            UserWarning,
-            stacklevel=origin.stacklevel(),
-        )
+        warn_of_freedom(op, correction)
+
+
+def warn_of_freedom(op: str, correction: float) -> None:
+    """Say that a spread is taken of too few elements."""
+    warnings.warn(
+        f"{op}(): degrees of freedom is <= 0, as there are not more elements than are corrected "
+        f"for ({correction}); use correction=0 if the elements are all that there are.",
+        UserWarning,
+        stacklevel=origin.stacklevel(),
+    )
 
 
 def _of_spread(op: str, function: Any) -> Any:
@@ -484,6 +489,8 @@ def cov(input: Any, *, correction: int = 1, fweights: Any = None, aweights: Any 
     weights = _weights(rows, fweights, aweights)
     if weights is None:
         count = rows.shape[1]
+        if count <= correction:
+            warn_of_freedom("cov", correction)
         centred = rows - mean(rows, 1, keepdim=True)
         products = matmul(centred, transpose(conj(centred), 0, 1))
         return squeeze(products / max(count - correction, 0))

@@ -32,6 +32,8 @@ def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
     tensors = dispatch.results(op, bound, asked)
     if len(tensors) == 1 and op.outputs != ("*",):
         result = tensors[0]
+        if result is None:
+            return None
         if not mode.grad and op.kind != "view":
             result._node = None
             return result
@@ -84,6 +86,8 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
     if deciding and not isinstance(args[deciding], Tensor):
         overload = otherwise
     made = dispatch.hand_over(overload, args, {}, asked)
+    if made is None:
+        return None
     if not isinstance(made, Tensor):
         raise dispatch.wrong_result(overload, made, "a Tensor")
     result = made if made._node is None else dispatch.unrecorded(op, made, args)
@@ -126,7 +130,8 @@ def _only_handlers(mode: Mode) -> bool:
 def _closely(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
     values = {p.name: bound[p.name] for p in op.inputs}
     kept = pack_inputs(op, values) if mode.saved_hooks and mode.grad else None
-    return _recorded(op, bound, dispatch.results(op, bound, asked), mode, kept)
+    tensors = dispatch.results(op, bound, asked)
+    return None if tensors == [None] else _recorded(op, bound, tensors, mode, kept)
 
 
 def _recorded(op: Op, bound: dict[str, Any], tensors: list[Tensor], mode: Mode, kept: Any) -> Any:

@@ -411,8 +411,9 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
     if target._array.shape != array.shape:
         if target._array.size:
             warnings.warn(
-                f"{op}: out= has shape {target._array.shape} and is resized to {array.shape}; pass "
-                "an empty tensor, or one of the right shape.",
+                "An output with one or more elements was resized: out= of "
+                f"{op} had shape {target._array.shape}, its result has {array.shape}. Pass an "
+                "empty tensor, or one of the right shape.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )

@@ -267,6 +267,13 @@ def meshgrid(*tensors: Any, indexing: str | None = None) -> tuple[Tensor, ...]:
         raise RuntimeError(f"meshgrid: indexing must be 'ij' or 'xy', got {indexing!r}.")
     if any(t.ndim > 1 for t in listed):
         raise RuntimeError("meshgrid: tensors must have at most one dimension.")
+    for what in ("dtype", "device"):
+        found = {str(getattr(t, what)) for t in listed}
+        if len(found) > 1:
+            raise RuntimeError(
+                f"meshgrid: all tensors must have the same {what}, got "
+                f"{' and '.join(sorted(found))}."
+            )
     if indexing is None:
         warnings.warn(
             "meshgrid: give indexing='ij', which is meant without it, or 'xy', as NumPy has it.",

@@ -10,8 +10,8 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
-from pullback.core.dtype import from_numpy_dtype
 from pullback.core.layout import (
     contiguous_format,
     empty_in_order,
@@ -131,10 +131,11 @@ def view_method(self: Any, *size: Any, **named: Any) -> Any:
         size = _named_size(*size, **named)
     if not size:
         raise TypeError("view(): takes a shape or a dtype, got neither.")
-    if len(size) == 1 and isinstance(size[0], DType):
-        if size[0] is self.dtype:
+    if len(size) == 1 and isinstance(size[0], DType | type):
+        wanted = as_dtype(size[0])
+        if wanted is self.dtype:
             return self
-        return view_as_dtype(self.detach() if self.requires_grad else self, size[0])
+        return view_as_dtype(self.detach() if self.requires_grad else self, wanted)
     return _view(self, _sizes(size))
 
 
@@ -160,9 +161,9 @@ def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
     """What is given by name: a shape, or a dtype."""
     if (size is None) == (dtype is None) or isinstance(size, DType):
         raise TypeError("view(): give either `size`, a shape, or `dtype`, a torch.dtype.")
-    if dtype is not None and not isinstance(dtype, DType):
-        raise TypeError(f"view(): `dtype` must be a torch.dtype, got {type(dtype).__name__}.")
-    return (dtype if size is None else size,)
+    if dtype is not None:
+        return (as_dtype(dtype),)
+    return (size,)
 
 
 @view(method=False, strided=False, aten="view.dtype")

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.layout import contiguous_format
 from pullback.operators.pointwise.complex import view_as_complex, view_as_real
 from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.running.naming import shown_as
@@ -80,7 +81,8 @@ def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
 def _copied(seen: Any) -> Any:
     """A copy, which torch shows as one step together with the view that it is a copy of."""
     node = seen.grad_fn
-    return shown_as(f"{type(node).__name__}_copy", clone(seen))
+    copied = clone(seen, memory_format=contiguous_format)
+    return shown_as(f"{type(node).__name__}_copy", copied)
 
 
 def _slice(

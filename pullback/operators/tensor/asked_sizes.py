@@ -51,23 +51,45 @@ def _asking(name: str, what: str, ask: Callable[..., Any]) -> Any:
         told = vars(self).get("_told_by_class", ())
         return what in told and not excluded.get() & DISPATCH
 
-    if isinstance(own, property):
-        return property(lambda self: ask(self) if tells(self) else own.__get__(self))
-
     def method(self: Any, *args: Any, **kwargs: Any) -> Any:
-        return ask(self, *args, **kwargs) if tells(self) else own(self, *args, **kwargs)
+        if tells(self):
+            try:
+                return ask(self, *args, **kwargs)
+            except _NoAnswerError:
+                pass
+        before = excluded.get()
+        try:
+            excluded.set(before | DISPATCH)  # who is asked once is not asked again
+            return own.__get__(self)(*args, **kwargs) if callable(own) else own.__get__(self)
+        finally:
+            excluded.set(before)
 
+    if isinstance(own, property):
+        return property(method)
     method.__name__ = method.__qualname__ = name
     method.__doc__ = own.__doc__
     return method
 
 
+class _NoAnswerError(Exception):
+    """The class was asked and gave None: then it is what the tensor was made with."""
+
+
 def _told(name: str, self: Any, space: str = "aten") -> Any:
-    return ports.answered_below(name, self, space=space)
+    answer = ports.answered_below(name, self, space=space)
+    if answer is None:
+        raise _NoAnswerError
+    return answer
 
 
 def _dims(self: Any) -> int:
-    return int(_told("dim", self))
+    try:
+        return int(_told("dim", self))
+    except _NoAnswerError:
+        raise RuntimeError(
+            f"dim: __torch_dispatch__ of {type(self).__name__} returned None for aten.dim, where "
+            "only a number will do. Return self.dim() of what it wraps."
+        ) from None
 
 
 def _size(self: Any, dim: int | None = None) -> Any:

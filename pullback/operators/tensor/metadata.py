@@ -225,7 +225,10 @@ def data_ptr(self: Tensor) -> int:
     >>> x.view(1, 2).data_ptr() == x.data_ptr()
     True
     """
-    return address(self._array) if self._array.size and self.device is not META else 0
+    array = self._array
+    if not array.size or self.device is META or hasattr(array, "_offset"):  # without data
+        return 0
+    return address(array)
 
 
 def _storage_offset(self: Tensor) -> int:

@@ -6,8 +6,10 @@ Values, layout, `requires_grad` and the user's own attributes go along; history 
 from __future__ import annotations
 
 import copy
+import copyreg
 import warnings
 from collections.abc import Callable
+from types import MemberDescriptorType
 from typing import Any
 
 import numpy
@@ -15,6 +17,7 @@ import numpy
 from pullback.core import errors, origin, overriding
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, device, require_available
+from pullback.core.home import is_ours
 from pullback.core.layout import order_kept
 from pullback.core.ports import ports
 from pullback.core.tensor import COLD, Tensor, new, wrap
@@ -28,6 +31,49 @@ __all__: list[str] = []
 def attributes_of(tensor: Tensor) -> dict[str, Any]:
     """What the user set on a tensor."""
     return {name: value for name, value in vars(tensor).items() if name not in COLD}
+
+
+def state_of(tensor: Tensor) -> Any:
+    """What a pickle keeps of a tensor beside its values: what its class says, or all that is set.
+
+    As everywhere in pickle: a dict of attributes, or that and a dict of slots.
+    """
+    kind: Any = type(tensor)
+    if kind.__getstate__ is not object.__getstate__:
+        return tensor.__getstate__()
+    slots = _slots_of(tensor)
+    return (attributes_of(tensor), slots) if slots else attributes_of(tensor)
+
+
+def _slots_of(tensor: Tensor) -> dict[str, Any]:
+    """What stands in slots that a user's class adds."""
+    if type(tensor) is Tensor:
+        return {}
+    kind: Any = type(tensor)
+    names = copyreg._slotnames(kind)  # type: ignore[attr-defined]  # as pickle uses it
+    return {
+        name: getattr(tensor, name)
+        for name in names
+        if is_slot_of_users(kind, name) and hasattr(tensor, name)
+    }
+
+
+def is_slot_of_users(kind: type, name: str) -> bool:
+    """Whether a class has a slot of that name which is not the package's."""
+    found = getattr(kind, name, None)
+    return isinstance(found, MemberDescriptorType) and not is_ours(found.__objclass__)
+
+
+def set_state(tensor: Tensor, state: Any) -> None:
+    """Give a new tensor what `state_of` found."""
+    restore = getattr(type(tensor), "__setstate__", None)
+    if restore is not None:
+        restore(tensor, state)
+        return
+    attributes, slots = state if isinstance(state, tuple) else (state, {})
+    vars(tensor).update(attributes)
+    for name, value in slots.items():
+        setattr(tensor, name, value)
 
 
 def leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
@@ -44,7 +90,7 @@ def leaf(array: Array, kind: type[Tensor], *, requires_grad: bool) -> Tensor:
 def _copy(self: Tensor) -> Tensor:
     """A new leaf on the same memory."""
     result = leaf(self._array, type(self), requires_grad=self.requires_grad)
-    vars(result).update(attributes_of(self))
+    set_state(result, state_of(self))
     return result
 
 
@@ -72,6 +118,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     result = leaf(array, type(self), requires_grad=self.requires_grad)
     memo[id(self)] = result
     vars(result).update(copy.deepcopy(attributes_of(self), memo))
+    for name, value in _slots_of(self).items():
+        setattr(result, name, copy.deepcopy(value, memo))
     if self._stored_grad is not None:
         result._stored_grad = copy.deepcopy(self._stored_grad, memo)
     if "_grad_dtype" in vars(self):
@@ -147,12 +195,12 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
     if is_hollow(self):
         size, strides = tuple(self._array.shape), element_strides(self._array)
         about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
-        return rebuilt_wrapper, (type(self), about, attributes_of(self))
+        return rebuilt_wrapper, (type(self), about, state_of(self))
     flat, strides = flat_memory(self._array)
     place = None
     if type(flat) in LIBRARIES:
         place, flat = str(self.device), ports.placed(flat, CPU)
-    state = flat, self._array.shape, strides, self.requires_grad, attributes_of(self)
+    state = flat, self._array.shape, strides, self.requires_grad, state_of(self)
     return rebuilt, (type(self), *state, *(() if place is None else (place,)))
 
 
@@ -189,7 +237,7 @@ def rebuilt(
     shape: tuple[int, ...],
     strides: tuple[int, ...],
     requires_grad: bool,
-    attributes: dict[str, Any],
+    state: Any,
     place: str | None = None,
 ) -> Tensor:
     """What a pickle calls to make the tensor again, on the device where it was."""
@@ -206,13 +254,11 @@ def rebuilt(
     else:
         array = flat.reshape(shape)
     result = leaf(array, kind, requires_grad=requires_grad)
-    vars(result).update(attributes)
+    set_state(result, state)
     return result
 
 
-def rebuilt_wrapper(
-    kind: type[Tensor], about: tuple[Any, ...], attributes: dict[str, Any]
-) -> Tensor:
+def rebuilt_wrapper(kind: type[Tensor], about: tuple[Any, ...], state: Any) -> Tensor:
     """What a pickle calls to make a tensor without data of its own again."""
     size, strides, dtype, device, layout, requires_grad = about
     result = make_wrapper_subclass(
@@ -224,7 +270,7 @@ def rebuilt_wrapper(
         layout=layout,
         requires_grad=requires_grad,
     )
-    vars(result).update(attributes)
+    set_state(result, state)
     return result
 
 

@@ -305,7 +305,7 @@ def _repr(self: Tensor, *, tensor_contents: str | None = None) -> str:
 
 def _format(self: Tensor, spec: str) -> str:
     """A 0-d tensor is written as its number."""
-    if self._array.ndim == 0 and type(self) is Tensor:
+    if self._array.ndim == 0 and type(self) is Tensor and not self.is_meta:
         return format(self._array.item(), spec)
     return object.__format__(self, spec)
 

@@ -46,11 +46,9 @@ def as_subclass(self: Tensor, cls: type[T]) -> T:
     _checked("as_subclass", cls)
     if self._bits:
         self = self.clone()
-    made: Any = overriding.unasked(alias, self)
-    made.__class__ = cls
+    made: T = overriding.become(overriding.unasked(alias, self), cls)
     overriding.arrive(cls)
-    seen: T = made
-    return seen
+    return made
 
 
 def make_subclass(

@@ -217,8 +217,11 @@ def _below(mode: Mode) -> Mode:
     return changed(mode, **changes)
 
 
-def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> list[Tensor]:
-    """An operator's results as handlers below autograd give them, ready to be recorded."""
+def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> list[Any]:
+    """An operator's results as handlers below autograd give them, ready to be recorded.
+
+    In place of a single one a handler may give None, of which there is nothing to record.
+    """
     func, args, kwargs, finish = ports.overload_of(op, op.name, bound)
     made = hand_over(func, args, kwargs, asked)
     if finish is not None:
@@ -226,6 +229,8 @@ def results(op: Op, bound: dict[str, Any], asked: list[Any] | None = None) -> li
     if len(op.outputs) == 1 and op.outputs != ("*",):
         if isinstance(made, Tensor):
             return [unrecorded(op, made, args)]
+        if made is None:
+            return [None]
         raise wrong_result(func, made, "a Tensor")
     if not isinstance(made, tuple | list) or not all(isinstance(one, Tensor) for one in made):
         raise wrong_result(func, made, "a tuple of Tensors")

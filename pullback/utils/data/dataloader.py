@@ -5,6 +5,7 @@ from __future__ import annotations
 import itertools
 import multiprocessing
 import os
+import sys
 import warnings
 from collections.abc import Callable, Iterable, Iterator
 from multiprocessing.context import BaseContext
@@ -71,6 +72,8 @@ class DataLoader(Generic[T_co]):
 
     _iterator: BaseIterator | None = None
     _initialized = False
+    # How many batches of an iterable dataset somebody was told that there are; more are a surprise.
+    _told_length: int | None = None
 
     def __init__(
         self,
@@ -94,6 +97,14 @@ class DataLoader(Generic[T_co]):
         in_order: bool = True,
     ) -> None:
         _check_workers(num_workers, timeout, prefetch_factor, persistent_workers)
+        if num_workers and not _has_processes():
+            warnings.warn(
+                "DataLoader: no processes can be started here, so the batches are made in this "
+                "one, as by num_workers=0.",
+                UserWarning,
+                stacklevel=2,
+            )
+            num_workers, timeout, prefetch_factor, persistent_workers = 0, 0, None, False
         self.dataset = dataset
         self.num_workers = num_workers
         self.prefetch_factor = prefetch_factor or (_PREFETCH if num_workers else None)
@@ -180,19 +191,12 @@ class DataLoader(Generic[T_co]):
         if not self._is_iterable:
             return len(self._index_sampler)
         length = len(self.dataset)
-        if self.batch_size is None:
-            return length
-        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
-
-    def _expected_length(self) -> int | None:
-        """How many batches an iterable dataset says that there are, if it does."""
-        # The parts that workers read of a pipe fill their last batches each.
-        if not self._is_iterable or is_pipe(self.dataset) or not hasattr(self.dataset, "__len__"):
-            return None
-        try:
-            return len(self)
-        except (TypeError, NotImplementedError):
-            return None
+        if self.batch_size is not None:
+            rest = 0 if self.drop_last else self.batch_size - 1
+            length = (length + rest) // self.batch_size
+        if not is_pipe(self.dataset):  # workers' parts of a pipe fill their last batches each
+            self._told_length = length
+        return length
 
     def check_worker_number_rationality(self) -> None:
         """Warn if there are more workers than processors."""
@@ -222,6 +226,11 @@ class DataLoader(Generic[T_co]):
             return known
         self._iterator = made = self._get_iterator()
         return made
+
+
+def _has_processes() -> bool:
+    """Whether there are processes beside this one; in a browser there are not."""
+    return sys.platform not in ("emscripten", "wasi")
 
 
 def _processors() -> int | None:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.home import is_ours
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 
 __all__ = ["traverse", "traverse_dps"]
@@ -49,8 +51,11 @@ def _pipes_in(value: Any, seen: set[int]) -> list[Any]:
         parts: Any = value.values()
     elif isinstance(value, list | tuple | set | frozenset):
         parts = value
-    elif type(value).__module__.startswith(f"{__package__}."):  # what parts of a fork share
+    elif is_ours(type(value), "utils.data"):  # what parts of a fork share
         parts = vars(value).values() if hasattr(value, "__dict__") else ()
     else:
         return []
     return [pipe for part in parts for pipe in _pipes_in(part, seen)]
+
+
+__dir__ = _only_public(globals())

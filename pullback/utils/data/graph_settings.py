@@ -6,6 +6,7 @@ import warnings
 from typing import Any
 
 from pullback.core import origin
+from pullback.core.listing import only_public as _only_public
 from pullback.operators.random.generator import Generator
 from pullback.utils.data.datapipes.iter.sharding import SHARDING_PRIORITIES
 from pullback.utils.data.graph import Graph, traverse_dps
@@ -93,3 +94,5 @@ def apply_random_seed(datapipe: Any, rng: Generator) -> Any:
 
 
 apply_shuffle_seed = apply_random_seed  # its older name
+
+__dir__ = _only_public(globals())

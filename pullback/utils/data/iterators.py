@@ -28,7 +28,7 @@ class BaseIterator:
         self._index_sampler = loader._index_sampler
         self._sampler_iter = iter(self._index_sampler)
         self._num_yielded = 0
-        self._expected = loader._expected_length()
+        self._expected = loader._told_length
 
     def __iter__(self) -> BaseIterator:
         return self

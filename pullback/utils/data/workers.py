@@ -226,6 +226,8 @@ class WorkersIterator(BaseIterator):
         deaths = {worker.process.sentinel: worker for worker in senders.values()}
         ready = multiprocessing.connection.wait([*senders, *deaths], timeout=self._patience or None)
         if not ready:
+            for late in self._workers:
+                late.process.terminate()  # who has waited so long does not wait for them to end
             self._stop()
             raise RuntimeError(
                 f"DataLoader: no batch within {self._patience} seconds (timeout={self._patience}); "

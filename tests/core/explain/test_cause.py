@@ -142,7 +142,7 @@ def cut_line(mistake):
     return start + next(i for i, line in enumerate(lines) if "# the cut" in line)
 
 
-@pytest.mark.filterwarnings("ignore:.*takes the number of a tensor:UserWarning")
+@pytest.mark.filterwarnings("ignore:Converting a tensor with requires_grad:UserWarning")
 @pytest.mark.parametrize("mistake", MISTAKES)
 def test_the_error_of_backward_names_the_line_that_cut_the_history(mistake):
     loss = mistake()

@@ -75,7 +75,7 @@ def test_a_write_is_seen_by_a_waiting_graph():
     factor = pullback.ones(2)
     y = x * factor
     factor.apply_(lambda value: value + 1)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         y.sum().backward()
 
 

@@ -102,7 +102,7 @@ def test_node_that_saved_a_written_tensor_detects_it(name):
     a, x = torch.ones(2, requires_grad=True), torch.ones(2)
     out = (a * x).sum()
     op(x)
-    with pytest.raises(RuntimeError, match=f"modified in place.*{name}"):
+    with pytest.raises(RuntimeError, match=f"modified by an inplace.*{name}"):
         out.backward()
 
 

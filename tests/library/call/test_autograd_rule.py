@@ -195,7 +195,7 @@ def test_ctx_is_that_of_any_node(mul):
     out = mul(x, y)
     with torch.no_grad():
         y.add_(1)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         out.sum().backward()
     out = mul(x, y).sum()
     out.backward()

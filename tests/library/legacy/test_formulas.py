@@ -240,7 +240,7 @@ def test_saved_tensors_are_checked_and_freed(short):
     out = op(x).sum()
     with torch.no_grad():
         x.add_(1)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         out.backward()
 
 

@@ -129,7 +129,7 @@ def test_istft_recovers_the_signal(options):
 
 def test_stft_of_a_real_signal_wants_return_complex():
     with pytest.raises(RuntimeError, match="return_complex"):
-        torch.stft(drawn(16), 8)
+        torch.stft(drawn(16), 8, window=torch.ones(8, dtype=torch.float64))
 
 
 def test_istft_refuses_windows_that_leave_gaps():
@@ -218,3 +218,21 @@ def test_frequencies_of_points_at_one_place_are_infinite():
     assert str(torch.fft.rfftfreq(3, 0.0).tolist()) == "[nan, inf]"
     assert str(torch.fft.fftfreq(2, 0.0).tolist()) == "[nan, -inf]"
     assert torch.equal(torch.fft.fftfreq(5, torch.tensor(2)), torch.fft.fftfreq(5, 2.0))
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        *("fft", "ifft", "rfft", "irfft", "hfft", "ihfft", "fftn", "ifftn", "fftshift"),
+        *("fft2", "ifft2", "rfft2", "irfft2"),
+    ],
+)
+def test_numpy_s_names_are_taken(name):
+    transform, x = getattr(torch.fft, name), drawn(4, 3)
+    dim = (1, 0) if name[-1] in "2n" else 0
+    expected = transform(x, dim=dim)
+    assert torch.equal(transform(x, axis=dim), expected)
+    for spelling in ("x", "a", "x1"):
+        assert torch.equal(transform(**{spelling: x}, axis=dim), expected)
+    with pytest.raises(TypeError, match="twice"):
+        transform(x, dim=dim, axis=dim)

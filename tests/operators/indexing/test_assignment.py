@@ -213,7 +213,7 @@ def test_an_index_changed_since_is_found_out():
     x, index = ramp(3), torch.tensor([0, 2])
     y = x[index]
     index.add_(-1)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         y.sum().backward()
 
 

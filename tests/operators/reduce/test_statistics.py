@@ -159,7 +159,7 @@ def test_what_has_no_statistic_is_refused_with_the_reason(call, error, said):
         call(torch.ones(2, 3))
 
 
-@pytest.mark.filterwarnings("ignore:.*degree of freedom:UserWarning")
+@pytest.mark.filterwarnings("ignore:.*degrees of freedom:UserWarning")
 def test_more_correction_than_data_turns_the_gradient_round_as_in_torch():
     x = torch.tensor([1.0, 2.0, 3.0], requires_grad=True)
     (g,) = torch.autograd.grad(x.var(0, correction=5), x)

@@ -90,7 +90,7 @@ def test_overwritten_second_operand_is_found_out():
     x = torch.ones(2, requires_grad=True)
     y = x * 1.0
     y.mul_(y)
-    with pytest.raises(RuntimeError, match="modified in place"):
+    with pytest.raises(RuntimeError, match="modified by an inplace"):
         y.sum().backward()
 
 

@@ -68,8 +68,10 @@ def test_iterable_datasets_come_in_their_own_order():
 
 
 def test_more_batches_than_an_iterable_dataset_says_are_warned_of():
+    loader = DataLoader(Count(3, says=2))
+    assert len(loader) == 2
     with pytest.warns(UserWarning, match="says that there are 2"):
-        assert len(list(DataLoader(Count(3, says=2)))) == 3
+        assert len(list(loader)) == 3
 
 
 def test_without_batches_items_are_converted_and_not_stacked():
@@ -157,3 +159,12 @@ def test_what_the_batches_depend_on_is_fixed():
 def test_more_workers_than_processors_are_warned_of():
     with pytest.warns(UserWarning, match="10000 workers"):
         DataLoader([1], num_workers=10000)
+
+
+def test_workers_that_cannot_be_started_are_done_without(monkeypatch):
+    monkeypatch.setattr("sys.platform", "emscripten")
+    with pytest.warns(UserWarning, match="no processes can be started") as seen:
+        loader = DataLoader(range(4), 2, num_workers=2, persistent_workers=True, timeout=3)
+    assert len(seen) == 1
+    assert loader.num_workers == 0
+    assert [batch.tolist() for batch in loader] == [[0, 1], [2, 3]]

@@ -5,6 +5,7 @@ Their arithmetic is in `smooth.py`, `gelu.py`, `piecewise.py` and the families o
 
 from __future__ import annotations
 
+import math
 import warnings
 from typing import Any
 
@@ -206,6 +207,8 @@ def rrelu(
     >>> torch.rrelu(torch.tensor([-8.0, 1.0]), 0.25, 0.25)
     tensor([-2.,  1.])
     """
+    if not (math.isfinite(lower) and math.isfinite(upper)):
+        raise RuntimeError(f"rrelu: the limits must be finite, got {lower} and {upper}.")
     if lower > upper:
         raise RuntimeError(f"rrelu: lower ({lower}) must not be above upper ({upper}).")
     # How many numbers it draws depends on the values; for mapped tangents alone that is known.

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core import errors
 from pullback.core.arrays import I64, LIBRARIES, Array, namespace
 from pullback.core.device import META
 from pullback.core.origin import stacklevel
@@ -73,10 +74,18 @@ def embedding_bag(
         )
     if sparse and mode == "max":
         raise ValueError("embedding_bag: mode='max' has no sparse gradient; use sparse=False.")
+    rows = weight.shape[0]
+    if padding_idx is not None and not -rows <= padding_idx < rows:
+        raise RuntimeError(
+            f"embedding_bag: padding_idx {padding_idx} is not the number of one of {rows} rows."
+        )
     if weight.device is META:
         return shown_as(_NODE, _of_this_shape(input, weight, offsets, last=include_last_offset))
     numbers, bags, count = gathered(input, offsets, include_last_offset=include_last_offset)
-    rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    try:
+        rows = embedding(numbers, weight, None, max_norm, norm_type, scale_grad_by_freq, sparse)
+    except IndexError as error:  # torch's type here is another than that of `embedding`
+        raise errors.as_called(RuntimeError(str(error)), "embedding_bag", "embedding") from None
     rows = widened(rows)  # sums of half precision are rounded once
     if per_sample_weights is not None:
         if tuple(per_sample_weights.shape) != tuple(input.shape):

@@ -81,8 +81,9 @@ def _aligned(op: str, input: Any, target: Any) -> tuple[Any, Any]:
 def _warn_of_broadcast(op: str, input: Any, target: Any) -> None:
     if input.shape != target.shape:
         warnings.warn(
-            f"{op}: input of shape {tuple(input.shape)} and target of shape {tuple(target.shape)} "
-            "are broadcast, which is rarely meant; give both the same shape.",
+            f"Using a target size {tuple(target.shape)} with an input of size "
+            f"{tuple(input.shape)}: {op} broadcasts them, which is rarely meant. Please ensure "
+            "they have the same size.",
             UserWarning,
             stacklevel=origin.stacklevel(),
         )

@@ -4,6 +4,11 @@ torch develops them no further, and neither do we; a new program is better off w
 `IterableDataset`. What is not here: `RoutedDecoder`, and pipes of data frames.
 """
 
+from __future__ import annotations
+
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes import datapipe, iter, map
 
 __all__ = ["datapipe", "iter", "map"]
+
+__dir__ = _only_public(globals())

@@ -7,6 +7,7 @@ import inspect
 from collections.abc import Callable, Iterator
 from typing import Any, ClassVar, TypeVar
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.dataset import Dataset, IterableDataset
 
 __all__ = ["DataChunk", "IterDataPipe", "MapDataPipe", "functional_datapipe"]
@@ -231,3 +232,6 @@ class functional_datapipe:  # noqa: N801  # torch's name
                 kind.register_datapipe_as_function(self.name, cls)
                 return cls
         raise TypeError(f"functional_datapipe is for classes of data pipes, got {cls!r}.")
+
+
+__dir__ = _only_public(globals())

@@ -179,7 +179,7 @@ def test_old_arguments_name_the_reduction_and_warn():
 
 
 def test_shapes_that_broadcast_warn():
-    with pytest.warns(UserWarning, match="same shape"):
+    with pytest.warns(UserWarning, match="same size"):
         functional.mse_loss(torch.ones(2, 3), torch.ones(3))
 
 

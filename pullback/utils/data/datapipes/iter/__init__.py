@@ -1,5 +1,8 @@
 """The pipes whose items come one after the other."""
 
+from __future__ import annotations
+
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.iter.callable import (
     CollatorIterDataPipe as Collator,
 )
@@ -71,3 +74,5 @@ __all__ = [
     "UnBatcher",
     "Zipper",
 ]
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ import copy
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data._utils.collate import default_collate
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import validate_input_col, warn_of_local
@@ -79,3 +80,6 @@ class CollatorIterDataPipe(MapperIterDataPipe):
                 "function (collate_fn)."
             )
         super().__init__(datapipe, function)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.sampler import SequentialSampler, fresh_seed
 
@@ -78,3 +79,6 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         return len(self.datapipe)
+
+
+__dir__ = _only_public(globals())

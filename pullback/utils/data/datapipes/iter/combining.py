@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.iter.splitting import (
     DemultiplexerIterDataPipe,
@@ -71,3 +72,6 @@ class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
 
     def __len__(self) -> int:
         return min(len(one) for one in self.datapipes)
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.iter.utils import IterableWrapperIterDataPipe
 from pullback.utils.data.datapipes.utils.common import get_file_pathnames_from_root, known_length
@@ -41,3 +42,6 @@ class FileListerIterDataPipe(IterDataPipe[str]):
 
     def __len__(self) -> int:
         return known_length(self, self.length)
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import (
     get_file_binaries_from_pathnames,
@@ -36,3 +37,6 @@ class FileOpenerIterDataPipe(IterDataPipe[tuple[str, Any]]):
 
     def __len__(self) -> int:
         return known_length(self, self.length)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import warn_of_local
 
@@ -135,3 +136,6 @@ class GrouperIterDataPipe(IterDataPipe[Any]):
     def _given(self, key: Any, group: list[Any]) -> Any:
         chunk: DataChunk[Any] = DataChunk(group)
         return (key, chunk) if self.keep_key else chunk
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import validate_input_col, warn_of_local
@@ -42,3 +43,6 @@ class FilterIterDataPipe(IterDataPipe[Any]):
                 "its result in bool()."
             )
         return wanted
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from enum import IntEnum
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 
 __all__ = ["SHARDING_PRIORITIES", "ShardingFilterIterDataPipe"]
@@ -66,3 +67,6 @@ class ShardingFilterIterDataPipe(IterDataPipe[Any]):
     def __len__(self) -> int:
         step, first = self._share
         return len(range(first, len(self.source_datapipe), step))
+
+
+__dir__ = _only_public(globals())

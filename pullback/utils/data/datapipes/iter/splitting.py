@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pullback.core import origin
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import warn_of_local
 
@@ -210,3 +211,6 @@ class _Part(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         return len(self.main_datapipe)  # type: ignore[arg-type]  # TypeError for demux, as torch
+
+
+__dir__ = _only_public(globals())

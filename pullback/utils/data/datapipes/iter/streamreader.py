@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
 
 __all__ = ["StreamReaderIterDataPipe"]
@@ -22,3 +23,6 @@ class StreamReaderIterDataPipe(IterDataPipe[tuple[str, Any]]):
             while part := stream.read(self.chunk):
                 yield path, part
             stream.close()
+
+
+__dir__ = _only_public(globals())

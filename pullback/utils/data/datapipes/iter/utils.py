@@ -7,6 +7,7 @@ import warnings
 from collections.abc import Iterable, Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe
 
 __all__ = ["IterableWrapperIterDataPipe"]
@@ -37,3 +38,6 @@ class IterableWrapperIterDataPipe(IterDataPipe[Any]):
 
     def __len__(self) -> int:
         return len(self.iterable)  # type: ignore[arg-type]  # it says so itself if it has none
+
+
+__dir__ = _only_public(globals())

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import MapDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import warn_of_local
 
@@ -29,3 +30,6 @@ class MapperMapDataPipe(MapDataPipe[Any]):
 
     def __len__(self) -> int:
         return len(self.datapipe)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ import random
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe
 from pullback.utils.data.sampler import fresh_seed
 
@@ -51,3 +52,5 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
 
 # Not by the decorator: it is a method of pipes with keys, and gives one without.
 MapDataPipe.register_datapipe_as_function("shuffle", ShufflerIterDataPipe)
+
+__dir__ = _only_public(globals())

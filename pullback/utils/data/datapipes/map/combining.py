@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import MapDataPipe, functional_datapipe
 
 __all__ = ["ConcaterMapDataPipe", "ZipperMapDataPipe"]
@@ -53,3 +54,6 @@ class ZipperMapDataPipe(MapDataPipe[tuple[Any, ...]]):
 
     def __len__(self) -> int:
         return min(len(one) for one in self.datapipes)
+
+
+__dir__ = _only_public(globals())

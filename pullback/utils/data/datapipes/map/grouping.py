@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import DataChunk, MapDataPipe, functional_datapipe
 
 __all__ = ["BatcherMapDataPipe"]
@@ -35,3 +36,6 @@ class BatcherMapDataPipe(MapDataPipe[DataChunk[Any]]):
     def __len__(self) -> int:
         length = len(self.datapipe)
         return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
+
+
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ import copy
 import warnings
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import MapDataPipe
 
 __all__ = ["SequenceWrapperMapDataPipe"]
@@ -32,3 +33,6 @@ class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
 
     def __len__(self) -> int:
         return len(self.sequence)
+
+
+__dir__ = _only_public(globals())

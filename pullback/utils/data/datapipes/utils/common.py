@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
 from pullback.core import origin
+from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     "StreamWrapper",
@@ -199,3 +200,6 @@ class StreamWrapper:
     def __del__(self) -> None:
         if not self.__dict__.get("closed", True):
             self.close()
+
+
+__dir__ = _only_public(globals())
