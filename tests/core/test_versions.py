@@ -466,7 +466,7 @@ def test_threads_may_write_to_one_tensor_without_agreeing_on_who_goes_first():
             with torch.no_grad():
                 for _ in range(2000):
                     shared.add_(1)
-        except BaseException as error:  # noqa: BLE001  (shown below, in the thread of the test)
+        except BaseException as error:
             errors.append(error)
 
     interval = sys.getswitchinterval()
