@@ -17,7 +17,12 @@ import numpy
 from pullback.core.device import CPU
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.places import Restorer
-from pullback.serialization.storages import LoadedStorage, as_loaded, storage_reference
+from pullback.serialization.storages import (
+    LoadedStorage,
+    as_loaded,
+    as_users_see_it,
+    storage_reference,
+)
 
 __all__ = ["MAGIC_NUMBER", "PROTOCOL_VERSION", "load", "write"]
 
@@ -129,7 +134,7 @@ class _Reader:
             made = LoadedStorage(numpy.zeros(count, kind.numpy_dtype), kind, CPU)
             made.swapped = self._swapped
             self._storages[key] = as_loaded(self._restorer(made, place), kind)
-        return self._storages[key]
+        return as_users_see_it(self._storages[key])
 
     def _fill(self, storage: LoadedStorage) -> None:
         header = self._file.read(_COUNT.size)

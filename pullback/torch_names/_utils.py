@@ -115,7 +115,9 @@ def _import_dotted_name(name: str) -> Any:
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor on the memory of a storage that has a dtype."""
-    if isinstance(storage, LoadedStorage):  # one of a file, which may lie about itself
+    if isinstance(
+        storage._untyped_storage, LoadedStorage
+    ):  # one of a file, which may lie about itself
         checked: Tensor = known_global("torch._utils", "_rebuild_tensor")(
             storage, storage_offset, size, stride
         )

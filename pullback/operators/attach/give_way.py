@@ -142,4 +142,4 @@ def _is_operand(value: Any) -> bool:
 
 def _is_value(value: Any) -> bool:
     """Whether operators compute with it."""
-    return type(value) in _KNOWN or isinstance(value, Tensor) or isinstance(value, _OTHERS)
+    return type(value) in _KNOWN or isinstance(value, (Tensor, *_OTHERS))

@@ -379,7 +379,7 @@ def _offered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked
     return NotImplemented
 
 
-class Unanswered(TypeError):
+class Unanswered(TypeError):  # noqa: N818  (users see a TypeError)
     """Everybody who was asked returned NotImplemented; Python's signs do so too, then."""
 
 
