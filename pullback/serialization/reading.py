@@ -115,8 +115,8 @@ def _is_trusted(weights_only: bool | None, pickle_module: Any) -> bool:
         weights_only = False
     if weights_only and pickle_module is not None:
         raise RuntimeError(
-            "load(): a pickle_module reads everything that a file asks for, which weights_only=True "
-            "is there to refuse; leave one of the two out."
+            "load(): a pickle_module reads whatever a file asks for, which weights_only=True is "
+            "there to refuse; leave one of the two out."
         )
     return weights_only is False
 
