@@ -387,6 +387,8 @@ def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | N
                 "asarray(): a NumPy scalar has no memory to share; leave out copy=False."
             )
         return numpy.array(obj)
+    if type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)._array
     array = array_of(obj)
     if array is not None:
         check_from_numpy("asarray", array)
