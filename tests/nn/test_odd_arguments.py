@@ -1,4 +1,4 @@
-"""Arguments of functional layers that do not fit: the error is of torch's type."""
+"""Arguments of functional layers that hardly fit: results and errors as torch has them."""
 
 import sys
 
@@ -84,3 +84,17 @@ def test_the_size_of_a_storage_counts_its_bytes():
     for make in (torch.Tensor.untyped_storage, torch.Tensor.storage):
         small, large = make(torch.zeros(10)), make(torch.zeros(1010))
         assert sys.getsizeof(large) - sys.getsizeof(small) == 4000
+
+
+@pytest.mark.parametrize("training", [True, False])
+@pytest.mark.parametrize("name", ["float64", "float16"])
+def test_a_batch_without_elements_is_normed_in_any_dtype(name, training):
+    """N-37"""
+    layer = torch.nn.BatchNorm1d(3).train(training)
+    out = layer(torch.zeros(0, 3, dtype=getattr(torch, name)))
+    assert out.shape == (0, 3)
+    assert out.dtype is getattr(torch, name)
+    out.sum().backward()
+    assert layer.weight.grad.tolist() == [0, 0, 0]
+    with pytest.raises(RuntimeError, match="dtype"):
+        layer(torch.zeros(2, 3, dtype=torch.float64))
