@@ -96,6 +96,7 @@ class Called:
             if watch is not None:
                 result = self._watched(watch, result)
             if old:
+                _warn_of_missed_nodes(args, result)
                 self._hook_last_node(result, old)
         except Exception:
             # Hooks that are always to be called, whose errors would hide the first one.
@@ -286,3 +287,29 @@ def _enter(
 
 def _for_module(hook: Callable[..., Any], module: Any) -> Callable[..., Any]:
     return lambda grad_input, grad_output: hook(module, grad_input, grad_output)
+
+
+def _warn_of_missed_nodes(args: tuple[Any, ...], result: Any) -> None:
+    """Say why a hook of the old kind, on the last node of forward, does not see all of it."""
+    results = result if isinstance(result, tuple) else (result,)
+    if not all(isinstance(one, Tensor) for one in results):
+        reason = "the module does not return a Tensor or a tuple of Tensors"
+    elif not all(isinstance(one, Tensor) for one in args):
+        reason = "the module takes other arguments than Tensors"
+    else:
+        nodes: Any = {one.grad_fn for one in results} - {None}
+        if not nodes:
+            return
+        before = {one.grad_fn for one in args} - {None}
+        if len(nodes) > 1:
+            reason = "the outputs are made by several nodes"
+        elif {node for node, _ in next(iter(nodes)).next_functions} != before:
+            reason = "forward has several nodes"
+        else:
+            return
+    warnings.warn(
+        f"A backward hook of the old kind misses some gradients here, as {reason}. Use "
+        "register_full_backward_hook.",
+        FutureWarning,
+        stacklevel=stacklevel(),
+    )

@@ -312,6 +312,7 @@ def test_full_backward_hooks():
         net.register_backward_hook(hook)
 
 
+@pytest.mark.filterwarnings("ignore:A backward hook of the old kind")
 def test_old_backward_hooks():
     net, log = nn.ReLU(), []
     net.register_backward_hook(lambda m, grad_in, grad_out: log.append(grad_out[0].tolist()))
