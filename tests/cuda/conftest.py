@@ -19,7 +19,7 @@ needs_device = pytest.mark.skipif(
 
 @pytest.fixture(autouse=True)
 def silent_device():
-    """Devices say nothing of infinities and NaN; the stand-in computes by NumPy, in tests' files."""
+    """Devices say nothing of NaN; the stand-in computes by NumPy, in the tests' own files."""
     with numpy.errstate(all="ignore"):
         yield
 
