@@ -112,6 +112,9 @@ class UntypedStorage:
         """How many bytes there are."""
         return freed.size_of(self._owner)
 
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
+
     @property
     def _cdata(self) -> int:
         """A number that storages on the same memory share."""
@@ -426,6 +429,9 @@ class TypedStorage:
     def nbytes(self) -> int:
         """How many bytes there are."""
         return self._untyped_storage.nbytes()
+
+    def __sizeof__(self) -> int:
+        return super().__sizeof__() + self.nbytes()
 
     def element_size(self) -> int:
         """Bytes of an element."""

@@ -17,7 +17,7 @@ from pullback.core.listing import only_public as _only_public
 from pullback.core.nesting import refuse_inside
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
-from pullback.operators.create.sizes import zeros_like
+from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import reshape, view_as
 from pullback.transforms.batched import batched
@@ -75,7 +75,7 @@ def _direction(v: Any, like: tuple[Any, ...], what: str, function: str) -> tuple
                 f"{function}: v may only be left away where there is a single {what} of one "
                 f"element; give one vector for each {what}, of its shape."
             )
-        return (wrap(numpy.ones_like(like[0]._array)),)
+        return (ones_like(like[0]),)
     vectors = _as_tuple(v, "v", function)[1]
     if len(vectors) != len(like):
         raise RuntimeError(
@@ -406,7 +406,7 @@ def hessian(
         value = _one_number(func(*own), "hessian")
         if strict:
             _check_requires_grad((value,), "hessian", "output")
-        made = _gradients((value,), own, [wrap(numpy.ones_like(value._array))], create_graph=True)
+        made = _gradients((value,), own, [ones_like(value)], create_graph=True)
         return _filled(
             made, own, strict=strict, create_graph=False, function="hessian", said="the output"
         )
@@ -509,7 +509,7 @@ def _first_order(
     output = _one_number(func(*entered), function)
     if strict:
         _check_requires_grad((output,), function, "output")
-    ones = [wrap(numpy.ones_like(output._array))]
+    ones = [ones_like(output)]
     gradients = _gradients((output,), entered, ones, create_graph=True)
     filled = _filled(
         gradients, entered, strict=strict, create_graph=True, function=function, said="the output"

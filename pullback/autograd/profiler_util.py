@@ -185,6 +185,8 @@ class FunctionEvent(Times):
         if raw.scope == recorder.BACKWARD or raw.name.startswith(recorder.EVALUATE):
             made_in = recorder.forward_thread(raw.seq)
             event.fwd_thread = None if made_in is None else threads.get(made_in)
+        elif raw.scope == recorder.FUNCTION:
+            event.fwd_thread = 0  # as torch has it: of no turn of a node
         return event
 
     def on_device(self, span: Any, begin: int) -> None:

@@ -6,6 +6,7 @@ from builtins import complex as _complex
 from builtins import dict as _dict
 from builtins import float as _float
 from builtins import int as _int
+from builtins import list as _list
 from builtins import property as _property
 from builtins import staticmethod as _staticmethod
 from builtins import str as _str
@@ -451,7 +452,7 @@ class Methods:
         """In-place form of `digamma`: the result replaces the tensor's values."""
     def dim(self) -> _int:
         """The number of dimensions."""
-    def dim_order(self) -> _tuple[_int, ...]:
+    def dim_order(self, *, ambiguity_check: _bool | _list[_Any] = False) -> _tuple[_int, ...]:
         """The dimensions from slowest to fastest in memory."""
     def dist(self, other: _Any, p: _float = 2, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """The norm of order `p` of the difference of two tensors."""

@@ -17,10 +17,9 @@ from contextvars import ContextVar
 from operator import attrgetter
 from typing import Any
 
-import numpy
-
 from pullback.core import sequence
 from pullback.core.explain.birth import UNRECORDED
+from pullback.core.process.float_errors import hear_float_errors
 
 # The settings, as most threads have them.
 _SETTINGS: dict[str, Any] = {
@@ -182,14 +181,13 @@ def exactly_traced() -> Any:
 
 
 def settle() -> Mode:
-    """The current mode, after making this thread's NumPy as silent as torch about inf and NaN.
+    """The current mode, after making our own calls of NumPy as silent as torch about inf and NaN.
 
-    NumPy keeps its floating-point error state per context; changing it around each operator would
-    cost more than the operator. `numpy.seterr` after the first use of pullback still has its way.
+    `numpy.seterr` after the first use of pullback in a thread has its way with our calls, too.
     """
     mode = get_mode()
     if mode is FRESH:
-        numpy.seterr(all="ignore")
+        hear_float_errors()
         sequence.arrive()
         current.set(PLAIN)
         return PLAIN

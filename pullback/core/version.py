@@ -106,30 +106,35 @@ def shorten(cell: Cell) -> None:
     """Fold all but the last few writes into one entry.
 
     Called once in 56 writes. Looking at all of them would cost each write 0.2 us, at two dozen
-    0.05; a code object's own hash takes ten times as long as its identity.
+    0.05; a code object's own hash takes ten times as long as its identity. Other threads may write
+    to the same memory meanwhile, and come here too: each works on a copy and puts its entry in by
+    one step. Where two meet, a few writes are forgotten, and nothing fails.
     """
     memory = cell.shared if type(cell) is DetachedCell else cell
+    entries = memory[:]
+    if len(entries) <= MOST_WRITES:  # somebody has just done it
+        return
     notes = 1
-    while type(memory[notes]) is not tuple:
+    while type(entries[notes]) is not tuple:
         notes += 1
-    end = len(memory) - _RECENT
+    end = len(entries) - _RECENT
     looked_at: Iterable[int] = range(notes, end)
-    if memory[0] > _EXACT:
+    if entries[0] > _EXACT:
         looked_at = (*range(notes, notes + 8), *range(end - 16, end))
     latest = {}
     for number in looked_at:
-        _, code, lasti = memory[number]
+        _, code, lasti = entries[number]
         latest[id(code) + lasti] = number
-    folded = memory[notes - 1]
-    if type(folded) is not _Earlier:
-        folded = _Earlier()
-    before = memory[0] - len(memory) + 1  # the version of what was written by the entry 0
+    start = notes - 1 if type(entries[notes - 1]) is _Earlier else notes
+    # A copy, as somebody may be reading the old one.
+    folded = _Earlier(entries[start]) if start < notes else _Earlier()
+    before = entries[0] - len(entries) + 1  # the version of what was written by the entry 0
     for place, number in latest.items():
         folded.pop(place, None)
-        folded[place] = (before + number, memory[number])
+        folded[place] = (before + number, entries[number])
     while len(folded) > _MOST_PLACES:
         del folded[next(iter(folded))]
-    memory[notes:end] = [] if folded is memory[notes - 1] else [folded]
+    memory[start:end] = [folded]
 
 
 def writes(cell: Cell, since: int = 0) -> list[str]:

@@ -18,7 +18,12 @@ from pullback.core.device import CPU
 from pullback.serialization.archive import read_exactly
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.places import Restorer
-from pullback.serialization.storages import LoadedStorage, as_loaded, storage_reference
+from pullback.serialization.storages import (
+    LoadedStorage,
+    as_loaded,
+    as_users_see_it,
+    storage_reference,
+)
 
 __all__ = ["MAGIC_NUMBER", "PROTOCOL_VERSION", "load", "write"]
 
@@ -132,7 +137,7 @@ class _Reader:
             made.swapped = self._swapped
             self._storages[key] = as_loaded(self._restorer(made, place), kind)
         whole = self._storages[key]
-        return whole if view is None else self._part_of(whole, view)
+        return as_users_see_it(whole if view is None else self._part_of(whole, view))
 
     def _part_of(self, whole: LoadedStorage, view: Any) -> LoadedStorage:
         """A storage that is part of another, as files from before torch 0.4 have them."""

@@ -28,7 +28,7 @@ from pullback.operators.tensor.pickling import (
     warn_of_hooks,
 )
 from pullback.serialization.written import torch_name
-from pullback.storage import UntypedStorage
+from pullback.storage import TypedStorage, UntypedStorage
 
 __all__ = ["Pickler", "Storage"]
 
@@ -124,6 +124,10 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         if isinstance(obj, UntypedStorage):
             flat = obj._owner.reshape(-1).view("uint8")
             obj = self._storage(obj._owner, flat, is_untyped=True)
+        elif isinstance(obj, TypedStorage):
+            owner = obj._untyped_storage._owner
+            flat = owner.reshape(-1).view("uint8").view(obj.dtype.numpy)
+            obj = self._storage(owner, flat, is_untyped=obj.dtype._name in _UNTYPED)
         if type(obj) is not Storage:
             return None
         kind = (

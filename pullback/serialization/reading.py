@@ -6,6 +6,7 @@ import io
 import os
 import pickle
 import sys
+import warnings
 from collections.abc import Callable
 from contextlib import AbstractContextManager, nullcontext
 from typing import IO, Any, TypeAlias
@@ -14,6 +15,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.device import CPU
+from pullback.core.origin import stacklevel
 from pullback.serialization import legacy
 from pullback.serialization.allowed import allowed_by_user
 from pullback.serialization.archive import Archive, is_archive, mapped_file
@@ -30,6 +32,7 @@ from pullback.serialization.storages import (
     LoadedStorage,
     StorageType,
     as_loaded,
+    as_users_see_it,
     storage_reference,
 )
 
@@ -85,7 +88,8 @@ def load(
     is_path = isinstance(f, str | os.PathLike)
     if mmap and not is_path:
         raise ValueError("load(): mmap=True needs the path of a file, not an open one.")
-    restorer, trusted = restorer_of(map_location), not weights_only
+    trusted = _is_trusted(weights_only, pickle_module)
+    restorer = restorer_of(map_location)
     with opened_for_reading(f) as file:
         read = unpickler(trusted=trusted, options=pickle_load_args, by=pickle_module or pickle)
         if is_archive(file):
@@ -96,6 +100,38 @@ def load(
                 "load(): only files since torch 1.6 can be mapped; leave mmap=True out."
             )
         return legacy.load(file, bytes_left(file), restorer, read, trusted=trusted)
+
+
+def _is_trusted(weights_only: bool | None, pickle_module: Any) -> bool:
+    """Whether the file may run code: as the call says, or else the environment, as in torch."""
+    never, by_default = _is_set(_NEVER), _is_set(_BY_DEFAULT)
+    if never and by_default:
+        raise RuntimeError(f"load(): only one of {_NEVER} and {_BY_DEFAULT} can be set.")
+    if never:
+        weights_only = True
+    elif weights_only is None and pickle_module is not None:
+        weights_only = False
+    elif weights_only is None and by_default:
+        warnings.warn(
+            f"{_BY_DEFAULT} is set, so this file may run any code (weights_only=False).",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+        weights_only = False
+    if weights_only and pickle_module is not None:
+        raise RuntimeError(
+            "load(): a pickle_module reads whatever a file asks for, which weights_only=True is "
+            "there to refuse; leave one of the two out."
+        )
+    return weights_only is False
+
+
+_NEVER = "TORCH_FORCE_WEIGHTS_ONLY_LOAD"
+_BY_DEFAULT = "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+def _is_set(name: str) -> bool:
+    return os.environ.get(name, "").lower() in ("1", "y", "yes", "true")
 
 
 def opened_for_reading(f: Any) -> AbstractContextManager[IO[bytes]]:
@@ -165,7 +201,7 @@ class _Storages:
             if self._archive.length(name) != count * kind.numpy_dtype.itemsize:
                 raise refuse(f"the record {name!r:.80} is not as long as its tensors want")
             self._known[key] = self._restored(name, kind, place)
-        return self._known[key]
+        return as_users_see_it(self._known[key])
 
     def _restored(self, name: str, kind: StorageType, place: str) -> LoadedStorage:
         storage = LoadedStorage(self._flat(name, kind), kind, CPU)

@@ -14,6 +14,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.tensor.pickling import is_slot_of_users, leaf, rebuilt
 from pullback.serialization.budget import Budget, refuse
 from pullback.serialization.storages import LoadedStorage
+from pullback.storage import TypedStorage
 
 __all__ = ["get_layout", "make", "set_attributes"]
 
@@ -83,6 +84,8 @@ def _tensor(
     *,
     kind: dtype | None = None,
 ) -> Tensor:
+    if isinstance(storage, TypedStorage):
+        storage = storage._untyped_storage
     if not isinstance(storage, LoadedStorage):
         raise refuse("a tensor stands on something that is no storage")
     size, stride = _whole(size, "size", budget), _whole(stride, "stride", budget)

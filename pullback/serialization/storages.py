@@ -8,14 +8,21 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.device import META, device
-from pullback.core.dtype import NumpyDtype, dtype, named_dtype
+from pullback.core.dtype import NumpyDtype, dtype, from_numpy_dtype, named_dtype
 from pullback.core.memory.narrow import held
 from pullback.core.ports import ports
 from pullback.operators.tensor.convert import TYPE_NAMES
 from pullback.serialization.budget import Budget, refuse
-from pullback.storage import UntypedStorage
+from pullback.storage import TypedStorage, UntypedStorage
 
-__all__ = ["LoadedStorage", "StorageType", "as_loaded", "storage_reference", "storage_type"]
+__all__ = [
+    "LoadedStorage",
+    "StorageType",
+    "as_loaded",
+    "as_users_see_it",
+    "storage_reference",
+    "storage_type",
+]
 
 _STORAGE_DTYPES = {f"{name}Storage": of for of, name in TYPE_NAMES.items()}
 
@@ -53,7 +60,7 @@ def storage_type(module: str, name: str) -> StorageType | None:
 class LoadedStorage(UntypedStorage):
     """A storage that a load has made. Its bytes may come later, as the format before 1.6 has it."""
 
-    __slots__ = ("_others", "_there", "flat", "kind", "swapped")
+    __slots__ = ("_others", "_there", "flat", "kind", "swapped", "typed")
 
     def __init__(self, flat: Array, kind: StorageType, place: device) -> None:
         """Stand on `flat`, an array of the type's dtype, in this machine's byte order."""
@@ -61,6 +68,7 @@ class LoadedStorage(UntypedStorage):
         self._owner = self.flat = flat
         self.kind = kind
         self.swapped = False
+        self.typed: TypedStorage | None = None
         self._others: dict[Any, Array] = {}
         self._there: dict[Any, Array] = {}  # the same on the device that this one goes to
 
@@ -111,6 +119,17 @@ class LoadedStorage(UntypedStorage):
     def is_meta(self) -> bool:
         """Whether it was sent to the device without data."""
         return self.device is META
+
+
+def as_users_see_it(storage: LoadedStorage) -> TypedStorage:
+    """What a pickle gets for a storage; bytes that no dtype is known for are of uint8, as torch's.
+
+    The same one each time, so that what was one storage is one.
+    """
+    if storage.typed is None:
+        kind = from_numpy_dtype(storage.kind.numpy_dtype)
+        storage.typed = TypedStorage(wrap_storage=storage, dtype=kind, _internal=True)
+    return storage.typed
 
 
 def storage_reference(reference: Any) -> tuple[StorageType, str, str, int, Any]:

@@ -161,13 +161,14 @@ def _import_dotted_name(name: str) -> Any:
 
 def _rebuild_tensor(storage: Any, storage_offset: int, size: Any, stride: Any) -> Tensor:
     """A tensor on the memory of a storage that has a dtype."""
-    if isinstance(storage, LoadedStorage):  # one of a file, which may lie about itself
+    memory = storage._untyped_storage
+    if isinstance(memory, LoadedStorage):  # one of a file, which may lie about itself
         checked: Tensor = known_global("torch._utils", "_rebuild_tensor")(
             storage, storage_offset, size, stride
         )
         return checked
     made: Tensor = pullback.empty(0, dtype=storage.dtype, device=storage.device)
-    return made.set_(storage._untyped_storage, storage_offset, size, stride)
+    return made.set_(memory, storage_offset, size, stride)
 
 
 def _rebuild_tensor_v2(

@@ -223,3 +223,45 @@ def test_a_product_with_a_symmetric_hessian_takes_a_pass_less(monkeypatch):
     assert passes == [True, False]
     matrix = functional.hessian(function, x)
     torch.testing.assert_close(product, matrix @ v)
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("strict", [False, True])
+def test_results_on_a_wrapper_class_are_of_that_class(create_graph, strict):
+    """N-16: the first cotangent was made of the wrapper's array, which has none"""
+
+    class Wrapper(torch.Tensor):
+        @staticmethod
+        def __new__(cls, inner):
+            made = torch.Tensor._make_wrapper_subclass(cls, inner.size(), dtype=inner.dtype)
+            made.inner = inner
+            return made
+
+        @classmethod
+        def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
+            def opened(one):
+                return one.inner if isinstance(one, cls) else one
+
+            def closed(one):
+                return cls(one) if isinstance(one, torch.Tensor) else one
+
+            pytree = torch.utils._pytree
+            args, kwargs = pytree.tree_map(opened, (args, kwargs or {}))
+            return pytree.tree_map(closed, func(*args, **kwargs))
+
+    def square(x):
+        return (x * x * x).sum()
+
+    point, direction = torch.tensor([1.0, 2.0]), torch.tensor([3.0, 1.0])
+    options = {"create_graph": create_graph, "strict": strict}
+    calls = [
+        lambda kind: vjp(square, kind(point), **options),
+        lambda kind: vhp(square, kind(point), kind(direction), **options),
+        lambda kind: hvp(square, kind(point), kind(direction), **options),
+        lambda kind: (hessian(square, kind(point), **options),),
+    ]
+    for call in calls:
+        for made, expected in zip(call(Wrapper), call(torch.clone), strict=True):
+            assert type(made) is Wrapper
+            inner = made.inner
+            assert torch.equal(inner.detach(), expected.detach())

@@ -564,3 +564,15 @@ def test_times_by_module():
         model(torch.ones(1, 64))
     with pytest.raises(RuntimeError, match="name_modules"):
         run.by_module(torch.nn.Linear(1, 1))
+
+
+@pytest.mark.parametrize("divide", [lambda x: x / 1, lambda x: 1 * x / x, torch.true_divide])
+def test_the_sign_of_division_is_recorded_as_torch_does(divide):
+    """N-63"""
+    x = torch.ones(2)
+    with torch.autograd.profiler.profile() as recorded:
+        divide(x) if divide is not torch.true_divide else divide(x, 2)
+    names = [event.name for event in recorded.function_events]
+    assert names[-1] == "aten::div"
+    assert "aten::true_divide" not in names
+    assert {event.fwd_thread for event in recorded.function_events} == {0}

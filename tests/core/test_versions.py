@@ -1,6 +1,8 @@
 """The version counter: what counts as a write, who shares the count, and what escapes it."""
 
 import inspect
+import sys
+import threading
 
 import numpy as np
 import pytest
@@ -410,3 +412,72 @@ def test_a_write_to_many_tensors_is_counted_once_in_each_with_the_users_line():
     last = version.writes(fresh._cell)[-1]
     assert "step" in last
     assert "test_versions.py" in last
+
+
+def fold_while(cell, action):
+    """Shorten `cell` and, once that has looked at what there is, do `action`."""
+
+    class Memory(list):
+        def __getitem__(self, index):
+            found = super().__getitem__(index)
+            if isinstance(index, slice) and not done:
+                done.append(True)
+                action(self)
+            return found
+
+    done = []
+    memory = Memory(cell)
+    version.shorten(memory)
+    assert done
+    return memory
+
+
+def test_writes_that_another_thread_counts_during_a_fold_are_kept():
+    write = ("add_", inspect.currentframe().f_code, 0)
+    cell = [70, *[write] * 70]
+    memory = fold_while(cell, lambda shared: shared.extend([write] * 5))
+    assert len(memory) == 1 + 1 + 8 + 5
+    assert [write] * 13 == memory[2:]
+
+
+def test_two_threads_may_fold_one_counter_at_once():
+    """S-7: entries that one has taken away were missing to the other (IndexError)"""
+    write = ("add_", inspect.currentframe().f_code, 0)
+    memory = fold_while([70, *[write] * 70], version.shorten)
+    assert memory[0] == 70
+    assert len(version.writes(memory)) == 1
+    for _ in range(200):
+        memory[0] += 1
+        memory.append(write)
+        if len(memory) > version.MOST_WRITES:
+            version.shorten(memory)
+    assert len(memory) <= version.MOST_WRITES
+
+
+def test_threads_may_write_to_one_tensor_without_agreeing_on_who_goes_first():
+    """S-7: training without locks (Hogwild)"""
+    shared = torch.zeros(2)
+    together = threading.Barrier(4)
+    errors = []
+
+    def train():
+        try:
+            together.wait()
+            with torch.no_grad():
+                for _ in range(2000):
+                    shared.add_(1)
+        except BaseException as error:
+            errors.append(error)
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        threads = [threading.Thread(target=train) for _ in range(4)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+    finally:
+        sys.setswitchinterval(interval)
+    assert errors == []
+    assert len(shared._cell) < 80

@@ -183,3 +183,21 @@ torch.save({{"net": net, "one": torch.nn.Parameter(torch.ones(2))}}, {str(tmp_pa
         assert type(parameter) is torch.nn.Parameter
         assert parameter.is_leaf
         assert parameter.requires_grad
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.parametrize(("writer", "reader"), [("torch", "pullback"), ("pullback", "torch")])
+def test_storages_go_from_one_library_to_the_other(writer, reader, zipped, weights_only):
+    """N-68"""
+    libraries = {"torch": torch, "pullback": pullback}
+    writer, reader = libraries[writer], libraries[reader]
+    tensor = writer.arange(3.0)
+    saved_storages = {"storage": tensor.storage(), "tensor": tensor}
+    file = saved(writer, saved_storages, _use_new_zipfile_serialization=zipped)
+    read = reader.load(file, weights_only=weights_only)
+    assert type(read["storage"]) is reader.TypedStorage
+    assert read["storage"].tolist() == [0, 1, 2]
+    read["tensor"][0] = 7
+    assert read["storage"].tolist() == [7, 1, 2]

@@ -148,3 +148,16 @@ def test_the_older_form_warns_once(monkeypatch):
     with pytest.warns(UserWarning, match="untyped_storage"):
         pullback.ones(2).storage()
     pullback.ones(2).storage()
+
+
+@pytest.mark.parametrize("lib", [pullback, torch])
+def test_a_storage_is_counted_from_its_start(lib):
+    """N-48: NumPy's ValueError came through"""
+    storage = lib.zeros(4).untyped_storage()
+    for offset, size, stride in [(-1, (2,), (1,)), (0, (2,), (-1,))]:
+        with pytest.raises(RuntimeError):
+            lib.empty(0).set_(storage, offset, size, stride)
+    assert lib.empty(0).set_(storage, 5, (0,)).shape == (0,)
+    assert storage.nbytes() == 16
+    lib.empty(0).set_(storage, 5, (2,))  # grows, in both
+    assert storage.nbytes() == 28

@@ -193,3 +193,25 @@ def test_sparse_layouts_hold_what_counts(convert):
     assert back.to_tensor(9).tolist() == [[1, 9], [0, 4]]
     (back * back).sum().backward()
     assert x.grad.to_tensor(0).tolist() == [[2, 0], [0, 8]]
+
+
+@pytest.mark.parametrize("layout", ["csc", "bsr", "bsc"])
+def test_layouts_that_torch_does_not_mask_are_refused(layout):
+    """N-75"""
+    size = (1, 1) if layout.startswith("bs") else None
+    wanted = getattr(torch, f"sparse_{layout}")
+    data = torch.eye(2).to_sparse(layout=wanted, blocksize=size)
+    mask = torch.eye(2).bool().to_sparse(layout=wanted, blocksize=size)
+    with pytest.raises(TypeError, match=f"sparse_{layout}"):
+        torch.masked.masked_tensor(data, mask)
+
+
+@pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
+def test_a_sparse_mask_has_the_indices_of_its_data(layout):
+    """N-75"""
+    data = torch.eye(2).to_sparse(layout=layout)
+    other = torch.eye(2).flip(0).bool().to_sparse(layout=layout)
+    with pytest.raises(ValueError, match="same indices"):
+        torch.masked.masked_tensor(data, other)
+    whole = torch.ones(2, 2).bool().to_sparse(layout=layout)
+    assert torch.masked.masked_tensor(data, whole).get_mask() is not None

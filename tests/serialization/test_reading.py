@@ -200,3 +200,87 @@ def test_each_protocol_of_pickle_is_read(protocol):
 def test_bfloat16_survives():
     pytest.importorskip("ml_dtypes")
     assert through_file(torch.ones(1, dtype=torch.bfloat16)).dtype is torch.bfloat16
+
+
+@pytest.mark.parametrize("weights_only", [True, False])
+@pytest.mark.parametrize("zipped", [True, False])
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+def test_storages_are_read_back_on_the_memory_of_their_tensors(zipped, weights_only):
+    """N-68"""
+    tensor = torch.arange(3.0)
+    file = io.BytesIO()
+    saved = {"storage": tensor.storage(), "again": tensor.storage(), "tensor": tensor}
+    torch.save(saved, file, _use_new_zipfile_serialization=zipped)
+    file.seek(0)
+    read = torch.load(file, weights_only=weights_only)
+    assert type(read["storage"]) is torch.TypedStorage
+    assert read["storage"] is read["again"]
+    assert read["storage"].dtype is torch.float32
+    assert read["storage"].tolist() == [0, 1, 2]
+    read["tensor"][0] = 7
+    assert read["storage"].tolist() == [7, 1, 2]
+
+
+@pytest.mark.filterwarnings("ignore:TypedStorage")
+def test_bytes_without_a_dtype_are_read_back_as_bytes():
+    file = io.BytesIO()
+    torch.save(torch.tensor([1, 2], dtype=torch.int16).untyped_storage(), file)
+    file.seek(0)
+    read = torch.load(file)
+    assert read.dtype is torch.uint8
+    assert read.tolist() == [1, 0, 2, 0]
+
+
+class Trusting:
+    """Reading it is a call."""
+
+    def __reduce__(self):
+        return (dict, ([("a", 1)],))
+
+
+def file_of_code():
+    file = io.BytesIO()
+    torch.save(Trusting(), file)
+    file.seek(0)
+    return file
+
+
+NEVER, BY_DEFAULT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONLY_LOAD"
+
+
+@pytest.mark.parametrize("value", ["1", "y", "yes", "true"])
+def test_the_environment_says_what_is_trusted_where_the_call_does_not(value, monkeypatch):
+    """N-69"""
+    monkeypatch.setenv(BY_DEFAULT, value)
+    with pytest.warns(UserWarning, match=BY_DEFAULT):
+        assert torch.load(file_of_code()) == {"a": 1}
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(file_of_code(), weights_only=True)
+
+
+@pytest.mark.parametrize("value", ["0", "", "no"])
+def test_an_environment_that_says_no_changes_nothing(value, monkeypatch):
+    monkeypatch.setenv(BY_DEFAULT, value)
+    monkeypatch.setenv(NEVER, value)
+    assert torch.load(file_of_code(), weights_only=False) == {"a": 1}
+    with pytest.raises(pickle.UnpicklingError):
+        torch.load(file_of_code())
+
+
+def test_the_environment_can_forbid_trust(monkeypatch):
+    """N-69"""
+    monkeypatch.setenv(NEVER, "1")
+    for weights_only in (None, True, False):
+        with pytest.raises(pickle.UnpicklingError):
+            torch.load(file_of_code(), weights_only=weights_only)
+    with pytest.raises(RuntimeError, match="pickle_module"):
+        torch.load(file_of_code(), pickle_module=pickle)
+    monkeypatch.setenv(BY_DEFAULT, "1")
+    with pytest.raises(RuntimeError, match="only one"):
+        torch.load(file_of_code())
+
+
+def test_a_pickle_module_is_asked_for_by_who_trusts_the_file():
+    assert torch.load(file_of_code(), pickle_module=pickle) == {"a": 1}
+    with pytest.raises(RuntimeError, match="pickle_module"):
+        torch.load(file_of_code(), pickle_module=pickle, weights_only=True)

@@ -81,7 +81,7 @@ class _Searching(Whole):
         self.told = numpy.geterrcall()
 
     def _enter(self) -> None:
-        heard: Any = {"invalid": "call"}
+        heard: Any = {"all": "ignore", "invalid": "call"}
         if self.search.inf:
             heard |= {"divide": "call", "over": "call"}
         numpy.seterrcall(self.search)

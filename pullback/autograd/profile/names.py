@@ -17,8 +17,8 @@ __all__ = ["torch_name", "user_name"]
 
 # Operators whose underscore torch has too; elsewhere it only says that a user calls another name.
 _WITH_UNDERSCORE = {"_to_copy", "_unsafe_view", "_reshape_alias", "_conj", "_conj_physical"}
-# Parts of functions that make tensors, by torch's names for such.
-_PARTS = {"_like": "empty_like", "_new": "new_empty"}
+# Parts of functions that make tensors, and the sign `/`, by torch's names for such.
+_PARTS = {"_like": "empty_like", "_new": "new_empty", "true_divide": "div"}
 _PREFIXES = {"nn.functional.": "", "special.": "special_", "linalg.": "linalg_", "fft.": "fft_"}
 
 

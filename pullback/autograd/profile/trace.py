@@ -74,7 +74,7 @@ def _row(event: Any, process: int) -> dict[str, Any]:
     arguments: dict[str, Any] = {"External id": event.id + 1}
     if event.sequence_nr >= 0:
         arguments["Sequence number"] = event.sequence_nr
-    if event.fwd_thread is not None:
+    if event.fwd_thread:
         arguments["Fwd thread id"] = event.fwd_thread
     if event.input_shapes:
         arguments["Input Dims"] = event.input_shapes

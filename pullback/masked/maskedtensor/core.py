@@ -231,11 +231,31 @@ def _check_parts(data: Any, mask: Any) -> None:
             f"masked_tensor: data has layout {data.layout}, the mask {mask.layout}; both need the "
             "same."
         )
+    if str(data.layout) not in _LAYOUTS:
+        raise TypeError(
+            f"masked_tensor: data of layout {data.layout} is not taken, only {', '.join(_LAYOUTS)}."
+        )
     if data.shape != mask.shape:
         raise ValueError(
             f"masked_tensor: data has shape {tuple(data.shape)}, the mask {tuple(mask.shape)}; "
             "both need the same. Expand the smaller one."
         )
+
+    # Where the mask has more elements or fewer, those of the data that it has are taken.
+    if _is_sparse(data) and data._nnz() == mask._nnz() and _indices(data) != _indices(mask):
+        raise ValueError(
+            f"masked_tensor: data and mask of layout {data.layout} must have the same indices."
+        )
+
+
+_LAYOUTS = ("torch.strided", "torch.sparse_coo", "torch.sparse_csr")
+
+
+def _indices(sparse: Any) -> list[Any]:
+    if str(sparse.layout) == "torch.sparse_coo":
+        found: list[Any] = sparse._indices().tolist()
+        return found
+    return [sparse.crow_indices().tolist(), sparse.col_indices().tolist()]
 
 
 class _Data(Function):

@@ -71,9 +71,10 @@ class Called:
         self._compiled_call_impl = compile(self._call_impl, *args, **kwargs)
 
     def _replicate_for_data_parallel(self) -> Any:
-        """A copy with tables of its own, on the same tensors."""
+        """A copy without parameters: what takes their place need not be a leaf (`replicate`)."""
         made = copy.copy(self)
-        for name in ("_parameters", "_buffers", "_modules"):
+        made.__dict__["_parameters"] = {}
+        for name in ("_buffers", "_modules"):
             made.__dict__[name] = dict(self.__dict__[name])
         return made
 

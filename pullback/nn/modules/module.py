@@ -143,9 +143,12 @@ class Module(Called, Stateful, Convertible, Walking):
             known["_modules"][name] = None
         elif isinstance(value, Tensor) and isinstance(value, Buffer):
             self._need_init("buffers")
-            self.register_buffer(name, value, value.persistent)
+            if value.persistent:  # classes may have a register_buffer of their own, of two
+                self.register_buffer(name, value)
+            else:
+                self.register_buffer(name, value, persistent=False)
         elif name in known.get("_buffers", ()):
-            if value is not None and not isinstance(value, Tensor):
+            if value is not None and not _is_like_a_tensor(value):
                 raise TypeError(
                     f"{type(self).__name__}.{name} is a buffer: assign a Tensor or None, not "
                     f"{type(value).__name__}."
@@ -204,7 +207,7 @@ class Module(Called, Stateful, Convertible, Walking):
         """Enter a tensor that belongs to the state but is not trained, as a running mean."""
         self._need_init("buffers")
         self._check_name(name, "buffer", self._buffers)
-        if tensor is not None and not isinstance(tensor, Tensor):
+        if tensor is not None and not _is_like_a_tensor(tensor):
             raise TypeError(f"Buffer {name!r} must be a Tensor, got {type(tensor).__name__}.")
         if tensor is not None and for_all.buffer_registration_hooks:
             tensor = for_all.asked(for_all.buffer_registration_hooks, self, name, tensor)
@@ -318,3 +321,8 @@ def _has_any_global_hook() -> bool:
 
 
 __dir__ = _only_public(globals())
+
+
+def _is_like_a_tensor(value: Any) -> bool:
+    """A tensor, or what takes the calls of torch's functions itself."""
+    return isinstance(value, Tensor) or hasattr(value, "__torch_function__")

@@ -19,7 +19,13 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import operand
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.running import inplace, interpret
-from pullback.operators.watching.dispatch import QUIET, any_handler, overloaded
+from pullback.operators.watching.dispatch import (
+    QUIET,
+    SIGNS,
+    Unanswered,
+    any_handler,
+    overloaded,
+)
 
 __all__ = ["caught", "gives_way", "reflected", "written_in_place"]
 
@@ -43,6 +49,7 @@ def gives_way(function: Any, sign: str = "") -> Any:
     made = unwritten(op, op.name, call=call, sign=True)
     made.__doc__ = function.__doc__
     made.op = op  # as the operator's own function has it
+    SIGNS.add(made)
     return made
 
 
@@ -61,15 +68,22 @@ def _call_or_give_way(sign: str, op: Op, args: tuple[Any, ...], kwargs: dict[str
             return NotImplemented
         if sign and hasattr(type(one), "__torch_function__"):
             taken, answer = ports.met_by(sign, args)
-            if taken:
-                return answer
-    return interpret.call(op, args if is_plain else tuple(map(_as_tensor, args)), kwargs)
+            return answer if taken else NotImplemented
+    try:
+        return interpret.call(op, args if is_plain else tuple(map(_as_tensor, args)), kwargs)
+    except Unanswered:
+        return NotImplemented
 
 
 def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    if all(map(_is_operand, args)):
+    if not all(map(_is_operand, args)):
+        return NotImplemented
+    try:
         return inplace.call_inplace(op, called, tuple(map(_as_tensor, args)), kwargs)
-    return NotImplemented
+    except TypeError as error:
+        if isinstance(error, Unanswered) or not all(map(_is_value, args)):
+            return NotImplemented
+        raise
 
 
 def _as_tensor(value: Any) -> Any:
@@ -84,11 +98,12 @@ def caught(function: Any) -> Any:
     def sign(input: Any, other: Any) -> Any:
         try:
             return function(_as_tensor(input), _as_tensor(other))
-        except TypeError:
-            if _is_operand(other):
-                raise
-            return NotImplemented
+        except TypeError as error:
+            if isinstance(error, Unanswered) or not _is_value(other):
+                return NotImplemented
+            raise
 
+    SIGNS.add(sign)
     return sign
 
 
@@ -115,11 +130,16 @@ def reflected(function: Any) -> Any:
 
 def written_in_place(function: Any, name: str | None = None) -> Any:
     """The sign of an in-place form."""
-    return inplace.inplace_of(function, name, leave=_write_or_give_way)
+    made = inplace.inplace_of(function, name, leave=_write_or_give_way)
+    SIGNS.add(made)
+    return made
 
 
 def _is_operand(value: Any) -> bool:
     """Whether operators know what to do with it; others may know what to do with a tensor."""
-    if type(value) in _KNOWN or isinstance(value, Tensor):
-        return True
-    return isinstance(value, _OTHERS) or hasattr(type(value), "__torch_function__")
+    return _is_value(value) or hasattr(type(value), "__torch_function__")
+
+
+def _is_value(value: Any) -> bool:
+    """Whether operators compute with it."""
+    return type(value) in _KNOWN or isinstance(value, (Tensor, *_OTHERS))

@@ -420,6 +420,8 @@ def _shared(obj: Any, wanted: NumpyDtype | None, copy: bool | None) -> Array | N
         return numpy.array(obj)
     if is_storage(obj):
         return memory_of("asarray", obj, wanted)
+    if type(obj).__name__ == "PyCapsule":
+        return from_dlpack(obj)._array
     array = array_of(obj)
     if array is not None:
         check_from_numpy("asarray", array)

@@ -19,6 +19,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.arrays.strides import root
+from pullback.operators.create.narrow_dlpack import exported, imported
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import write_out
 
@@ -233,11 +234,16 @@ def _dlpack(
             "__dlpack__: this tensor requires grad, and a capsule does not carry its history. Use "
             "`tensor.detach()`."
         )
-    if stream == -1:  # "no synchronisation", which the host needs none of
+    if stream is not None and not isinstance(stream, int):
+        raise TypeError(f"__dlpack__: stream must be an int or None, got {type(stream).__name__}.")
+    on_host = self.device.type == "cpu"
+    if stream == -1 and on_host:  # "no synchronisation", which the host needs none of
         stream = None
-    return self._array.__dlpack__(
-        stream=stream, max_version=max_version, dl_device=dl_device, copy=copy
-    )
+    if stream is not None and on_host:
+        raise AssertionError(f"__dlpack__: the host has no streams, got stream={stream}.")
+    options = {"max_version": max_version, "dl_device": dl_device, "copy": copy}
+    capsule = exported(self._array, self.dtype._name, options) if on_host else None
+    return self._array.__dlpack__(stream=stream, **options) if capsule is None else capsule
 
 
 def _check_strided(self: Tensor) -> None:
@@ -301,9 +307,11 @@ def from_dlpack(ext_tensor: Any, *, device: Any = None, copy: bool | None = None
         return wrap(array.copy() if copy else array)
     # The first version of the protocol cannot say "read-only", so NumPy assumes it.
     unversioned = "versioned" not in repr(capsule)
+    restored = imported(capsule)
     array = numpy.from_dlpack(_Capsule(capsule, place))
     if not array.flags.writeable and unversioned:
         array = numpy.asarray(_Writable(array))
+    array = array if restored is None else restored(array)
     check_from_numpy("from_dlpack", array)
     if copy:
         return wrap(array.copy())

@@ -39,6 +39,7 @@ from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
+from pullback.operators.watching.dispatch import SIGNS, Unanswered
 
 FOUND_IN = {
     "torch": "ger=outer matmul",
@@ -487,12 +488,15 @@ def _times(self: Any, other: Any) -> Any:
         function = _matmul
     try:
         return function(self, other)
+    except Unanswered:
+        return NotImplemented
     except RuntimeError as error:
         raise errors.as_called(error, "matmul (@)", "mm", "mv", "dot", "matmul") from None
 
 
 _caught = caught(matmul)
 METHODS["__matmul__"] = _times
+SIGNS.add(_times)
 
 
 METHODS["__rmatmul__"] = reflected(matmul)

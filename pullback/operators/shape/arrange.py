@@ -225,6 +225,11 @@ def broadcast_shapes(*shapes: Any) -> Size:
     >>> torch.broadcast_shapes((3, 1), (4,))
     torch.Size([3, 4])
     """
+    for shape in shapes:
+        if not isinstance(shape, int | Sequence):
+            raise RuntimeError(
+                f"broadcast_shapes: shapes are ints, or tuples or lists of ints; got {shape!r}."
+            )
     listed = [(shape,) if isinstance(shape, int) else tuple(shape) for shape in shapes]
     if any(size < 0 for shape in listed for size in shape):
         raise ValueError(f"broadcast_shapes: a shape has no negative sizes, got {listed}.")

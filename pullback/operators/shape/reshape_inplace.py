@@ -238,10 +238,17 @@ def _on_memory(self: Tensor, storage: Any, offset: int, size: Any, stride: Any) 
     untyped, width = storage.untyped(), self._array.itemsize
     shape = (untyped.nbytes() // width - offset,) if size is None else tuple(size)
     steps = contiguous_strides(shape) if stride is None else tuple(stride)
+    if offset < 0 or min(steps, default=0) < 0:
+        raise RuntimeError(
+            f"set_: an offset and strides count elements from the storage's first one, and are not "
+            f"negative; got offset {offset} and strides {steps}."
+        )
     reach = offset + sum((n - 1) * s for n, s in zip(shape, steps, strict=True)) + 1
     if math.prod(shape) and reach * width > untyped.nbytes():
         untyped.resize_(reach * width)
     strides = tuple(s * width for s in steps)
+    if not math.prod(shape):  # which may begin beyond the end
+        offset = min(offset, untyped.nbytes() // width)
     return wrap(numpy.ndarray(shape, self._array.dtype, untyped._bytes, offset * width, strides))
 
 

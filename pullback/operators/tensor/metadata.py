@@ -14,7 +14,14 @@ from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.core.device import HOLDERS, META, holder_of
 from pullback.core.dtype import dtype
-from pullback.core.layout import contiguous_format, is_in_format, layout, memory_format, strided
+from pullback.core.layout import (
+    channels_last,
+    contiguous_format,
+    is_in_format,
+    layout,
+    memory_format,
+    strided,
+)
 from pullback.core.ports import ports
 from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
@@ -164,15 +171,83 @@ def is_contiguous(self: Tensor, *, memory_format: memory_format = contiguous_for
 
 
 @method
-def dim_order(self: Tensor) -> tuple[int, ...]:
+def dim_order(self: Tensor, *, ambiguity_check: bool | list[Any] = False) -> tuple[int, ...]:
     """The dimensions from slowest to fastest in memory.
+
+    With `ambiguity_check`, an order that is not the only one (sizes of 1, expanded dimensions) is
+    refused; a list of memory formats asks that the tensor be in exactly one of these.
 
     >>> import pullback as torch
     >>> torch.zeros(2, 3).T.dim_order()
     (1, 0)
     """
+    if not _says_whether_to_check(ambiguity_check):
+        raise TypeError(
+            "dim_order(): ambiguity_check must be a bool or a list of memory formats, got "
+            f"{ambiguity_check!r}."
+        )
+    order, is_only_one = _order_in_memory(self)
+    if ambiguity_check and not is_only_one:
+        raise _no_order(self, "elements share a place, or dimensions a stride")
+    if ambiguity_check is not False and _may_change_places(self):
+        formats = ambiguity_check if isinstance(ambiguity_check, list) else []
+        fitting = [one for one in formats if self.is_contiguous(memory_format=one)]
+        if len(fitting) != 1:
+            raise _no_order(self, f"it is in {len(fitting)} of the {len(formats)} formats named")
+    return order
+
+
+def _says_whether_to_check(wish: Any) -> bool:
+    return isinstance(wish, bool) or (
+        isinstance(wish, list) and all(isinstance(one, memory_format) for one in wish)
+    )
+
+
+def _order_in_memory(self: Tensor) -> tuple[tuple[int, ...], bool]:
+    """The dimensions by stride, and whether strides alone decide.
+
+    Expanded dimensions stay where they are, and equal strides go by size: torch's results of
+    element-wise operators lie in this order, too.
+    """
+    ndim = self.ndim
+    plain = self.is_contiguous()
+    last = ndim == 4 and self.is_contiguous(memory_format=channels_last)
+    if plain and not last:
+        return tuple(range(ndim)), True
+    if last and not plain:
+        return (0, 2, 3, 1), True
+    shape, steps = self._array.shape, strides_of(self._array)
+    order = list(range(ndim))
+    is_only_one = True
+    # Sorted by insertion, from the innermost dimension outwards.
+    for start in reversed(range(ndim - 1)):
+        at = start
+        for inner in range(start + 1, ndim):
+            a, b = order[at], order[inner]  # the outer, the inner one
+            if not steps[a] or not steps[b]:
+                is_only_one = False
+                continue
+            if steps[a] > steps[b]:
+                break
+            if steps[a] == steps[b] and shape[b] <= shape[a]:
+                is_only_one = False
+                continue
+            order[at], order[inner] = b, a
+            at = inner
+    return tuple(order), is_only_one
+
+
+def _may_change_places(self: Tensor) -> bool:
     steps = strides_of(self._array)
-    return tuple(sorted(range(len(steps)), key=lambda dim: -steps[dim]))
+    return len(set(steps)) < len(steps) or 1 in self._array.shape
+
+
+def _no_order(self: Tensor, reason: str) -> RuntimeError:
+    shape, steps = tuple(self._array.shape), tuple(strides_of(self._array))
+    return RuntimeError(
+        f"dim_order(): a tensor of shape {shape} with strides {steps} has no single order of its "
+        f"dimensions: {reason}."
+    )
 
 
 @method

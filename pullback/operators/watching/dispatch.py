@@ -403,10 +403,18 @@ def _offered(function: Any, args: tuple[Any, ...], kwargs: dict[str, Any], asked
     return NotImplemented
 
 
+class Unanswered(TypeError):  # noqa: N818  (users see a TypeError)
+    """Everybody who was asked returned NotImplemented; Python's signs do so too, then."""
+
+
+# Functions that Python calls for a sign: where nobody takes the call, the other operand is asked.
+SIGNS: set[Any] = set()
+
+
 def unanswered(function: Any, types: Iterable[type]) -> TypeError:
     """Everybody who was asked refused."""
     names = ", ".join(kind.__name__ for kind in types)
-    return TypeError(
+    return Unanswered(
         f"{getattr(function, '__name__', function)}: no __torch_function__ takes this call; all of "
         f"{names} returned NotImplemented."
     )
@@ -437,6 +445,11 @@ def any_handler(value: Any) -> bool:
                 return True
         return False
     return _has_own_handler(value)
+
+
+def any_thing(values: tuple[Any, ...]) -> bool:
+    """Whether one of the values takes calls itself and is no tensor."""
+    return any(not isinstance(one, Tensor) and any_handler(one) for one in values)
 
 
 _SEVERAL = (tuple, list)  # not `tuple | list`, which would be made anew each time

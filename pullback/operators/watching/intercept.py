@@ -154,9 +154,14 @@ class _Asking(Layer):
         return self._run(args, kwargs)
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        taken, answer = dispatch.overloaded(*ports.spelled(self.function, args, kwargs))
-        if not taken:
-            dispatch.refuse(self.function, args, kwargs)
+        try:
+            taken, answer = dispatch.overloaded(*ports.spelled(self.function, args, kwargs))
+            if not taken:
+                dispatch.refuse(self.function, args, kwargs)
+        except dispatch.Unanswered:
+            if self.function in dispatch.SIGNS:
+                return NotImplemented
+            raise
         return answer if taken else self._run(args, kwargs)
 
     def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

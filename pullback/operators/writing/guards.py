@@ -8,8 +8,8 @@
         except REFUSALS as error:
             ...  # says which argument was no tensor, see guarding.py
 
-Only arguments without a default are looked at: what takes calls itself is seldom an option, and an
-operator below meets it there.
+Only arguments without a default are looked at before: what takes calls itself is seldom an option,
+and an operator below meets it there. Where that refuses it instead, options are looked at, too.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.options import TYPED
-from pullback.operators.watching.dispatch import QUIET, any_handler
+from pullback.operators.watching.dispatch import QUIET, any_handler, any_thing
 from pullback.operators.writing.call import by_name
 from pullback.operators.writing.writer import (
     block,
@@ -62,21 +62,25 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "Tensor": Tensor,
         "QUIET": QUIET,
         "asks": any_handler,
+        "asks_things": any_thing,
         "explain": explained,
         "REFUSALS": REFUSALS,
         **{one.check.__name__: one.check for one in TYPED.values()},
     }
     options = _looked_at(function)
+    asked = [theirs(x) for x in (*positional[len(required) :], *keywords)]
+    take = f"return layer.take_guarded({', '.join([f'({values})', *extra])})"
     lines = [
         *block(
             f"if {' or '.join(looks) or 'False'}",
-            [f"return layer.take_guarded({', '.join([f'({values})', *extra])})"],
+            [take],
         ),
         *(_option_lines(function.__name__, options) if options else []),
         "try:",
         *indented(_unnamed(positional, keywords, more, others)),
         f"    return plain({_arguments(positional, keywords, more, others)})",
         "except REFUSALS as error:",
+        *(indented(block(f"if asks_things(({', '.join(asked)},))", [take])) if asked else []),
         f"    found = explain(plain, error, {{{shown}}})",
         *indented(block("if found is None", ["raise"])),
         "    raise found from None",

@@ -57,6 +57,7 @@ def test_hooks_for_all_modules_see_kwargs_and_failures():
     assert seen == [({"scale": 3}, None)]
 
 
+@pytest.mark.filterwarnings("ignore:A backward hook of the old kind")
 def test_backward_hooks_for_all_modules():
     seen = []
     handles = [
@@ -133,3 +134,33 @@ def test_compile_needs_a_compiler_and_uses_it(monkeypatch):
     monkeypatch.setattr(torch, "compile", lambda f, **options: lambda x: f(x) + 1, raising=False)
     layer.compile()
     assert layer(torch.ones(1)).item() == 2.0
+
+
+@pytest.mark.parametrize(
+    ("forward", "reason"),
+    [
+        (lambda x: x.exp(), None),
+        (lambda x: (x.exp(),), None),
+        (lambda x: x.detach(), None),
+        (lambda x: {"a": x * 2}, "does not return"),
+        (lambda x: [x * 2], "does not return"),
+        (lambda x: (x * 2, x * 3), "several nodes"),
+        (lambda x: x * 2 + 1, "several nodes"),
+    ],
+)
+def test_a_hook_of_the_old_kind_says_where_it_misses_gradients(forward, reason):
+    """N-64"""
+
+    class Made(torch.nn.Module):
+        def forward(self, x):
+            return forward(x)
+
+    module = Made()
+    module.register_backward_hook(lambda *args: None)
+    x = torch.ones(2, requires_grad=True) * 1
+    if reason is None:
+        module(x)
+        return
+    with pytest.warns(FutureWarning, match=reason) as heard:
+        module(x)
+    assert heard[0].filename == __file__

@@ -312,6 +312,7 @@ def test_full_backward_hooks():
         net.register_backward_hook(hook)
 
 
+@pytest.mark.filterwarnings("ignore:A backward hook of the old kind")
 def test_old_backward_hooks():
     net, log = nn.ReLU(), []
     net.register_backward_hook(lambda m, grad_in, grad_out: log.append(grad_out[0].tolist()))
@@ -417,3 +418,54 @@ def test_a_buffer_without_a_shape_is_registered():
     assert list(module.state_dict()) == ["kept"]
     copied = copy.deepcopy(nn.UninitializedBuffer(persistent=False))
     assert not copied.persistent
+
+
+class TakesCalls:
+    """Not a tensor, but functions ask it."""
+
+    @classmethod
+    def __torch_function__(cls, func, types, args=(), kwargs=None):
+        return func
+
+
+def test_what_takes_the_calls_of_functions_may_be_a_buffer():
+    """N-32"""
+    module, one, other = torch.nn.Module(), TakesCalls(), TakesCalls()
+    module.register_buffer("b", one)
+    assert dict(module.named_buffers()) == {"b": one}
+    module.b = other
+    assert module.b is other
+    with pytest.raises(TypeError, match="got int"):
+        module.register_buffer("c", 3)
+
+
+def test_a_class_may_register_buffers_by_a_method_of_two_arguments():
+    """N-32"""
+
+    class Own(torch.nn.Module):
+        def register_buffer(self, name, value):
+            super().register_buffer(name, value)
+
+    module = Own()
+    module.a = torch.nn.Buffer(torch.ones(2))
+    assert list(module.state_dict()) == ["a"]
+
+
+@pytest.mark.parametrize(
+    ("make", "name"),
+    [
+        (lambda: torch.nn.Linear(2, 1), "weight"),
+        (lambda: torch.nn.ParameterList([torch.ones(2)]), "0"),
+        (lambda: torch.nn.ParameterDict({"a": torch.ones(2)}), "a"),
+    ],
+)
+def test_a_replica_takes_any_tensor_in_the_place_of_a_parameter(make, name):
+    """N-32"""
+    module = make()
+    replica = module._replicate_for_data_parallel()
+    own = getattr(module, name)
+    view = own.view_as(own)
+    setattr(replica, name, view)
+    assert getattr(replica, name) is view
+    assert list(replica.parameters()) == []
+    assert getattr(module, name) is own

@@ -69,7 +69,8 @@ def test_values_have_their_digits(name, other, x, dtype, scipy_or_not):
     x = x.astype(dtype)
     got = getattr(torch.special, name)(torch.from_numpy(x)).numpy()
     assert got.dtype == dtype
-    expected = getattr(by_scipy, other)(x.astype(float)).astype(dtype)
+    with numpy.errstate(over="ignore"):
+        expected = getattr(by_scipy, other)(x.astype(float)).astype(dtype)
     tolerance = 2e-13 if dtype == "float64" else 2e-6
     numpy.testing.assert_allclose(got, expected, rtol=tolerance, atol=tolerance / 10)
 

@@ -108,3 +108,35 @@ def test_an_empty_slice_has_the_strides_of_what_it_was_cut_from():
     assert x[::2][2:].stride() == (12, 1)
     assert x[1:1, :, None].stride() == (6, 1, 1)
     assert torch.empty(2, 0, 3).stride() == (3, 3, 1)
+
+
+@pytest.mark.parametrize(
+    ("tensor", "order"),
+    [
+        (lambda: torch.zeros(2, 3, 4).permute(2, 0, 1), (1, 2, 0)),
+        (lambda: torch.zeros(2, 3).expand(4, 2, 3), (0, 1, 2)),
+        (lambda: torch.zeros(3, 1).t().t(), (0, 1)),
+        (lambda: torch.zeros(1, 3).t(), (0, 1)),
+        (lambda: torch.zeros(2, 3, 4, 5).to(memory_format=torch.channels_last), (0, 2, 3, 1)),
+    ],
+)
+def test_dim_order_leaves_dimensions_without_a_stride_of_their_own_where_they_are(tensor, order):
+    assert tensor().dim_order() == order
+
+
+def test_dim_order_refuses_what_has_several_orders_where_asked():
+    """N-31"""
+    several, one = torch.zeros(2, 1, 1, 5), torch.zeros(2, 3, 4, 5)
+    formats = [torch.contiguous_format, torch.channels_last]
+    assert one.dim_order(ambiguity_check=True) == (0, 1, 2, 3)
+    assert one.dim_order(ambiguity_check=formats) == (0, 1, 2, 3)
+    last = one.to(memory_format=torch.channels_last)
+    assert last.dim_order(ambiguity_check=formats) == (0, 2, 3, 1)
+    for check in (True, formats):
+        with pytest.raises(RuntimeError, match="no single order"):
+            several.dim_order(ambiguity_check=check)
+    with pytest.raises(RuntimeError, match="no single order"):
+        torch.zeros(3).expand(2, 3).dim_order(ambiguity_check=True)
+    for wrong in ("yes", 1, [5]):
+        with pytest.raises(TypeError, match="ambiguity_check"):
+            one.dim_order(ambiguity_check=wrong)

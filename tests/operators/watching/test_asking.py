@@ -10,6 +10,7 @@ import pytest
 import pullback as torch
 from pullback.operators.declare import QUICK
 from pullback.operators.watching import intercept
+from pullback.testing import SAMPLES, resolve, samples_for
 
 
 def duck(seen):
@@ -244,3 +245,35 @@ def test_frames_of_functions_that_ask_can_be_looked_at():
         frames = error.traceback
         assert any("function" in entry.frame.f_locals or entry.frame.f_locals for entry in frames)
         assert all(type(entry.frame.f_locals) is dict for entry in frames)
+
+
+def _first_sample(name):
+    for dtype in (torch.float32, torch.float64, torch.int64, torch.bool):
+        try:
+            for sample in samples_for(name, dtype):
+                return sample
+        except TypeError:  # not of this dtype
+            continue
+    return None
+
+
+# Methods need a tensor before the dot; torch's masked functions are plain Python, and ask nobody.
+ASKED = [name for name in SAMPLES if not name.startswith(("Tensor.", "masked."))]
+
+
+@pytest.mark.parametrize("name", ASKED)
+def test_each_argument_of_each_function_is_asked_the_first_time_and_later(name):
+    """N-74"""
+    sample, function = _first_sample(name), resolve(torch, name)
+    if sample is None:
+        pytest.skip("no samples")
+    arguments = (sample.input, *sample.args)
+    for place, given in enumerate(arguments):
+        if not isinstance(given, torch.Tensor):
+            continue
+        seen = []
+        d = duck(seen)
+        changed = (*arguments[:place], d, *arguments[place + 1 :])
+        for _ in range(2):
+            assert function(*changed, **sample.kwargs) == "taken"
+        assert len(seen) == 2

@@ -75,7 +75,7 @@ def multi_head_attention_forward(
         key_padding_mask = None if key_padding_mask is None else key_padding_mask[None]
     dtype = query._array.dtype
     length, batch, width = query.shape
-    mask = _full_mask(_additive(attn_mask, dtype), length, batch * num_heads)
+    mask = _full_mask(_additive(attn_mask, dtype), length, batch * num_heads, batched=batched)
     padding = _additive(key_padding_mask, dtype)
     if use_separate_proj_weight:
         weights: tuple[Any, ...] = (q_proj_weight, k_proj_weight, v_proj_weight)
@@ -83,13 +83,12 @@ def multi_head_attention_forward(
             raise RuntimeError(f"{_OP}: separate projections need q_, k_ and v_proj_weight.")
     else:
         weights = chunk(in_proj_weight, 3)
+    _check_additions(bias_k, bias_v, static_k, static_v, (batch * num_heads, width // num_heads))
     biases = (None,) * 3 if in_proj_bias is None else chunk(in_proj_bias, 3)
     inputs = (query, key, value)
     q, k, v = (linear(*each) for each in zip(inputs, weights, biases, strict=True))
     extra = 0
-    if bias_k is not None and bias_v is not None:
-        if static_k is not None or static_v is not None:
-            raise RuntimeError(f"{_OP}: bias_k and bias_v cannot be added to static_k, static_v.")
+    if bias_k is not None:
         k = cat([k, expand(bias_k, (1, batch, width))])
         v = cat([v, expand(bias_v, (1, batch, width))])
         extra += 1
@@ -158,7 +157,22 @@ def _additive(mask: Any, dtype: Any) -> Any:
     return mask
 
 
-def _full_mask(mask: Any, length: int, heads: int) -> Any:
+def _check_additions(
+    bias_k: Any, bias_v: Any, static_k: Any, static_v: Any, sizes: tuple[int, int]
+) -> None:
+    """Refuse biases of keys and values, or given ones, that do not go together."""
+    if (bias_k is None) != (bias_v is None):
+        raise AssertionError(f"{_OP}: bias_k and bias_v go together, but one is None.")
+    if bias_k is not None and (static_k is not None or static_v is not None):
+        raise AssertionError(f"{_OP}: bias_k and bias_v cannot be added to static_k, static_v.")
+    for name, one in (("static_k", static_k), ("static_v", static_v)):
+        if one is not None and (one.shape[0], one.shape[2]) != sizes:
+            raise AssertionError(
+                f"{_OP}: {name} must be ({sizes[0]}, keys, {sizes[1]}), got {tuple(one.shape)}."
+            )
+
+
+def _full_mask(mask: Any, length: int, heads: int, *, batched: bool) -> Any:
     """A mask for each head of each example, or one for all."""
     if mask is None:
         return None
@@ -166,7 +180,9 @@ def _full_mask(mask: Any, length: int, heads: int) -> Any:
         return mask[None]
     if mask.ndim == 3 and tuple(mask.shape[:2]) == (heads, length):
         return mask
-    raise RuntimeError(
+    # As torch: a wrong size is no failed assertion where there is a batch.
+    wrong_size = batched and mask.ndim in (2, 3)
+    raise (RuntimeError if wrong_size else AssertionError)(
         f"{_OP}: attn_mask must be ({length}, keys) or ({heads}, {length}, keys), got "
         f"{tuple(mask.shape)}."
     )

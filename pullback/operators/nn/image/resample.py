@@ -6,6 +6,7 @@ A mode is a function that writes the table of one dimension (taps.py); "area" av
 from __future__ import annotations
 
 import functools
+import math
 import warnings
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -15,7 +16,7 @@ import numpy
 from pullback.core.errors import unsupported
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.windows import Sizes, check_tensor, remembering
+from pullback.operators.arrays.windows import Sizes, check_tensor, remembering, volume
 from pullback.operators.nn.image.taps import Taps, declare_resample
 from pullback.operators.nn.pool.average import (
     adaptive_avg_pool1d,
@@ -203,10 +204,20 @@ def _sizes(
         new = _each("size", size, len(old))
         if not all(type(n) is int or hasattr(n, "__index__") for n in new):
             raise TypeError(f"interpolate: size must be ints, got {size!r}.")
+        _check_count(shape, new)
         return new, (None,) * len(old)
     scales = tuple(float(scale) for scale in _each("scale_factor", scale_factor, len(old)))
+    if not all(map(math.isfinite, scales)):
+        raise RuntimeError(f"interpolate: scale_factor must be finite, got {scale_factor!r}.")
     new = tuple(int(n * scale) for n, scale in zip(old, scales, strict=True))
+    _check_count(shape, new)
     return new, (None,) * len(old) if recompute else scales
+
+
+def _check_count(shape: Sizes, new: Sizes) -> None:
+    """Refuse what no memory holds before tables for it are made."""
+    if volume((*shape[:2], *new)) >= 1 << 60:
+        raise RuntimeError(f"interpolate: from {shape} to {new} is larger than any memory.")
 
 
 def _check(shape: Sizes, mode: str, align_corners: bool | None, antialias: bool) -> None:

@@ -8,19 +8,17 @@ kernels.py.
 
 from __future__ import annotations
 
+import warnings
 from typing import Any
 
-import numpy
-
 from pullback.core.errors import unsupported
+from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.windows import Sizes, check_tensor, volume
 from pullback.operators.batching import together
-from pullback.operators.create.constants import beside
-from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.linalg.products import matmul, total
+from pullback.operators.declare import Array, Namespace, linear, primitive
+from pullback.operators.linalg.products import total
 from pullback.operators.nn.image.kernels import How, added_up, looked_up, slopes
-from pullback.operators.running.naming import shown_as
 
 FOUND_IN = {
     "torch": "affine_grid_generator=affine_grid grid_sampler grid_sampler_2d grid_sampler_3d",
@@ -158,6 +156,14 @@ def _check(input: Any, grid: Any, mode: str) -> None:
         raise unsupported("grid_sample", x)
 
 
+def _warn_of_a_guess(name: str) -> None:
+    warnings.warn(
+        f"{name} without align_corners takes False; say which is meant.",
+        UserWarning,
+        stacklevel=stacklevel(),
+    )
+
+
 def grid_sample(
     input: Any,
     grid: Any,
@@ -169,7 +175,7 @@ def grid_sample(
 
     >>> import pullback as torch
     >>> x = torch.tensor([[[[1.0, 2.0], [3.0, 4.0]]]])
-    >>> torch.nn.functional.grid_sample(x, torch.zeros(1, 1, 1, 2))
+    >>> torch.nn.functional.grid_sample(x, torch.zeros(1, 1, 1, 2), align_corners=False)
     tensor([[[[2.5000]]]])
     """
     if mode not in _MODES:
@@ -179,6 +185,8 @@ def grid_sample(
             f"grid_sample: padding_mode must be one of {_PADDING_MODES}, got {padding_mode!r}."
         )
     _check(input, grid, mode)
+    if align_corners is None:
+        _warn_of_a_guess("grid_sample")
     dims = input._array.ndim - 2
     return _SAMPLERS[dims](input, grid, How(mode, padding_mode, bool(align_corners), (0,) * dims))
 
@@ -234,11 +242,44 @@ def _base_grid(xp: Namespace, size: Sizes, dtype: Any, align_corners: bool) -> A
     return xp.stack(grids, -1).reshape(volume(size), len(size) + 1).astype(dtype)
 
 
+# Positions are a constant times the matrices. Nodes keep sizes, and make the constant anew.
+
+
+@linear(
+    theta=lambda g, size, align_corners: _affine_matrices(g, size, align_corners),
+    node="AffineGridGeneratorBackward0",
+    has_out=False,
+)
+def _affine_places(xp: Namespace, theta: Array, size: Sizes, align_corners: bool) -> Array:
+    return _in_single(xp, _moved, [theta], size, align_corners)
+
+
+@linear(
+    gradient=lambda g, size, align_corners: _affine_places(g, size, align_corners), has_out=False
+)
+def _affine_matrices(xp: Namespace, gradient: Array, size: Sizes, align_corners: bool) -> Array:
+    """The adjoint of `_affine_places`."""
+    return _in_single(xp, _matrices, [gradient], size, align_corners)
+
+
+def _moved(xp: Namespace, theta: Array, size: Sizes, align_corners: bool) -> Array:
+    base = _base_grid(xp, size, theta.dtype, align_corners)
+    places = base @ theta.swapaxes(-1, -2)
+    return places.reshape((*theta.shape[:-2], *size, len(size)))
+
+
+def _matrices(xp: Namespace, gradient: Array, size: Sizes, align_corners: bool) -> Array:
+    base = _base_grid(xp, size, gradient.dtype, align_corners)
+    dims = len(size)
+    rows = gradient.reshape((*gradient.shape[: -dims - 1], volume(size), dims))
+    return rows.swapaxes(-1, -2) @ base
+
+
 def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any:
     """Positions for `grid_sample`: those of an image of `size`, moved by matrices `theta`.
 
     >>> import pullback as torch
-    >>> torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, 1, 2))
+    >>> torch.nn.functional.affine_grid(torch.eye(2, 3)[None], (1, 1, 1, 2), align_corners=False)
     tensor([[[[-0.5000,  0.0000],
               [ 0.5000,  0.0000]]]])
     """
@@ -262,7 +303,13 @@ def affine_grid(theta: Any, size: Any, align_corners: bool | None = None) -> Any
         raise RuntimeError(
             f"affine_grid: {theta.shape[0]} matrices for a batch of {size[0]} (size {size})."
         )
-    grid = _base_grid(numpy, size[2:], theta._array.dtype, bool(align_corners))
-    base = beside(theta, grid)
-    places = matmul(base, theta.mT).reshape((size[0], *size[2:], dims))
-    return shown_as("AffineGridGeneratorBackward0", places)
+    if align_corners is None:
+        _warn_of_a_guess("affine_grid")
+    elif align_corners and 1 in size[2:]:
+        warnings.warn(
+            f"affine_grid: with align_corners=True, a side of size 1 (size {size}) has its only "
+            "position in the middle, at 0.",
+            UserWarning,
+            stacklevel=stacklevel(),
+        )
+    return _affine_places(theta, size[2:], bool(align_corners))

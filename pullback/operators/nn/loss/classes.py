@@ -443,7 +443,7 @@ def check_target(op: str, input: Any, target: Any, weight: Any) -> None:
     """Refuse targets and weights that do not fit the scores."""
     shape, got = input.shape, target.shape
     if not shape:
-        raise RuntimeError(f"{op}: input needs a dimension of classes, got a 0-d tensor.")
+        raise ValueError(f"{op}: input needs a dimension of classes, got a 0-d tensor.")
     dim = class_dim(len(shape))
     wanted = shape[:dim] + shape[dim + 1 :]
     if got != wanted:

@@ -357,6 +357,8 @@ def batch_normed(
         raise RuntimeError(f"batch_norm: {name} must be given when training=False.")
     if (running_mean is None) != (running_var is None):
         raise ValueError("batch_norm: running_mean and running_var go together; give both or none.")
+    if 0 in shape and _is_mixed(input, weight, bias, running_mean, running_var):
+        return _of_nothing(input, weight, bias)
     if input._array.dtype.kind not in "fV":
         raise unsupported("batch_norm", input._array)
     _check_channels("batch_norm", input._array, weight, bias, running_mean, running_var)
@@ -374,6 +376,18 @@ def batch_normed(
     count = shape[0] * math.prod(shape[2:])  # of sizes, which a capture for all of them remembers
     follow(known, running_mean, running_var, count, momentum)
     return out
+
+
+def _is_mixed(input: Any, *parameters: Any) -> bool:
+    return any(one is not None and one.dtype is not input.dtype for one in parameters)
+
+
+def _of_nothing(input: Any, weight: Any, bias: Any) -> Any:
+    """No element is computed, so dtypes need not agree: as torch, promoted as by a number."""
+    out = input.clone()
+    if weight is not None and len(weight):
+        out = out * weight[0]
+    return out + bias[0] if bias is not None and len(bias) else out
 
 
 def instance_norm(

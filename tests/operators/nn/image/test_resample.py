@@ -116,12 +116,12 @@ def test_points_outside_see_zeros_borders_or_reflections():
 def test_positions_that_are_no_numbers_are_outside():
     x = torch.ones(1, 1, 2, 2)
     grid = torch.tensor([[[[math.nan, 0.0], [math.inf, 0.0]]]])
-    assert grid_sample(x, grid, "nearest").tolist() == [[[[0, 0]]]]
+    assert grid_sample(x, grid, "nearest", align_corners=False).tolist() == [[[[0, 0]]]]
 
 
 def test_nearest_gives_the_grid_a_gradient_of_zeros():
     x, grid = torch.rand(1, 1, 3, 3), torch.zeros(1, 2, 2, 2).requires_grad_()
-    grid_sample(x, grid, "nearest").sum().backward()
+    grid_sample(x, grid, "nearest", align_corners=False).sum().backward()
     assert torch.equal(grid.grad, torch.zeros(1, 2, 2, 2))
 
 
@@ -130,7 +130,7 @@ def test_points_are_sampled_in_blocks(monkeypatch, block):
     x, grid = image(3, 2, 4, 5).requires_grad_(), image(3, 3, 2, 2).requires_grad_()
 
     def run():
-        out = grid_sample(x, grid, padding_mode="reflection")
+        out = grid_sample(x, grid, padding_mode="reflection", align_corners=False)
         return [out, *torch.autograd.grad((out**2).sum(), (x, grid))]
 
     whole = run()
@@ -213,3 +213,31 @@ GRID = torch.zeros(2, 4, 4, 2)
 def test_errors_name_what_is_wrong(call, error, says):
     with pytest.raises(error, match=says):
         call()
+
+
+@pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 4, 5, 6)])
+def test_backward_through_an_affine_grid_keeps_nothing_that_is_freed(size):
+    """N-18"""
+    dims = len(size) - 2
+    theta = torch.ones(2, dims, dims + 1, requires_grad=True)
+    grid = affine_grid(theta, size, align_corners=False)
+    grid.backward(torch.ones_like(grid))
+    once = theta.grad.clone()
+    grid.backward(torch.ones_like(grid))
+    assert torch.allclose(theta.grad, 2 * once)
+    assert type(grid.grad_fn).__name__ == "AffineGridGeneratorBackward0"
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 2, 2)),
+        lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 1, 2), align_corners=True),
+        lambda: grid_sample(X, GRID),
+    ],
+)
+def test_where_corners_lie_is_not_guessed_in_silence(call):
+    """N-64"""
+    with pytest.warns(UserWarning, match="align_corners") as heard:
+        call()
+    assert heard[0].filename == __file__
