@@ -74,13 +74,6 @@ def load(
         >>> torch.load(file, weights_only=True)
         [tensor([0, 1, 2])]
     """
-    if weights_only and pickle_module is not None:
-        raise RuntimeError(
-            "load(): weights_only=True reads files without pickle, so a pickle_module has no part "
-            "in it. Leave out one of the two."
-        )
-    if weights_only is None:
-        weights_only = pickle_module is None  # who names a module of pickle's kind wants it used
     pickle_load_args.setdefault("encoding", "utf-8")
     unknown = pickle_load_args.keys() - {"encoding", "errors", "fix_imports"}
     if unknown:
