@@ -205,7 +205,10 @@ class _Shadows:
         drawn = _stream()
         out = func(*args, **kwargs)
         if not numpy.array_equal(drawn, _stream()):
-            return out  # its shadow would draw other numbers: what follows starts from its result
+            # Its shadow would draw other numbers: what follows starts from its result.
+            for one in _tensors(out):
+                self._known.pop(_place(one), None)
+            return out
         try:
             shadow = func(*doubles[0], **doubles[1])
         except (RuntimeError, TypeError, NotImplementedError, ValueError):

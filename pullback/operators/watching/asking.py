@@ -134,7 +134,7 @@ def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> I
         value = namespace.get(name)
         if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
             own = scope_name(value.__globals__)
-            ours = is_in_package(own, "operators") or value.__globals__ is namespace
+            ours = is_in_package(own, "operators") or own == scope_name(namespace)
             if (ours and own not in _APART) or name in _METADATA:
                 yield value
 
