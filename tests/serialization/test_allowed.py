@@ -54,7 +54,9 @@ RUNNING = [
 
 
 @pytest.mark.parametrize("protocol", [2, 4])
-@pytest.mark.parametrize("call", RUNNING, ids=lambda call: call[0].__qualname__)
+@pytest.mark.parametrize(
+    "call", RUNNING, ids=lambda call: getattr(call[0], "__qualname__", "partial")
+)
 def test_no_file_runs_programs_whatever_is_allowed(call, protocol):
     target, *args = call
     if isinstance(target, functools.partial):
@@ -69,7 +71,9 @@ def test_no_file_runs_programs_whatever_is_allowed(call, protocol):
     assert Outer.value == 7
 
 
-@pytest.mark.parametrize("call", RUNNING, ids=lambda call: call[0].__qualname__)
+@pytest.mark.parametrize(
+    "call", RUNNING, ids=lambda call: getattr(call[0], "__qualname__", "partial")
+)
 def test_a_harmless_name_does_not_admit_what_runs_programs(call):
     target, *args = call
     file = file_of(Call(harmless, *args))
