@@ -172,7 +172,8 @@ def test_asarray_copies_as_told():
 
 def test_asarray_of_tensors_and_requires_grad():
     leaf = torch.ones(2, requires_grad=True)
-    assert torch.asarray(leaf) is leaf
+    with pytest.warns(UserWarning, match="requires_grad is not given"):
+        assert torch.asarray(leaf) is leaf
     assert not torch.asarray(leaf, requires_grad=False).requires_grad
     assert not torch.asarray(leaf, copy=True).requires_grad
     computed = leaf * 2
