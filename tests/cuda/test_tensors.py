@@ -276,3 +276,21 @@ def test_large_tensors_of_a_device_ask_for_no_machine_code_of_the_host():
     out = mixed.sum() + functional.layer_norm(rows, rows.shape[1:]).sigmoid().sum()
     torch.autograd.grad(out, x)
     assert not native._kernels
+
+
+@pytest.mark.parametrize("width", [1, 8, 64, 300])
+@pytest.mark.parametrize("count", [10, 100, 5000])
+def test_rows_that_are_named_several_times_get_all_of_their_gradients(count, width):
+    """G-1: wide rows and many places took another way, which a device does not have."""
+    torch.manual_seed(0)
+    table, index = torch.randn(1000, width), torch.randint(0, 1000, (count,))
+    index[: count // 2] = index[0]
+    found = []
+    for place in ("cpu", "cuda"):
+        rows = table.clone().to(place).requires_grad_()
+        given = index.to(place)
+        taken = torch.nn.functional.embedding(given, rows).square().sum() + rows[given].sum()
+        added = torch.zeros(1000, width, device=place).index_add(0, given, rows[given])
+        (taken + (added * added).sum()).backward()
+        found.append(rows.grad.cpu())
+    assert torch.allclose(found[1], found[0], rtol=1e-4, atol=1e-2)

@@ -181,7 +181,8 @@ def _from_start(index: Array, size: int) -> Array:
 def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> None:
     """`out[:, index] += values` along `dim`; `index` is flat and non-negative."""
     key = (_WHOLE,) * dim + (index,)
-    if out.ndim == 1 or index.size < _FEW or not out.flags.c_contiguous:
+    # A device adds by atomics; any other way would have to ask it for values.
+    if xp is not numpy or out.ndim == 1 or index.size < _FEW or not out.flags.c_contiguous:
         xp.add.at(out, key, values)
         return
     if dim == 0 and len(out) <= _FEW_ROWS and _add_by_rows_of_ones(xp, out, index, values):
@@ -194,7 +195,7 @@ def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array
         out[key] += values
         return
     outer, inner = math.prod(out.shape[:dim]), math.prod(out.shape[dim + 1 :])
-    if inner >= _WIDE and _add_in_rounds(xp, out, dim, index, values):
+    if inner >= _WIDE and _add_in_rounds(out, dim, index, values):
         return
     rows = (xp.arange(outer)[:, None] * out.shape[dim] + index).reshape(-1)
     _add_rows(xp, out.reshape(-1), rows * inner, values.reshape(rows.size, inner))
@@ -266,7 +267,7 @@ _WIDE = 64
 _ROUNDS = 16
 
 
-def _add_in_rounds(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> bool:
+def _add_in_rounds(out: Array, dim: int, index: Array, values: Array) -> bool:
     """As `_add_slices`: first what comes to each place first, then what comes second, and so on.
 
     A round names no place twice, so whole slices are added: 1000 slices of 1000 float32 in a third
@@ -274,12 +275,12 @@ def _add_in_rounds(xp: Namespace, out: Array, dim: int, index: Array, values: Ar
     """
     order = index.argsort(kind="stable")
     placed = index[order]
-    starts = xp.flatnonzero(xp.concatenate(([True], placed[1:] != placed[:-1])))
-    counts = xp.diff(starts, append=index.size)
+    starts = numpy.flatnonzero(numpy.concatenate(([True], placed[1:] != placed[:-1])))
+    counts = numpy.diff(starts, append=index.size)
     rounds = int(counts.max())
     if rounds > _ROUNDS:
         return False
-    turn = xp.arange(index.size) - xp.repeat(starts, counts)
+    turn = numpy.arange(index.size) - numpy.repeat(starts, counts)
     before = (slice(None),) * dim
     for number in range(rounds):
         chosen = order[turn == number]
