@@ -1,4 +1,4 @@
-"""Names of torch/serialization.py that libraries import: numbers of the formats, ways to open."""
+"""Inner names of `torch.serialization` that libraries import: numbers of formats, ways to open."""
 
 from __future__ import annotations
 

@@ -160,7 +160,10 @@ def gradient(op, shape, dtype, *, spread):
     refused = type(out.grad_fn).__name__ == "NotImplemented"
     if not out.requires_grad or out.shape != shape or out.is_complex() or refused:
         return None
-    made = torch.autograd.grad(out, y, g, allow_unused=True)[0]
+    try:
+        made = torch.autograd.grad(out, y, g, allow_unused=True)[0]
+    except NotImplementedError:  # the derivative of a draw has none itself
+        return None
     return None if made is None else made.double().numpy()
 
 

@@ -1,8 +1,8 @@
 """Worker threads for large loops: Python threads that stay in native code, without the lock.
 
 They wait on semaphores for (function, table, slots, rows). A loop has parts of equally many rows,
-and each thread does every so many-th of them, the caller from the first on. Sums over rows have one
-copy a part, added in order by the caller, so results depend neither on timing nor, where parts are
+or of none where rows are few: it does at least one row, so such a part is left out. Each thread
+does every so many-th of them, the caller from the first on. Sums over rows have one copy a part, added in order by the caller, so results depend neither on timing nor, where parts are
 equally many, on the number of threads. One loop at a time is shared; a second caller meanwhile does
 all parts of its own, one after the other, which gives the same sums.
 """
@@ -36,13 +36,18 @@ entry:
   %some = icmp slt i64 %first, {parts}
   br i1 %some, label %loop, label %over
 loop:
-  %k = phi i64 [ %first, %entry ], [ %next, %loop ]
+  %k = phi i64 [ %first, %entry ], [ %next, %behind ]
   %l = mul i64 %R, %k
   %lo = udiv i64 %l, {parts}
   %k1 = add i64 %k, 1
   %h = mul i64 %R, %k1
   %hi = udiv i64 %h, {parts}
+  %any = icmp ult i64 %lo, %hi
+  br i1 %any, label %some_rows, label %behind
+some_rows:
   call void %f(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %k)
+  br label %behind
+behind:
   %next = add i64 %k, %step
   %more = icmp slt i64 %next, {parts}
   br i1 %more, label %loop, label %over

@@ -5,6 +5,8 @@ import sys
 
 import pytest
 
+import pullback as torch
+
 pytest.importorskip("llvmlite")
 
 PROGRAM = """
@@ -73,3 +75,26 @@ def test_shared_loops_give_fixed_results(before, named):
                                "PYTHONPATH": ":".join(sys.path)})  # fmt: skip
     assert done.stdout.strip() == "fine", done.stderr
     assert not done.returncode, done.stderr
+
+
+@pytest.mark.parametrize("threads", [3, 16, 40])
+def test_more_threads_than_rows_do_no_row_twice(threads):
+    """Loops do at least one row: a part without any was done by two threads at once."""
+    pytest.importorskip("llvmlite")
+    torch.manual_seed(0)
+    x, w = torch.randn(2, 7, 9, 10), torch.randn(70, 7, 2, 3)
+    g = torch.randn(2, 70, 10, 10)
+    before = torch.get_num_threads()
+    found = []
+    try:
+        for number in (1, threads):
+            torch.set_num_threads(number)
+            for _ in range(20):
+                leaves = [one.clone().requires_grad_() for one in (x, w)]
+                torch.nn.functional.conv2d(*leaves, padding=1).backward(g)
+                found.append([one.grad for one in leaves])
+    finally:
+        torch.set_num_threads(before)
+    for made in found[1:]:
+        for ours, one in zip(made, found[0], strict=True):
+            assert torch.allclose(ours, one, atol=1e-4)

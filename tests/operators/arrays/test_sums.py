@@ -76,7 +76,8 @@ def test_totals_are_sums_over_any_dims_in_any_layout(shape, layout, dtype):
             wanted = x.astype("D" if dtype in "FD" else "d").sum(dim, keepdims=keepdim)
             assert got.shape == wanted.shape
             assert got.dtype == x.dtype
-            numpy.testing.assert_array_equal(got, wanted.astype(dtype))
+            with numpy.errstate(over="ignore"):
+                numpy.testing.assert_array_equal(got, wanted.astype(dtype))
 
 
 @pytest.mark.parametrize("rows", [5, 64, 65, 200, 1000, 1009, 5000])

@@ -172,8 +172,12 @@ def test_asarray_copies_as_told():
 
 def test_asarray_of_tensors_and_requires_grad():
     leaf = torch.ones(2, requires_grad=True)
-    with pytest.warns(UserWarning, match="requires_grad is not given"):
-        assert torch.asarray(leaf) is leaf
+    torch.set_warn_always(True)
+    try:
+        with pytest.warns(UserWarning, match="requires_grad is not given"):
+            assert torch.asarray(leaf) is leaf
+    finally:
+        torch.set_warn_always(False)
     assert not torch.asarray(leaf, requires_grad=False).requires_grad
     assert not torch.asarray(leaf, copy=True).requires_grad
     computed = leaf * 2
