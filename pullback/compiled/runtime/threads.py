@@ -2,9 +2,10 @@
 
 They wait on semaphores for (function, table, slots, rows). A loop has parts of equally many rows,
 or of none where rows are few: it does at least one row, so such a part is left out. Each thread
-does every so many-th of them, the caller from the first on. Sums over rows have one copy a part, added in order by the caller, so results depend neither on timing nor, where parts are
-equally many, on the number of threads. One loop at a time is shared; a second caller meanwhile does
-all parts of its own, one after the other, which gives the same sums.
+does every so many-th of them, the caller from the first on. Sums over rows have one copy a part,
+added in order by the caller, so results depend neither on timing nor, where parts are equally many,
+on the number of threads. One loop at a time is shared; a second caller meanwhile does all parts of
+its own, one after the other, which gives the same sums.
 """
 
 from __future__ import annotations
