@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import threading
 import warnings
+from contextlib import suppress
 from importlib import import_module
 from typing import Any
 
@@ -57,11 +58,10 @@ def is_available() -> bool:
 def _nccl() -> Any:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # CuPy warns where the library is missing: we say so
-        nccl: Any = None
-        try:  # a part that CuPy does not load by itself, and that not every build has
-            nccl = import_module(f"{found.cupy.__name__}.cuda.nccl")
-        except ImportError:
-            nccl = getattr(found.cupy.cuda, "nccl", None)
+        nccl: Any = getattr(found.cupy.cuda, "nccl", None)
+        if nccl is None:  # a part that CuPy does not load by itself, and that not every build has
+            with suppress(ImportError):
+                nccl = import_module(f"{found.cupy.__name__}.cuda.nccl")
     return nccl if nccl is not None and nccl.available else None
 
 
