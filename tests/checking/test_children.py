@@ -97,7 +97,9 @@ def test_launched_modules_stand_in_too(tmp_path):
     written(tmp_path, "", "package/__init__.py")
     written(
         tmp_path,
-        "import os, sys, torch; print(torch.__name__, os.environ['RANK'], sys.argv[1])",
+        # One write: that of another rank could come between two.
+        "import os, sys, torch\n"
+        "sys.stdout.write(f\"{torch.__name__} {os.environ['RANK']} {sys.argv[1]}\\n\")",
         "package/tool.py",
     )
     launch = ("-m", "pullback", "launch", "-n", "2", "-m", "package.tool", "--lr")
