@@ -121,7 +121,7 @@ def vector_norm(
     >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
     tensor(7.)
     """
-    if ord == 2 and dtype is None and input.dtype.char in "fd":
+    if ord == 2 and dtype is None and input.dtype.kind == "f" and input.dtype.char in "fd":
         return _euclidean(xp, input, axis_of(dim, input.ndim), keepdim)
     if input.dtype.kind == "W":  # halves of complex numbers are for storing; their norms are halves
         wide = _in_dtype("vector_norm", input.astype(numpy.complex64), dtype)
@@ -180,7 +180,7 @@ _RIGHT = {
 
 def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     """The root of the sum of squares, scaled by the largest element if squares leave the range."""
-    char = x.dtype.char
+    char = getattr(x.dtype, "char", "")
     if char not in _RIGHT:  # a dtype for storing, which says so
         return xp.sqrt(total_of_squares(xp, x, axis, keepdim))
     low, high = _RIGHT[char]

@@ -9,7 +9,7 @@ import numpy
 from pullback.core.device import META
 from pullback.core.errors import out_requires_grad
 from pullback.core.explain import kind_errors as errors
-from pullback.core.layout import preserve_format, sparse_coo, sparse_csr, strided
+from pullback.core.layout import SPARSE, preserve_format, sparse_coo, sparse_csr, strided
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
@@ -243,6 +243,11 @@ def resize_as_sparse_(self: Any, the_template: Any) -> Any:
     >>> x.resize_as_sparse_(torch.ones(3, 4).to_sparse()).shape
     torch.Size([3, 4])
     """
+    if self._kind not in SPARSE or the_template._kind not in SPARSE:
+        raise RuntimeError(
+            f"resize_as_sparse_: both tensors must be sparse, got {self.layout} and "
+            f"{the_template.layout}."
+        )
     if self._kind is not sparse_coo:
         return _resized_as(self, the_template)
     return sparse_resize_(
