@@ -301,7 +301,7 @@ class Attributes(Outside):
             if name in table:
                 return self.dict_get(table, name)
             return self.read(found, self.root(value).attr(name))
-        self.guards.add("absent", self.source(table), name)  # type: ignore[arg-type]
+        self.guards.add("absent", self.source(table), name)  # type: ignore[arg-type]  # made a constant above
         fallback = self.dict_get(table, "__getattr__")
         if fallback is not MISSING:
             return self.call(fallback, (name,))

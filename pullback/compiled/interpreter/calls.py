@@ -93,7 +93,7 @@ class Calls(Entering):
         if source is not None:
             inner = self.read(inner, source.attr("__func__"))
             owner = self.read(owner, source.attr("__self__"))
-        if isinstance(owner, type) and inner is Function.apply.__func__:  # type: ignore[attr-defined]
+        if isinstance(owner, type) and inner is Function.apply.__func__:  # type: ignore[attr-defined]  # a classmethod
             return self._apply(owner, args, kwargs)
         if type(owner) in library.DRAWING or isinstance(owner, Walk):
             return self._native_method(owner, function.__name__, args, kwargs, function)
@@ -308,7 +308,7 @@ class Calls(Entering):
             if isinstance(getattr(named, name, None), str):
                 setattr(stand_in, name, getattr(named, name))
         stand_in.__wrapped__ = function  # type: ignore[attr-defined]  # for its signature
-        stand_in._is_interpreted = True  # type: ignore[attr-defined]
+        stand_in._is_interpreted = True  # type: ignore[attr-defined]  # a mark
         return self.new(stand_in)
 
     def freed(self, function: Any) -> tuple[Any, list[Tensor]]:

@@ -82,7 +82,7 @@ class Interpreter(Calls):
                 try:
                     done = instruction(self, frame, arg, value, target)
                     if done is not None:
-                        return done  # type: ignore[no-any-return]
+                        return done  # type: ignore[no-any-return]  # of a table
                 except CannotCapture as why:
                     self._locate(why)
                     raise
@@ -99,7 +99,7 @@ class Interpreter(Calls):
             here = self.origin()
             if here is not None:
                 why.locate(here)
-            why.is_located = True  # type: ignore[attr-defined]
+            why.is_located = True  # type: ignore[attr-defined]  # a mark
 
     def _handle(self, frame: Frame, error: Exception) -> None:
         """Go to the handler of an exception, or let it out of the frame."""

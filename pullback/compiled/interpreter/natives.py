@@ -71,7 +71,7 @@ class Natives(Functions):
             if isinstance(one, Tensor) or (not is_plain(one) and self.source(one) is None):
                 raise CannotCapture("a cached function of a tensor, or of an object made here")
             if not is_plain(one):
-                self.guards.add("is", self.source(one), one)  # type: ignore[arg-type]
+                self.guards.add("is", self.source(one), one)  # type: ignore[arg-type]  # asked above
             if type(one) in library.SIZED:
                 raise CannotCapture("a cached function of a size that varies")
             given.append(one)

@@ -263,6 +263,7 @@ class _Writer:
             if self.lines[-1] == f"n = {number}":  # nothing to fetch that could fail
                 self.lines.pop()
             self.lines.append(f"if not ({test}): return {number}")
+        # Whatever a look raises (a key is gone, an attribute is not there) is a change too.
         body = "\n        ".join(["n = 0", *self.lines])
         text = f"""def change(leaves):
     try:

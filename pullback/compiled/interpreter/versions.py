@@ -33,6 +33,7 @@ from pullback.compiled.capture.reasons import CannotCapture
 __all__ = ["BINARY", "COMPARE", "DROPPED", "REFUSED", "SKIPPED", "SUPPORTED", "TABLE", "decode"]
 
 VERSION = sys.version_info[:2]
+# `dis` knows more than its types say: names with an underscore are silenced where they are used.
 
 SYMBOLS = {"+": "add", "&": "and_", "//": "floordiv", "<<": "lshift", "@": "matmul", "*": "mul",
            "%": "mod", "|": "or_", "**": "pow", ">>": "rshift", "-": "sub", "/": "truediv",
@@ -41,8 +42,8 @@ SYMBOLS = {"+": "add", "&": "and_", "//": "floordiv", "<<": "lshift", "@": "matm
 
 def _operator(text: str) -> Callable[[Any, Any], Any]:
     if text.endswith("="):
-        return getattr(operator, "i" + SYMBOLS[text[:-1]].rstrip("_"))  # type: ignore[no-any-return]
-    return getattr(operator, SYMBOLS[text])  # type: ignore[no-any-return]
+        return getattr(operator, "i" + SYMBOLS[text[:-1]].rstrip("_"))  # type: ignore[no-any-return]  # by name
+    return getattr(operator, SYMBOLS[text])  # type: ignore[no-any-return]  # by name
 
 
 # By the argument of BINARY_OP.
