@@ -187,7 +187,7 @@ class CompiledFunction:
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
         self._note_quick(entry)
-        made = entry(leaves)
+        made = entry(leaves, (args, kwargs))
         return self.function(*args, **kwargs) if made is OVERLAPPING else made
 
     def _note_quick(self, entry: Entry) -> None:
@@ -244,8 +244,7 @@ class CompiledFunction:
             return None
         try:
             with _capturing, _quiet_collector():
-                captured = capture(self.function, args, kwargs, exact=is_exact(self.backend),
-                                   decides=self._decides)  # fmt: skip
+                captured = self._captured(args, kwargs)
                 entry = self._make(captured, leaves, self.backend)
         except CannotCapture as error:
             self.failures += 1
@@ -271,6 +270,23 @@ class CompiledFunction:
         with _capturing, _quiet_collector():
             self.families.begin(args, kwargs, leaves, entry)
         return entry
+
+    def _captured(self, args: Any, kwargs: Any) -> Any:
+        """A capture, with numbers and tensors as inputs that the function writes at each call."""
+        fluid: frozenset[Any] = frozenset()
+        if self._make is Entry and self.entries:
+            fluid = fluid.union(*[one.captured.rewritten for one in self.entries])
+        options: dict[str, Any] = {
+            "exact": is_exact(self.backend),
+            "decides": self._decides,
+            "replays": self._make is Entry,
+        }
+        if fluid:
+            try:
+                return capture(self.function, args, kwargs, fluid=fluid, **options)
+            except CannotCapture as error:
+                self._note(str(error))
+        return capture(self.function, args, kwargs, **options)
 
     @property
     def _name(self) -> str:

@@ -19,7 +19,15 @@ from pullback.core.node import Leaf, new_leaf_mark
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 
-__all__ = ["Known"]
+__all__ = ["Known", "facts"]
+
+
+def facts(tensor: Tensor) -> tuple[Any, ...]:
+    """What a program takes for granted of a tensor, besides its values."""
+    array = tensor._array
+    library = LIBRARIES.get(type(array))
+    where: Any = type(array) if library is None else (type(array), library.device(array))
+    return (type(tensor), array.dtype, array.shape, array.strides, tensor.requires_grad, where)
 
 
 def _is_usual(kind: type) -> bool:

@@ -2,9 +2,21 @@
 
 from __future__ import annotations
 
+import threading
+
 from pullback.core.origin import Origin, here
 
-__all__ = ["CannotCapture"]
+__all__ = ["CannotCapture", "refusals"]
+
+
+class _Refusals(threading.local):
+    """How many refusals a thread saw, and the last: native code may catch it, and may not go on."""
+
+    count = 0
+    last: tuple[str, Origin | None] = ("", None)
+
+
+refusals = _Refusals()
 
 
 class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
@@ -17,6 +29,8 @@ class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
         super().__init__(reason)
         self.reason = reason
         self.locate(here(2) if origin is None else origin)
+        refusals.count += 1
+        refusals.last = (reason, self.origin)
 
     def locate(self, origin: Origin | None) -> None:
         """Name the line that the reason lies in."""

@@ -17,6 +17,7 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.outside import is_container, made_in_python
 from pullback.core.device import device
@@ -29,11 +30,19 @@ __all__ = ["taken_apart"]
 _MOST_DEEP = 30
 
 
-def taken_apart(inner: Any, result: Any) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a result, and what puts it together of leaves."""
-    apart = _Apart(inner)
-    if apart.is_tree(result):
+def taken_apart(
+    inner: Any, result: Any, more: Any = None, numbers: Any = None
+) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a result, and what puts it together of leaves.
+
+    `more`: values that are written somewhere, put together beside it as a pair. `numbers`: takes
+    those that are inputs of the program, or made of them.
+    """
+    apart = _Apart(inner, numbers)
+    if more is None and apart.is_tree(result):
         return tree_flatten(result)
+    if more is not None:
+        result = inner.new((result, inner.new(list(more))))
     recipe = apart.recipe(result, 0)
     return apart.leaves, _Built(recipe, len(apart.leaves))
 
@@ -65,8 +74,8 @@ class _Built(TreeSpec):
 class _Apart:
     """Takes one result apart."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, numbers: Any) -> None:
+        self.inner, self.late = inner, numbers
         self.leaves: list[Any] = []
         self.numbers: dict[int, int] = {}  # of tensors
         self.seen: dict[int, Any] = {}
@@ -77,6 +86,8 @@ class _Apart:
             is_first = id(value) not in self.seen
             self.seen[id(value)] = value
             return is_first
+        if is_late(value):
+            return False
         if is_plain(value):
             return True
         if isinstance(value, type | dtype | device) and not depth:
@@ -103,6 +114,10 @@ class _Apart:
                 self.numbers[id(value)] = len(self.leaves)
                 self.leaves.append(value)
             return ("leaf", self.numbers[id(value)])
+        if is_late(value):
+            self.late.append(value)
+            self.leaves.append(value)
+            return ("leaf", len(self.leaves) - 1)
         if is_plain(value) or (
             isinstance(value, library.IDENTITY) and id(value) not in self.inner.made
         ):
@@ -123,7 +138,7 @@ class _Apart:
     def _from_outside(self, value: Any, source: Any) -> Any:
         value = self.inner.originals.get(id(value), value)
         if id(value) in self.inner.free:
-            raise CannotCapture("an argument that is a container is returned")
+            raise CannotCapture("an argument that is a container is returned, or kept")
         self.inner.guards.add("is", source, value)
         return ("plain", value)
 

@@ -12,19 +12,28 @@ from typing import Any
 import numpy
 
 from pullback.autograd.function import Function
-from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.reasons import CannotCapture, refusals
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.interpreter import library, polyfills
 from pullback.compiled.interpreter.entering import Entering
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.lifting import lifted
 from pullback.compiled.interpreter.outside import is_container, made_in_python
+from pullback.compiled.sizes.sized import plain
+from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor
 
 __all__ = ["Calls"]
 
 
+# Operators that take a number as they take a tensor of no dimensions.
+_OF_NUMBERS = frozenset({
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.le,
+    operator.gt, operator.ge,
+})  # fmt: skip
+_DIVIDING = frozenset({operator.truediv})
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
@@ -35,6 +44,7 @@ class Calls(Entering):
     shadow_classes: dict[Any, Any]
     asks: bool
     real_mode: Any  # that of the caller, in which nothing is traced
+    stand_number: Any  # gives a number that is an input its tensor
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """`function(*args, **kwargs)`."""
@@ -229,9 +239,11 @@ class Calls(Entering):
         name = getattr(function, "__name__", "")
         if name.startswith("register_") and args and self.source(args[0]) is not None:
             raise CannotCapture(f"{name} of a tensor from outside")
+        args = self._with_numbers(function, args)
         given = tuple([self.handed(one) for one in args])
         words = {word: self.handed(one) for word, one in kwargs.items()}
         before, self.asks = self.asks, name in library.DECIDING
+        count = refusals.count
         try:
             made = function(*given, **words)
         except CannotCapture:
@@ -243,12 +255,31 @@ class Calls(Entering):
             ) from error
         finally:
             self.asks = before
+        if refusals.count != count:  # somebody there caught it, and went on without values
+            raise CannotCapture(*refusals.last)
+        if made is None or name.startswith(("register_", "__enter__", "__exit__")):
+            self.touched += 1
         if isinstance(made, types.FunctionType) and made.__closure__ and self.source(made) is None:
             self.new(made)  # a transform of a function
         return self.admitted(made)
 
+    def _with_numbers(self, function: Any, args: Any) -> Any:
+        """Operands of an operator: a number that is an input is a tensor of no dimensions."""
+        if len(args) != 2 or function not in _OF_NUMBERS:
+            return args
+        for place, one in enumerate(args):
+            other = args[1 - place]
+            if is_late(one) and isinstance(other, Tensor):
+                kind = other.dtype.is_floating_point and other.dtype.itemsize > 2
+                whole = type(plain(one)) is int and other.dtype is int64
+                if kind or (whole and function not in _DIVIDING):
+                    stand = self.stand_number(one, other.dtype)
+                    return (stand, other) if place == 0 else (other, stand)
+        return args
+
     def handed(self, value: Any) -> Any:
         """A value as native code may have it: Python functions are interpreted there too."""
+        value = self.late.pinned(value)
         if is_plain(value) or isinstance(value, Tensor):
             return value
         if isinstance(value, Walk):

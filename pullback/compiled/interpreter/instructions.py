@@ -14,6 +14,8 @@ from typing import Any, NamedTuple
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.calls import Calls
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved
+from pullback.compiled.interpreter.late import is_late
+from pullback.compiled.interpreter.natively import is_theirs, natively
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.versions import BINARY, COMPARE
 from pullback.core.origin import Origin
@@ -61,7 +63,8 @@ class Interpreter(Calls):
     def forget(self) -> None:
         """Let go of everything that belonged to the run; the guards stay."""
         for one in (self.made, self.native, self.stands, self.originals, self.sources, self.shadows,
-                    self.overlay, self.before, self.shadow_classes):  # fmt: skip
+                    self.overlay, self.before, self.shadow_classes, self.log, self.owners,
+                    self.pending):  # fmt: skip
             one.clear()
         self.kept.clear()
         self.tensors = dict(self.tensors)
@@ -106,6 +109,9 @@ class Interpreter(Calls):
         handler = frame.handlers[frame.position - 1]
         if handler is None:
             raise error
+        if not is_theirs(error):  # a mistake of ours, which no handler of the user's may meet
+            text = f"{type(error).__name__} inside the capture: {error}"
+            raise CannotCapture(text, self.origin()) from error
         del frame.stack[handler.depth :]
         if handler.lasti:
             frame.stack.append(frame.position - 1)
@@ -155,7 +161,8 @@ class Interpreter(Calls):
     def DELETE_DEREF(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         if id(f.cells[val]) not in self.made:
             raise CannotCapture("a variable of a closure is deleted")
-        del f.cells[val].cell_contents
+        self.touched += 1
+        natively(delattr, f.cells[val], "cell_contents")
 
     def LOAD_GLOBAL(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         f.stack.append(self._global(f, val))
@@ -224,6 +231,12 @@ class Interpreter(Calls):
 
     def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()
+        if is_late(a) or is_late(b):
+            if is_late(a) is not is_late(b) and not (a is None or b is None):
+                raise CannotCapture("whether a number is another object")
+            is_one = a is not None and b is not None and a.text == b.text
+            f.stack.append(is_one != bool(arg))
+            return
         if a is not None and b is not None:
             for one in (a, b):
                 if isinstance(one, Tensor):
@@ -279,16 +292,19 @@ class Interpreter(Calls):
 
     def LIST_APPEND(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value = f.stack.pop()
+        self.touched += 1
         f.stack[-arg].append(value)
 
     def SET_ADD(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value = f.stack.pop()
         self.hashable(value)
+        self.touched += 1
         f.stack[-arg].add(value)
 
     def MAP_ADD(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value, key = f.stack.pop(), f.stack.pop()
         self.hashable(key)
+        self.touched += 1
         f.stack[-arg][key] = value
 
     def LIST_EXTEND(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
@@ -415,6 +431,7 @@ class Interpreter(Calls):
         sent = f.stack.pop()
         try:
             if sent is not None:
+                self.touched += 1
                 f.stack.append(f.stack[-1].send(sent))
             else:
                 f.stack.append(self.builtin_next(f.stack[-1]))
@@ -433,7 +450,7 @@ class Interpreter(Calls):
 
     def CHECK_EXC_MATCH(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         kinds = self.inside(f.stack.pop())
-        f.stack.append(isinstance(f.stack[-1], kinds))
+        f.stack.append(natively(isinstance, f.stack[-1], kinds))
 
     def RERAISE(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         raise f.stack.pop()
@@ -495,8 +512,9 @@ class Interpreter(Calls):
         if self.builtin_isinstance(value, kind):
             try:
                 found = self._matched(value, kind, arg, names)
-            except AttributeError:
-                found = None
+            except AttributeError as error:
+                if not is_theirs(error):
+                    raise
         f.stack.append(found)
 
     def _matched(self, value: Any, kind: type, count: int, names: tuple[str, ...]) -> Any:

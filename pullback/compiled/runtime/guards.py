@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.known import facts
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import same_value
 from pullback.core.arrays import LIBRARIES
@@ -28,6 +29,7 @@ class Guards:
         self.held = [
             (one.place, _wanted(one.place)) for one in captured.inputs if one.kind == "held"
         ]
+        self.found = captured.found
         # The same tensor at two places of the arguments, or an argument that the function also
         # finds elsewhere.
         tensors = [(n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
@@ -56,6 +58,20 @@ class Guards:
         """Whether tensors that were several are: arguments, and what the function finds."""
         ids = {id(leaves[n]) for n in self.apart}
         return len(ids) == len(self.apart) and ids.isdisjoint(self.world.tensors)
+
+    def fits_found(self, found: list[Any], leaves: list[Any]) -> bool:
+        """Whether tensors that a call fetches are as they were, and no others that it has."""
+        if not found:
+            return True
+        for one, wanted in zip(found, self.found, strict=True):
+            if not isinstance(one, Tensor) or _differs(one, wanted) is not None:
+                return False
+        ids = set(map(id, found))
+        return (
+            len(ids) == len(found)
+            and ids.isdisjoint(map(id, leaves))
+            and ids.isdisjoint(self.world.tensors)
+        )
 
     def miss(
         self, mode: Any, spec: Any, leaves: list[Any], wanted_leaves: list[Any] | None = None
@@ -94,11 +110,7 @@ class Guards:
 
 
 def _wanted(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        array = leaf._array
-        where = _where(array)
-        return (type(leaf), array.dtype, array.shape, array.strides, leaf.requires_grad, where)
-    return (None, leaf)
+    return facts(leaf) if isinstance(leaf, Tensor) else (None, leaf)
 
 
 def _where(array: Any) -> Any:

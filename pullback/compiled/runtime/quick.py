@@ -35,7 +35,7 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
         return None
-    if captured.world.identities or entry.checks:
+    if captured.world.identities or entry.checks or captured.reached is not None:
         return None
     if captured.mode.inference:
         return None  # whose tensors are marked as such
