@@ -27,11 +27,15 @@ from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer
+from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.instructions import Interpreter
 from pullback.compiled.interpreter.late import Numbers, is_late
+from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.outside import is_container
 from pullback.compiled.interpreter.sources import Source
 from pullback.compiled.interpreter.versions import SUPPORTED
+from pullback.compiled.parts.state import Kept
+from pullback.compiled.parts.tree import LEAF, Resumed, broken
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
 from pullback.compiled.sizes.sized import plain
 from pullback.core.mode import Mode, changed, current, settle
@@ -63,7 +67,9 @@ class Input:
 class Output:
     """What stands at a leaf of the result."""
 
-    kind: str  # "value", "input" (the tensor itself), "view" (of an input), "object", "number"
+    # "value", "input" (the tensor itself), "view" (of an input), "object", "number" (computed by
+    # each call), "kept" (an object that each call fetches)
+    kind: str
     value: Any = None
     place: Any = None  # the input's number, or the object
     requires_grad: bool = False
@@ -103,6 +109,8 @@ class Captured:
     effects: Any = None  # writes to Python objects, done after the program (effects.py)
     reached: Any = None  # what each call fetches for them, for "found" inputs and for numbers
     numbers: Any = None  # what each call computes of numbers (interpreter/late.py)
+    loose: dict[int, Any] = field(default_factory=dict)  # leaves that no guard compares
+    home: Any = None  # the mode that the function was called in, of which this may be a part
     found: list[Any] = field(default_factory=list)  # facts of the tensors that each call fetches
     rewritten: frozenset[Any] = frozenset()  # places of tensors and numbers that it writes anew
 
@@ -117,6 +125,7 @@ def capture(
     exact: bool = False,
     decides: bool = False,
     replays: bool = False,
+    breaks: bool = False,
     fluid: frozenset[Any] = frozenset(),
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
@@ -125,11 +134,14 @@ def capture(
     (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
     `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
     by a value is written down, and does not end the capture. `replays`: so are writes to objects
-    outside. `fluid`: places whose tensors and numbers each call fetches anew.
+    outside. `breaks`: where it cannot go on, what was captured so far is a part.
+    `fluid`: places whose tensors and numbers each call fetches anew.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
     leaves, spec = tree_flatten((args, kwargs))
+    if isinstance(function, Resumed):
+        leaves, spec = list(args), LEAF
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
     if ledger is not None:
@@ -137,6 +149,7 @@ def capture(
     if decides and not geometries:
         run.answers = run.tracer.answers = Answers(run.real)
     run.replays = replays and not geometries
+    run.breaks = breaks and not geometries
     if run.replays:
         run.inner.fluid = fluid
     run.geometries = {id(leaves[n]): geometry for n, geometry in (geometries or {}).items()}
@@ -161,7 +174,9 @@ class _Run:
         self.by_storage: dict[int, Known] = {}
         self.real: dict[int, Any] = {}  # arrays of tensors from outside, by number of the value
         self.answers: Answers | None = None
-        self.replays = False
+        self.replays = self.breaks = False
+        self.inner.calls = self.tracer.calls
+        self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
         self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
         self.inner.stand_number = self._stand_number
 
@@ -169,26 +184,41 @@ class _Run:
         mode = self.mode
         states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
+        home = function.at.home if isinstance(function, Resumed) else mode
+        made: list[Any] = []
+        kept: list[Any] = []
+        stop: CannotCapture | None = None
         try:
-            given, words = self._arguments(args, kwargs)
+            given, words = self._arguments(function, args, kwargs)
             current.set(changed(mode, tracing=self.tracer))
             try:
-                result = self.inner.begin(function, given, words)
+                result = self._begun(function, given, words)
+            except CannotCapture as why:
+                if not (self.breaks and why.chain):
+                    raise
+                stop = why
             finally:
-                left = settings.left()
-            if left is not None:
+                left = settings._replace(grad=home.grad, inference=home.inference).left()
+            if left is not None and not (stop is not None and left == "grad mode"):
                 raise CannotCapture(f"the function leaves {left} changed")
             log = self.inner.changes()
-            made: list[Any] = []
-            leaves, tree = self._taken_apart(result, log, made)
+            if stop is None:
+                leaves, tree = self._taken_apart(result, log, made)
+                del result
+            else:
+                leaves, tree, kept = broken(self.inner, stop, log, made)
+                tree.at.home = home
+                if self.answers is not None:
+                    checks = self.answers.checks
+                    checks[:] = [one for one in checks if one[0] <= len(self.tracer.calls)]
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
             forward_calls = len(self.tracer.calls)
             self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
-            del result
         finally:
+            stop = None
             current.set(mode)
             self.tracer.is_open = False
             self._put_back()
@@ -200,8 +230,9 @@ class _Run:
         late = self.inner.late
         numbers = Numbers(late, [*made, *(number for number, _ in self.numbers)])
         reached = None
-        if log or self.inner.found or late.sources:
-            reached = Reached(self.inner, log)
+        if log or self.inner.found or late.sources or kept:
+            reached = Reached(self.inner, log, kept)
+        kept.clear()
         effects = Effects(log, reached) if log and reached is not None else None
         rewritten = self.inner.rewritten() if log else frozenset()
         outputs = [
@@ -235,6 +266,8 @@ class _Run:
             numbers=numbers if late.sources else None,
             rewritten=rewritten,
             found=found,
+            loose=self.loose,
+            home=home,
         )
         captured.inputs = self._inputs(surroundings) + [
             Input("number", array.value, numbers.place(one)) for one, array in self.numbers
@@ -262,7 +295,30 @@ class _Run:
 
     # What the function is given ---------------------------------------------------------------
 
-    def _arguments(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _begun(self, function: Any, given: Any, words: Any) -> Any:
+        if not isinstance(function, Resumed):
+            return self.inner.begin(function, given, words)
+        frames, made = function.frames(given, self.inner)
+        for one in made.values():
+            self.inner.new(one)
+        return self.inner.resume(frames)
+
+    def _leaf(self, value: Any, number: int) -> Any:
+        """A leaf of frames that wait: not compared as a whole, but where it is read."""
+        source = Source("leaf", None, number)
+        if isinstance(value, Tensor):
+            return self.inner.stands[id(value)]
+        if type(value) in (int, float) and source.key in self.inner.fluid:
+            self.loose[number] = type(value)
+            return self.inner.late.number(value, source)
+        if is_plain(value) or isinstance(value, library.IDENTITY):
+            return value
+        self.loose[number] = None
+        return self.inner.read(value, source)
+
+    def _arguments(
+        self, function: Any, args: Any, kwargs: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the function sees them: stand-ins in place of tensors."""
         self._numbers: dict[int, int] = {}
         for number, leaf in enumerate(self.leaves):
@@ -270,6 +326,8 @@ class _Run:
                 stand = self._stand(leaf)
                 self.inner.known_tensor(leaf, stand, Source("leaf", None, number))
             self._numbers.setdefault(id(leaf), number)
+        if isinstance(function, Resumed):
+            return tuple([self._leaf(one, n) for n, one in enumerate(args)]), {}
         given = tuple([self._argument(one, (0, n)) for n, one in enumerate(args)])
         return given, {name: self._argument(one, (1, name)) for name, one in kwargs.items()}
 
@@ -355,6 +413,10 @@ class _Run:
         for leaf in leaves:
             if is_late(leaf):
                 outputs.append(Output("number"))
+                continue
+            if type(leaf) is Kept:
+                place = sum(one.kind == "kept" for one in outputs)
+                outputs.append(Output("kept", place=place))
                 continue
             if not isinstance(leaf, Tensor):
                 outputs.append(Output("object", place=plain(leaf)))

@@ -21,7 +21,8 @@ __all__ = ["Effects", "Reached"]
 class Reached:
     """What a call fetches before it runs: owners of writes, tensors and numbers that vary."""
 
-    def __init__(self, inner: Any, log: list[Any]) -> None:
+    def __init__(self, inner: Any, log: list[Any], kept: list[Any]) -> None:
+        """`kept`: objects that a part hands to the next (parts/state.py)."""
         known = {id(one): one for one in inner.kept}
         fixed = ("cell", "class")
         owners = {
@@ -30,14 +31,15 @@ class Reached:
         }
         self.places = {key: number for number, key in enumerate(owners)}
         found, numbers = inner.found.values(), [source for source, _ in inner.late.sources]
-        self.counts = len(owners), len(found), len(numbers)
+        self.counts = len(owners), len(found), len(numbers), len(kept)
         apart = _mutable(inner, known) if log else []
         self.roots = frozenset(id(source.what) for _, source in apart if source.kind == "root")
         fetched = [source for _, source in apart if source.kind != "root"]
         self.held = [source.what for _, source in apart if source.kind == "root"]
         twins = [one for pair in inner.twins for one in pair] if log else []
         self.twins = len(twins)
-        wanted = [*owners.values(), *found, *numbers, *twins, *fetched]
+        handed = [one.source for one in kept]
+        wanted = [*owners.values(), *found, *numbers, *handed, *twins, *fetched]
         if any(one is None for one in wanted) or any(map(_is_called, owners.values())):
             raise CannotCapture("an object is written that cannot be reached again")
         self.reach = reaching(wanted, inner.guards)

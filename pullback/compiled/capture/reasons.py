@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from typing import Any
 
 from pullback.core.origin import Origin, here
 
@@ -27,6 +28,8 @@ class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
 
     def __init__(self, reason: str, origin: Origin | None = None) -> None:
         super().__init__(reason)
+        self.chain: list[Any] = []  # frames that wait, where another part can go on from there
+        self.calls = 0  # so many calls had been written down before the instruction
         self.reason = reason
         self.locate(here(2) if origin is None else origin)
         refusals.count += 1

@@ -50,14 +50,15 @@ class Calls(Entering):
         """`function(*args, **kwargs)`."""
         kwargs = kwargs or {}
         kind = type(function)
+        tail, self.tail = self.tail, False
         if kind is types.FunctionType:
-            return self._call_function(function, args, kwargs)
+            return self._call_function(function, args, kwargs, tail)
         if kind is types.MethodType:
-            return self._call_method(function, args, kwargs)
+            return self._call_method(function, args, kwargs, tail)
         if isinstance(function, type):
             return self.construct(function, args, kwargs)
         if kind is functools.partial:
-            return self._call_partial(function, args, kwargs)
+            return self._call_partial(function, args, kwargs, tail)
         if isinstance(function, functools._lru_cache_wrapper):
             return self._call_cached(function, args, kwargs)
         if kind in _GETTERS:
@@ -70,10 +71,11 @@ class Calls(Entering):
             return self._call_builtin(function, args, kwargs)
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
             return self._call_descriptor(function, args, kwargs)
-        return self._call_object(function, args, kwargs)
+        return self._call_object(function, args, kwargs, tail)
 
-    def _call_function(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_function(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         if function.__globals__ is vars(polyfills):
+            self.tail = tail
             return self.enter(function, args, kwargs)
         if id(function) in library.PURE:
             return self.pure(function, args, kwargs)
@@ -88,6 +90,7 @@ class Calls(Entering):
             return self._weights_of(function, args)
         if place == "other":
             raise CannotCapture(f"a call of {function.__qualname__}, which no program repeats")
+        self.tail = tail
         return self.enter(function, args, kwargs)
 
     def _weights_of(self, function: Any, args: Any) -> Any:
@@ -97,7 +100,7 @@ class Calls(Entering):
         both = [self.load_attr(args[0], name) for name in ("weight", "bias")]
         return self.new(tuple(both))
 
-    def _call_method(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_method(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         inner, owner = function.__func__, function.__self__
         source = self.source(function)
         if source is not None:
@@ -107,9 +110,10 @@ class Calls(Entering):
             return self._apply(owner, args, kwargs)
         if type(owner) in library.DRAWING or isinstance(owner, Walk):
             return self._native_method(owner, function.__name__, args, kwargs, function)
+        self.tail = tail
         return self.call(inner, (owner, *args), kwargs)
 
-    def _call_partial(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_partial(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         source = self.source(function)
         inner, first, words = function.func, function.args, function.keywords
         if source is not None:
@@ -120,6 +124,7 @@ class Calls(Entering):
                 self.guards.add("len", source.attr("args"), 0)
             if not function.keywords:
                 self.guards.add("len", source.attr("keywords"), 0)
+        self.tail = tail
         return self.call(inner, (*first, *args), {**words, **kwargs})
 
     def _call_getter(self, function: Any, args: Any) -> Any:
@@ -164,7 +169,7 @@ class Calls(Entering):
             return None
         return self._native_method(args[0], function.__name__, args[1:], kwargs, function)
 
-    def _call_object(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_object(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         kind = type(function)
         if library.is_pure_ufunc(function):
             return self._call_ufunc(function, args, kwargs)
@@ -174,11 +179,12 @@ class Calls(Entering):
         if inner is not None and library.is_own(kind):  # a compiled function: what it compiles
             source = self.source(function)
             assert source is not None
-            return self.call(
-                self.read(inner, source.attr("_torchdynamo_orig_callable")), args, kwargs
-            )
+            inner = self.read(inner, source.attr("_torchdynamo_orig_callable"))
+            self.tail = tail
+            return self.call(inner, args, kwargs)
         found, _ = self.class_lookup(kind, "__call__")
         if isinstance(found, types.FunctionType):
+            self.tail = tail
             return self.call(found, (function, *args), kwargs)
         name = getattr(function, "__name__", kind.__name__)
         raise CannotCapture(f"a call of {name}, which is not known to be pure")
@@ -197,6 +203,9 @@ class Calls(Entering):
             if args and isinstance(args[0], Tensor):
                 raise CannotCapture(f"{function.__name__} of a tensor, which needs its values")
             raise CannotCapture(f"a call of {function.__name__}, which changes settings")
+        if args and self._is_foreign_owner(function, args[0]):
+            name = f"{type(args[0]).__name__}.{function.__name__}"
+            raise CannotCapture(f"{name} of an object from outside, which it may change")
         memory = [one for one in args if isinstance(one, numpy.ndarray | bytearray | memoryview)]
         shares = function.__name__ in library.SHARING
         if shares and any(self.source(one) is not None for one in memory):
@@ -211,6 +220,15 @@ class Calls(Entering):
         if function.__closure__:
             function = self._rebound(function)
         return self.step(function, args, kwargs)
+
+    def _is_foreign_owner(self, function: Any, owner: Any) -> bool:
+        """Whether a function is a method of an object of the library's that was made elsewhere."""
+        kind = type(owner)
+        if isinstance(owner, (Tensor, library.Generator, *library.IDENTITY)) or is_plain(owner):
+            return False
+        if not library.is_own(kind) or self.source(owner) is None or isinstance(owner, tuple):
+            return False
+        return any(function in vars(base).values() for base in kind.__mro__)
 
     def _asked(self, function: Any, args: Any) -> Any:
         """A question about settings, asked again at each call, as the caller would."""

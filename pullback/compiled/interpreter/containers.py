@@ -69,6 +69,8 @@ class Containers(Writes):
         copy = self._copy(value, source)
         self.shadows[self.keep(value)] = copy  # from now on read and written; views of it are live
         self.before[id(value)] = (value, items_of(copy))
+        if not isinstance(copy, tuple | frozenset | memoryview):
+            self.replicas[id(value)] = (copy.copy() if hasattr(copy, "copy") else copy[:], value)
         for key, one in self.overlay.pop(id(value), {}).items():
             if one is MISSING or (id(value), key) in self.reinserted:
                 copy.pop(self.stands.get(id(key), key), None)

@@ -43,6 +43,7 @@ _COMPARING = frozenset(
 _INDEXING = frozenset(
     {"pop", "insert", "rotate", "__getitem__", "__setitem__", "__delitem__", "__mul__"}
 )
+_KEEPING = words("append appendleft insert get setdefault pop __setitem__")
 _HASHING = frozenset({"get", "pop", "add", "discard", "remove", "setdefault", "__contains__"})
 COLLECTIONS = (
     collections.OrderedDict,
@@ -249,10 +250,9 @@ class Natives(Functions):
         return type(owner).__name__.startswith(("dict_", "odict_")) or isinstance(owner, type)
 
     def _method_of_made(self, owner: Any, name: str, args: Any, kwargs: Any, bound: Any) -> Any:
-        given = [
-            self.new(self.walked(one)) if isinstance(one, Walk) else self.inside(one)
-            for one in args
-        ]
+        # What is kept, or given back, stays what it is; what is looked at has its items read.
+        seen = (lambda one: one) if name in _KEEPING else self.inside
+        given = [self.new(self.walked(one)) if isinstance(one, Walk) else seen(one) for one in args]
         if not isinstance(owner, list | dict | set | collections.deque) or name in _INDEXING:
             given = [self.late.pinned(one) for one in given]
         words = {key: self.inside(one) for key, one in kwargs.items()}

@@ -67,6 +67,9 @@ class Objects(Natives):
         if isinstance(kind, type) and issubclass(kind, BaseException):
             return self._exception(kind, args, kwargs)
         if issubclass(kind, Tensor) or (library.is_own(kind) and library.native_class(kind)):
+            for one in (*args, *kwargs.values()):
+                if isinstance(one, dict | list) and self.source(one) is not None:
+                    raise CannotCapture(f"{kind.__name__} of a {type(one).__name__} from outside")
             return self.step(kind, args, kwargs)
         if kind in COLLECTIONS:
             return self._collection(kind, args, kwargs)

@@ -274,6 +274,8 @@ class Operators(Attributes):
             and self.comparable(key)
         ):
             return bool(natively(operator.contains, value, key))
+        if isinstance(value, list | tuple | dict | set | frozenset):  # C looks, not `__iter__`
+            raise CannotCapture(f"whether something is in a {type(value).__name__}")
         for one in self.builtin_iter(value):
             if one is key or self.truth(self.binary(operator.eq, one, key)):
                 return True

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.outside import Outside
@@ -35,6 +36,7 @@ class Writes(Outside):
         self.log: list[Write] = []
         self.owners: dict[Any, tuple[str, Any]] = {}  # keys of the overlay: what was written to
         self.before: dict[int, tuple[Any, Any]] = {}  # the container, its items when copied
+        self.replicas: dict[int, tuple[Any, Any]] = {}  # another copy of it, and the container
         self.pending: dict[int, list[Write]] = {}  # calls on containers that nobody has read
         self.reinserted: set[Any] = set()  # (id of a dict, key): deleted, then written again
         self.touched = 0  # how often anything was changed, made here or not
@@ -66,8 +68,27 @@ class Writes(Outside):
         self.touched += 1
         self.log.append(Write("call", owner, name, tuple(values)))
 
+    def _check_log(self) -> None:
+        """Refuse a copy that native code has written to: nobody saw what it did."""
+        for key, (replica, _) in self.replicas.items():
+            for write in self.log:
+                if id(write.owner) != key:
+                    continue
+                name = self.stands.get(id(write.name), write.name)
+                if write.kind == "call":
+                    values = [self.stands.get(id(one), one) for one in write.values]
+                    getattr(replica, write.name)(*values)
+                elif write.kind == "item":
+                    replica[name] = write.values[0]
+                else:
+                    del replica[name]
+            now, then = items_of(self.shadows[key]), items_of(replica)
+            if len(now) != len(then) or not all(map(is_same, now, then)):
+                raise CannotCapture("a container from outside that native code has written to")
+
     def changes(self) -> list[Write]:
         """The writes, where anything is otherwise than it was outside; none if all is as it was."""
+        self._check_log()
         if self.pending:
             return self.log
         kept: list[tuple[str, Any, Any, Any]] = []

@@ -225,14 +225,14 @@ class Entry:
         reached = captured.reached(leaves, given)
         if reached is None:
             return None
-        owners, found, numbers = reached
+        owners, found, numbers, kept = reached
         if not self.guards.fits_found(found, leaves):
             return None
         if captured.numbers is not None:
             numbers = captured.numbers.values(numbers)
             if numbers is None:
                 return None
-        return owners, found, numbers
+        return owners, found, numbers, kept
 
     def _decided(self, tensors: list[Any]) -> list[Any] | None:
         """What the rest takes over, as tensors; None where a value decides otherwise."""
@@ -380,6 +380,8 @@ class Entry:
                 leaves.append(one.place)
             elif one.kind == "number":
                 leaves.append(reached[2][one.place])
+            elif one.kind == "kept":
+                leaves.append(reached[3][one.place])
             elif one.kind == "input":
                 leaves.append(tensors[one.place])
             else:

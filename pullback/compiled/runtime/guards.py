@@ -13,7 +13,9 @@ from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
 
-__all__ = ["Guards"]
+__all__ = ["ANY", "Guards"]
+
+ANY = object()  # stands before a class, or None: other guards look at the value
 
 
 class Guards:
@@ -25,7 +27,10 @@ class Guards:
         self.default_dtype = captured.default_dtype
         self.default_device = captured.default_device
         self.world = captured.world
-        self.leaves = [_wanted(leaf) for leaf in leaves]
+        self.leaves = [
+            (ANY, captured.loose[n]) if n in captured.loose else _wanted(leaf)
+            for n, leaf in enumerate(leaves)
+        ]
         self.held = [
             (one.place, _wanted(one.place)) for one in captured.inputs if one.kind == "held"
         ]
@@ -120,6 +125,9 @@ def _where(array: Any) -> Any:
 
 
 def _differs(leaf: Any, wanted: Any) -> str | None:
+    if wanted[0] is ANY:
+        fits = wanted[1] is None or type(leaf) is wanted[1]
+        return None if fits else f"a {type(leaf).__name__} and not a {wanted[1].__name__}"
     if wanted[0] is None:
         known = wanted[1]
         if leaf is known or (is_plain(leaf) and same_value(leaf, known)):

@@ -37,6 +37,8 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     if captured.world.identities or entry.checks or captured.reached is not None:
         return None
+    if captured.loose or captured.home is not captured.mode:
+        return None
     if captured.mode.inference:
         return None  # whose tensors are marked as such
     if any(one.kind != "value" or one.is_leaf for one in captured.outputs) or not captured.outputs:
