@@ -127,9 +127,7 @@ class Fit:
             if made is not None:
                 by_names.setdefault(product.names, made)
         for product in () if by_names else self._of_derived:
-            made = (_multiple if whole else _fraction)(
-                product.text, product.values, numbers, kind
-            )
+            made = (_multiple if whole else _fraction)(product.text, product.values, numbers, kind)
             if made is not None:
                 by_names.setdefault(product.names, made)
         found = list(by_names.values())
@@ -166,7 +164,7 @@ def _joined(some: Sequence[_Product]) -> _Product:
 
 
 def _multiple(text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
-    """`factor * product`: with fewer numbers to choose than a line, since there are many products."""
+    """`factor * product`: fewer numbers to choose than of a line, since there are many products."""
     if not sizes[0]:
         return None
     factor, left = divmod(numbers[0], sizes[0])
