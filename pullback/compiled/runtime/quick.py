@@ -240,7 +240,7 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         for one in (inputs[place] for place in entry.targets)
     ]
     # Where the tensors of the inputs are among the arguments; the others are the same in each call.
-    held = [one.place if one.kind == "held" else None for one in inputs]
+    held: list[Any] = [one.place if one.kind == "held" else None for one in inputs]
     given = [(n, one.place) for n, one in enumerate(inputs) if one.kind == "argument"]
     watched = [n for n, one in enumerate(inputs) if one.kind != "constant"]
 

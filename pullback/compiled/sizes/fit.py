@@ -36,7 +36,7 @@ class _Product(NamedTuple):
     text: str
     values: list[int]
     names: frozenset[str]
-    count: int
+    factors: int
 
 
 class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its sizes alone)
@@ -86,7 +86,7 @@ class Fit:
         name, rest = found.group(1), int(found.group(2))
         values = [point[name] + rest for point in self.points]
         self._derived[text] = _Product(text, values, frozenset({name}), 1)
-        singles = [one for one in self.products if one.count == 1]
+        singles = [one for one in self.products if one.factors == 1]
         self._of_derived = [
             product
             for count in range(1, _MOST_SIZES + 1)
@@ -149,7 +149,7 @@ class Fit:
     def _parts(self, numbers: tuple[int, ...]) -> list[str]:
         """What a number may be, of single sizes or else of products of two, and so on."""
         for times in range(_MOST_SIZES):
-            products = [one for one in self.products if one.count == times + 1]
+            products = [one for one in self.products if one.factors == times + 1]
             found = [one for some in products for one in _parts(some.text, some.values, numbers)]
             if found:
                 return found
