@@ -7,8 +7,8 @@ from builtins import list as _list
 from builtins import object as _object
 from builtins import str as _str
 from collections.abc import Mapping as _Mapping
-from pullback.cpu import Stream as _Stream
-from pullback.cpu import StreamContext as _StreamContext
+from pullback.torch_names.cpu import Stream as _Stream
+from pullback.torch_names.cpu import StreamContext as _StreamContext
 from typing import Any as _Any
 
 class Event:
@@ -34,7 +34,7 @@ class StreamContext:
         """Initialize self.  See help(type(self)) for accurate signature."""
     def __enter__(self) -> None: ...
     def __exit__(self, *error: _object) -> None: ...
-from pullback.cpu import amp as amp
+from pullback.torch_names.cpu import amp as amp
 def current_device() -> _str:
     """The current device: the CPU."""
 def current_stream(device: _Any = None) -> _Stream:

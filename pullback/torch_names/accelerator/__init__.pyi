@@ -40,7 +40,7 @@ def max_memory_allocated(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'accelerator': an error where there is none."""
 def max_memory_reserved(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'accelerator': an error where there is none."""
-from pullback.accelerator import memory as memory
+from pullback.torch_names.accelerator import memory as memory
 def memory_allocated(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'accelerator': an error where there is none."""
 def memory_reserved(*args: _Any, **kwargs: _Any) -> _Any:

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from pullback.core.listing import only_public as _only_public
-from pullback.cpu.amp import autocast_mode as autocast_mode
-from pullback.cpu.amp import grad_scaler as grad_scaler
-from pullback.cpu.amp.autocast_mode import autocast
-from pullback.cpu.amp.grad_scaler import GradScaler
+
+from . import autocast_mode as autocast_mode
+from . import grad_scaler as grad_scaler
+from .autocast_mode import autocast
+from .grad_scaler import GradScaler
 
 __all__ = ["GradScaler", "autocast"]
 

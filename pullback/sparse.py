@@ -7,8 +7,8 @@ from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.sparse import convert as _convert
-from pullback.sparse.gradients import as_sparse_gradcheck as as_sparse_gradcheck
-from pullback.sparse.invariants import (
+from pullback.operators.sparse.gradcheck import as_sparse_gradcheck as as_sparse_gradcheck
+from pullback.operators.sparse.invariants import (
     check_sparse_tensor_invariants as check_sparse_tensor_invariants,
 )
 

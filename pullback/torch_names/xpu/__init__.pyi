@@ -9,8 +9,8 @@ from builtins import object as _object
 from builtins import str as _str
 from builtins import type as _type
 from collections import OrderedDict as _OrderedDict
-from pullback.accelerator.found import StreamContext as _StreamContext
-from pullback.xpu import device as _device
+from pullback.backends.accelerators import StreamContext as _StreamContext
+from pullback.torch_names.xpu import device as _device
 from typing import Any as _Any
 
 class Event:
@@ -19,7 +19,7 @@ class MemPool:
     def __new__(cls: _type, *args: _Any, **kwargs: _Any) -> _Any: ...
 class Stream:
     def __new__(cls: _type, *args: _Any, **kwargs: _Any) -> _Any: ...
-from pullback.accelerator.found import StreamContext as StreamContext
+from pullback.backends.accelerators import StreamContext as StreamContext
 class XPUGraph:
     def __new__(cls: _type, *args: _Any, **kwargs: _Any) -> _Any: ...
 def can_device_access_peer(*args: _Any, **kwargs: _Any) -> _Any:
@@ -44,7 +44,7 @@ def device_memory_used(*args: _Any, **kwargs: _Any) -> _Any:
 class device_of(_device):
     def __init__(self, obj: _Any) -> None:
         """Initialize self.  See help(type(self)) for accurate signature."""
-from pullback.accelerator.found import nothing as empty_cache
+from pullback.backends.accelerators import nothing as empty_cache
 def get_arch_list() -> _list[_str]:
     """The architectures that kernels were compiled for: none."""
 def get_device_capability(*args: _Any, **kwargs: _Any) -> _Any:
@@ -81,14 +81,14 @@ def is_tf32_supported() -> _bool:
     """Whether the current device has TF32: there is none."""
 def make_graphed_callables(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
-from pullback.accelerator.found import nothing as manual_seed
-from pullback.accelerator.found import nothing as manual_seed_all
-from pullback.accelerator.found import zero as max_memory_allocated
-from pullback.accelerator.found import zero as max_memory_reserved
+from pullback.backends.accelerators import nothing as manual_seed
+from pullback.backends.accelerators import nothing as manual_seed_all
+from pullback.backends.accelerators import zero as max_memory_allocated
+from pullback.backends.accelerators import zero as max_memory_reserved
 def mem_get_info(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
-from pullback.accelerator.found import zero as memory_allocated
-from pullback.accelerator.found import zero as memory_reserved
+from pullback.backends.accelerators import zero as memory_allocated
+from pullback.backends.accelerators import zero as memory_reserved
 def memory_snapshot(mempool_id: _Any = None) -> _list[_dict[_str, _Any]]:
     """What the allocator holds: nothing."""
 def memory_stats(device: _Any = None) -> _OrderedDict[_str, _Any]:
@@ -103,16 +103,16 @@ def reset_accumulated_memory_stats(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
 def reset_peak_memory_stats(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
-from pullback.accelerator.found import nothing as seed
-from pullback.accelerator.found import nothing as seed_all
+from pullback.backends.accelerators import nothing as seed
+from pullback.backends.accelerators import nothing as seed_all
 def set_device(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
 def set_per_process_memory_fraction(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'xpu': an error where there is none."""
-from pullback.accelerator.found import nothing as set_rng_state
+from pullback.backends.accelerators import nothing as set_rng_state
 def set_rng_state_all(new_states: _Any) -> None:
     """Set the states of all devices; there is none."""
-from pullback.accelerator.found import nothing as set_stream
+from pullback.backends.accelerators import nothing as set_stream
 def stream(stream: _Any) -> _StreamContext:
     """Inside, work goes to a stream; None changes nothing."""
 def synchronize(*args: _Any, **kwargs: _Any) -> _Any:

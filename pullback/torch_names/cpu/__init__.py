@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
@@ -122,9 +123,7 @@ def get_capabilities() -> Mapping[str, Any]:
 
 def __getattr__(name: str) -> Any:
     if name == "amp":
-        import pullback.cpu.amp as amp
-
-        return amp
+        return import_module(f"{__name__}.{name}")
     raise AttributeError(f"module 'torch.cpu' has no attribute {name!r}")
 
 

@@ -9,7 +9,7 @@ from builtins import object as _object
 from builtins import str as _str
 from typing import Any as _Any
 
-from pullback.accelerator.found import StreamContext as StreamContext
+from pullback.backends.accelerators import StreamContext as StreamContext
 def attach_out_of_memory_observer(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
 def current_device(*args: _Any, **kwargs: _Any) -> _Any:
@@ -46,23 +46,23 @@ def is_bf16_supported(including_emulation: _bool = True) -> _bool:
     """Whether these devices know bfloat16: all of them do."""
 def is_initialized() -> _bool:
     """Whether MTIA runs in this process."""
-from pullback.accelerator.found import nothing as manual_seed
-from pullback.accelerator.found import nothing as manual_seed_all
-from pullback.accelerator.found import zero as max_memory_allocated
-from pullback.accelerator.found import zero as memory_allocated
+from pullback.backends.accelerators import nothing as manual_seed
+from pullback.backends.accelerators import nothing as manual_seed_all
+from pullback.backends.accelerators import zero as max_memory_allocated
+from pullback.backends.accelerators import zero as memory_allocated
 def memory_stats(device: _Any = None) -> _dict[_str, _Any]:
     """Counters of the allocator: none."""
-from pullback.accelerator.found import nothing as record_memory_history
-from pullback.accelerator.found import nothing as reset_peak_memory_stats
-from pullback.accelerator.found import nothing as seed
-from pullback.accelerator.found import nothing as seed_all
+from pullback.backends.accelerators import nothing as record_memory_history
+from pullback.backends.accelerators import nothing as reset_peak_memory_stats
+from pullback.backends.accelerators import nothing as seed
+from pullback.backends.accelerators import nothing as seed_all
 def set_device(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
 def set_rng_state(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
 def set_rng_state_all(new_states: _Any) -> None:
     """Set the states of all devices; there is none."""
-from pullback.accelerator.found import nothing as set_stream
+from pullback.backends.accelerators import nothing as set_stream
 def snapshot(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mtia': an error where there is none."""
 def stream(*args: _Any, **kwargs: _Any) -> _Any:

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import sys as _sys
 from collections.abc import Callable
 from contextlib import ContextDecorator
 from typing import Any
 
-from pullback.compiler import config
+from pullback.compiled import config
 from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import get_mode
@@ -347,6 +348,10 @@ skip_guard_on_inbuilt_nn_modules_unsafe = skip_guard_on_all_nn_modules_unsafe = 
 keep_tensor_guards_unsafe = keep_portable_guards_unsafe = skip_guard_on_globals_unsafe = _all_kept
 skip_all_guards_unsafe = _all_kept
 
+# Programs import it as a module of this one, which is a file.
+config.__name__ = f"{__name__}.config"
+_sys.modules[config.__name__] = config
+
 _refuse_others(globals())
 
-__dir__ = _only_public(globals(), "config")
+__dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ from builtins import int as _int
 from builtins import list as _list
 from builtins import str as _str
 from builtins import type as _type
+from collections.abc import Callable as _Callable
 from collections.abc import Sequence as _Sequence
 from pullback.core.dtype import dtype as _dtype
 from pullback.core.layout import layout as _layout
@@ -14,8 +15,9 @@ from typing import Any as _Any
 
 def addmm(mat: _Any, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1.0, alpha: _Any = 1.0) -> _Tensor:
     """`beta * mat + alpha * mat1 @ mat2`, the gradient of `mat1` at its places alone."""
-from pullback.sparse.gradients import as_sparse_gradcheck as as_sparse_gradcheck
-from pullback.sparse.invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants
+def as_sparse_gradcheck(gradcheck: _Callable[..., _bool]) -> _Callable[..., _bool]:
+    """A gradcheck that takes functions with sparse inputs and outputs."""
+from pullback.operators.sparse.invariants import check_sparse_tensor_invariants as check_sparse_tensor_invariants
 def log_softmax(input: _Tensor, dim: _int, *, dtype: _dtype | _type | None = None) -> _Tensor:
     """The logarithm of `sparse.softmax`, at the specified elements."""
 def mm(mat1: _Tensor, mat2: _Tensor, reduce: _str | None = None) -> _Tensor:

@@ -26,8 +26,8 @@ def is_available() -> _bool:
     """Whether there is a device of this type."""
 def load_metallib(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mps': an error where there is none."""
-from pullback.accelerator.found import nothing as manual_seed
-from pullback.mps import profiler as profiler
+from pullback.backends.accelerators import nothing as manual_seed
+from pullback.torch_names.mps import profiler as profiler
 def recommended_max_memory(*args: _Any, **kwargs: _Any) -> _Any:
     """Needs a device of type 'mps': an error where there is none."""
 def seed(*args: _Any, **kwargs: _Any) -> _Any:

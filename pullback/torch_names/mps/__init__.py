@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.accelerator import found as _found
+from pullback.backends import accelerators as _found
 from pullback.core.listing import only_public as _only_public
-from pullback.mps import profiler as profiler
+
+from . import profiler as profiler
 
 __all__ = [
     *("Event", "compile_shader", "current_allocated_memory", "device_count"),

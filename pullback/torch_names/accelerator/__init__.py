@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.accelerator import found as _found
-from pullback.accelerator import memory
-from pullback.accelerator.memory import *  # noqa: F403 (the names of its __all__)
+from pullback.backends import accelerators as _found
 from pullback.core.device import HOLDERS as _HOLDERS
 from pullback.core.device import device as _device
 from pullback.core.listing import only_public as _only_public
+
+from . import memory
+from .memory import *  # noqa: F403 (the names of its __all__)
 
 __all__ = [
     *("Graph", "current_accelerator", "current_device_idx", "current_device_index"),

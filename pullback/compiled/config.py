@@ -1,6 +1,6 @@
 """Settings of `torch.compile`; read and set by programs, without effect here."""
 
-from pullback.compiler._settings import install as _install
+from pullback.compiled.settings import install as _install
 
 cache_key_tag = ""
 dynamic_sources = ""

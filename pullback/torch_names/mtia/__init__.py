@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
-from pullback.accelerator import found as _found
-from pullback.accelerator.found import StreamContext as StreamContext
+from pullback.backends import accelerators as _found
+from pullback.backends.accelerators import StreamContext as StreamContext
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
 
