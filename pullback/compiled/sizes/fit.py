@@ -127,9 +127,7 @@ class Fit:
             if made is not None:
                 by_names.setdefault(product.names, made)
         for product in () if by_names else self._of_derived:
-            made = (_multiple if whole else _fraction)(
-                product.text, product.values, numbers, kind
-            )
+            made = (_multiple if whole else _fraction)(product.text, product.values, numbers, kind)
             if made is not None:
                 by_names.setdefault(product.names, made)
         found = list(by_names.values())
