@@ -87,7 +87,7 @@ test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 
 # Ranks of all kinds, and what they do when one of them fails: a few minutes.
 test-distributed: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
-	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
+	PULLBACK_TEST_HOSTS=1 $(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
