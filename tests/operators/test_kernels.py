@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from pullback.operators.arrays import native
-from pullback.operators.attach.methods import load_all
+from pullback.operators.attach.every import load_all
 from pullback.operators.conditions import FACTS, at_most, below, flat, floating, given, host, says
 from pullback.operators.declare import OPERATORS, Array, Namespace, kernel, primitive
 from pullback.operators.writing.choice import choice_source, notes

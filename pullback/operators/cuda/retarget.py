@@ -74,7 +74,7 @@ def on_device(value: Any, space: Any) -> Any:
         if is_choice(value):
             return _known(space, value, lambda: _choice(chooses_for(value), space))
         if not _is_ours(value):
-            return INSTEAD.get(path_of(value), value)
+            return instead_of(value) or value
         return _copied(value, space)
     if isinstance(value, type):
         return (
@@ -112,6 +112,11 @@ def forward_of(op: Any, space: Any) -> Any:
     return bound
 
 
+def instead_of(function: Any) -> Any:
+    """What a device runs in place of a function of the package; None where it runs a copy."""
+    return INSTEAD.get(path_of(function))
+
+
 def unbound_forward(op: Any, space: Any) -> Any:
     """The same, not bound to a namespace."""
     has_own = any(one.on == "cuda" for one in op.kernels)
@@ -144,7 +149,7 @@ def _copied(function: FunctionType, space: Any) -> Any:
     found = space.copies.get(id(function))
     if found is not None:
         return found[1]
-    instead = INSTEAD.get(path_of(function))
+    instead = instead_of(function)
     if instead is not None:
         space.copies[id(function)] = (function, instead)
         return instead

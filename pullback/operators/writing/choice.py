@@ -57,7 +57,7 @@ class _Notes:
     def forget(self, whom: Callable[[Any, Kernel | None], None]) -> None:
         """No longer."""
         with first_use:
-            self.to = tuple([one for one in self.to if one is not whom])
+            self.to = tuple([one for one in self.to if one != whom])
             _rewrite_all()
 
 
