@@ -121,9 +121,12 @@ class Joined:
         ones: list[Any] = [values.get(number) for values in self._values]
         if any(one is None or one.dtype != ones[0].dtype for one in ones):
             raise NoFit("the function does other things at other sizes (another dtype)")
-        shape, strides, shift = (
-            self._joined([getattr(one, name) for one in ones])
-            for name in ("shape", "strides", "shift")
+        shape = self._joined([one.shape for one in ones])
+        for one in shape:
+            if one.__class__ is _Hole:
+                self.fit.learn(self.texts[one.number])
+        strides, shift = (
+            self._joined([getattr(one, name) for one in ones]) for name in ("strides", "shift")
         )
         self.values[number] = (shape, strides, shift, ones[0].dtype)
 
