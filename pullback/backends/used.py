@@ -70,4 +70,5 @@ class kernels_used:  # noqa: N801 (a context manager, named as one calls it)
         op, before = token
         if result is None or any(one.operator == op.name for one in self._runs[before:]):
             return
-        self._runs.insert(before, Used(op.name, "inline" if op.usual else MEANING))
+        inline = next((one.name for one in op.kernels if one.inline), "inline")
+        self._runs.insert(before, Used(op.name, inline if op.usual else MEANING))

@@ -29,7 +29,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.conditions import Condition, always
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import choice_of
+from pullback.operators.writing.choice import choice_of, inline_text
 from pullback.operators.writing.layers import code_of
 from pullback.operators.writing.writer import theirs
 
@@ -150,8 +150,8 @@ class Op:
         # The forward for most arguments as an expression of the array `a0` and of options, `$dim`,
         # which the written line has in place of a call. Where NumPy refuses it, the forward runs.
         # It may name what its module can; what is right for NumPy's arrays alone says so, by
-        # `ndarray is host_array`.
-        self.usual: str = about.pop("usual", "")
+        # `ndarray is host_array`. Where a kernel says `inline=True`, it is that.
+        self._usual: str | None = about.pop("usual", None)
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -252,10 +252,19 @@ class Op:
                     f"{sorted(known)}."
                 )
 
+    @property
+    def usual(self) -> str:
+        """The expression for most arguments, `""` where there is none; see `__init__`."""
+        if self._usual is None:
+            self._usual = inline_text(self)
+        return self._usual
+
     def add_kernel(self, kernel: Kernel) -> None:
         """Enter one more kernel, after those that there are; see `kernel`."""
         if any(one.name == kernel.name and one.on == kernel.on for one in self.kernels):
             raise TypeError(f"{self.name}: there is a kernel {kernel.name!r} already.")
+        if kernel.inline and self._usual is not None:
+            raise TypeError(f"{self.name}: it has an expression in line already.")
         self.kernels = (*self.kernels, kernel)
         if kernel.on == "host" and self.forward is self.meaning:
             self.forward = choice_of(self)

@@ -21,7 +21,10 @@ __all__ = ["Kernel"]
 class Kernel:
     """One entry: a function of some of the operator's parameters, of `xp` and of facts."""
 
-    __slots__ = ("declines", "function", "machine_code", "name", "on", "params", "ulp", "when")
+    __slots__ = (
+        *("declines", "function", "inline", "machine_code"),
+        *("name", "on", "params", "tries", "ulp", "when"),
+    )
 
     def __init__(
         self,
@@ -31,6 +34,8 @@ class Kernel:
         *,
         on: str = "host",
         declines: bool = False,
+        tries: bool = False,
+        inline: bool = False,
         machine_code: bool = False,
         ulp: float = 4,
     ) -> None:
@@ -40,8 +45,12 @@ class Kernel:
         self.params = code.co_varnames[: code.co_argcount]
         self.when = when.of(op.inputs[0].name)
         self.on = on  # "host", or a device
-        # Whether it may answer None: then the next one is asked.
+        # Whether it may answer None, or (`tries`) refuse by a ValueError: then the next one is
+        # asked, and at the end the meaning, which says what is wrong.
         self.declines = declines or machine_code
+        self.tries = tries
+        # Whether it is one expression that stands in the operator's own function, before any call.
+        self.inline = inline
         self.machine_code = machine_code
         # How far it may be from the meaning, in units in the last place of the largest result.
         self.ulp = ulp

@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.reduce import sums
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
@@ -93,3 +94,75 @@ def _along(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(2, n)):
         yield {"input": input, "dim": input.ndim - 1}
         yield {"input": input, "dim": 0, "keepdim": True}
+
+
+# Products -----------------------------------------------------------------------------------------
+
+
+def _each_precision(**shapes: tuple[int, ...]) -> Iterator[Sample]:
+    for char in "fd":
+        yield {name: drawn(*shape, char=char) for name, shape in shapes.items()}
+
+
+@at(products.mm)
+def _mm(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(2, n), mat2=(n, 1))
+    yield from _each_precision(input=(3, 4), mat2=(4, 20 * n))
+    yield {"input": drawn(n, 2).T, "mat2": drawn(1, n).T}
+
+
+@at(products.bmm)
+def _bmm(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(1, 2, n), mat2=(1, n, 3))
+    yield from _each_precision(input=(4, 2, n), mat2=(4, n, 3))
+
+
+@at(products._matmul)
+def _matmul(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(4, 2, n), other=(4, n, 3))
+    yield from _each_precision(input=(4, 2, n), other=(n, 3))
+
+
+@at(products.mv)
+def _mv(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(5, n), vec=(n,))
+
+
+@at(products.dot)
+def _dot(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(n,), tensor=(n,))
+
+
+@at(products.outer)
+def _outer(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(n,), vec2=(4,))
+
+
+@at(product_sums.addmm)
+def _addmm(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(4,), mat1=(2, n), mat2=(n, 4))
+    for one in _each_precision(input=(2, 4), mat1=(2, n), mat2=(n, 4)):
+        yield {**one, "beta": 0.5, "alpha": 2}
+
+
+@at(matrices.trace)
+def _trace(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(1, n), *in_layouts(n, 1), *in_layouts(7, 5)):
+        yield {"input": input}
+
+
+@at(matrices._kron)
+def _kron(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(1, n), other=(1, 1))
+    yield from _each_precision(input=(8, 8), other=(8, 9))
+    yield from _each_precision(input=(n,), other=(1, 1))
+
+
+@at(affine.linear)
+def _linear(n: int) -> Iterator[Sample]:
+    yield from _each_precision(input=(1, n), weight=(1, n), bias=(1,))
+    yield from _each_precision(input=(1, n), weight=(1, n))
+    yield from _each_precision(input=(3, n), weight=(2, n))
+    yield from _each_precision(input=(5, 20), weight=(16, 20), bias=(16,))
+    yield from _each_precision(input=(128, 64), weight=(64, 64), bias=(64,))
+    yield from _each_precision(input=(4, 32, 64), weight=(64, 64), bias=(64,))

@@ -59,6 +59,15 @@ def meaning(op, sample):
     return listed(op.meaning(numpy, **sample))
 
 
+def scale_of(op, sample, wide):
+    """The largest number that there is a last place of: of the results, or of what is added up."""
+    arrays = {name: v for name, v in sample.items() if isinstance(v, numpy.ndarray)}
+    floats = {name: v for name, v in arrays.items() if v.dtype.kind == "f"}
+    positive = meaning(op, {**sample, **{name: abs(in_double(v)) for name, v in floats.items()}})
+    numbers = [abs(one[numpy.isfinite(one)]).max(initial=0) for one in (*wide, *positive)]
+    return max(numbers, default=0)
+
+
 def compared(op, entry, sample):
     """Hold one result of a kernel to the meaning; whether it was not declined."""
     given_arrays = {k: v.copy() for k, v in sample.items() if isinstance(v, numpy.ndarray)}
@@ -72,6 +81,7 @@ def compared(op, entry, sample):
     wide = meaning(op, {name: in_double(one) for name, one in sample.items()})
     made = listed(made)
     assert len(made) == len(wanted)
+    scale = scale_of(op, sample, wide)
     arrays = [one for one in sample.values() if isinstance(one, numpy.ndarray)]
     for got, want, exact in zip(made, wanted, wide, strict=True):
         assert got.shape == want.shape
@@ -82,7 +92,7 @@ def compared(op, entry, sample):
         if got.dtype.kind not in "fc":
             numpy.testing.assert_array_equal(got, want)
             continue
-        unit = numpy.finfo(got.dtype).eps * numpy.abs(exact[numpy.isfinite(exact)]).max(initial=0)
+        unit = numpy.finfo(got.dtype).eps * scale
         off = numpy.abs(want - exact).max(initial=0)  # the meaning's own
         numpy.testing.assert_allclose(
             got, exact, rtol=0, atol=entry.ulp * unit + off, err_msg=f"{entry} of {got.shape}"

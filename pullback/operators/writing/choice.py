@@ -31,7 +31,7 @@ from pullback.operators.writing.writer import block, define, indented, settled, 
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
-    *("chooses_for", "is_choice", "notes", "written"),
+    *("chooses_for", "inline_text", "is_choice", "notes", "written"),
 ]
 
 _FACT = re.compile(rf"(?<![\w.$])([^\W\d]\w*)_({'|'.join(FACTS)})\b")
@@ -156,6 +156,30 @@ def _asking(parts: list[str]) -> list[str]:
     return ["if (", *indented([parts[0], *rest]), "):"]
 
 
+def inline_text(op: Any) -> str:
+    """The kernel that stands in the operator's own function, or the choice: an expression there.
+
+    What it names is entered beside the choice, where `build.scope_of` looks for it.
+    """
+    for kernel in op.kernels:
+        if kernel.inline:
+            break
+    else:
+        return ""
+    writer = _Writer(op, [kernel], noted=False)
+    before, questions, *_ = writer.condition(kernel.when.questions, set())
+    made = writer.expression(kernel)
+    if before or made is None or {*kernel.params} - {*writer.params, "xp"}:
+        raise TypeError(f"{op.name}: {kernel.name} cannot stand in line.")
+    op.forward.__globals__.update(writer.scope)
+    asked = _without_needless([" and ".join(questions)])[0]
+    asked = asked.replace("xp is numpy", "ndarray is host_array")
+    text = f"{made} if {asked} else forward(xp, {', '.join(_passed(op))})"
+    for number, param in enumerate(op.inputs):
+        text = re.sub(rf"\$({param.name}\b)(?!=)", f"a{number}", text)
+    return re.sub(r"(?<![\w.])xp\b", "numpy", text)
+
+
 def _signature(op: Any) -> str:
     parts, marked = ["xp"], False
     for param in op.params:
@@ -200,7 +224,7 @@ class _Writer:
             kernel, questions = pending.pop(0)
             if not questions:
                 lines += self.run(kernel, known)
-                if not kernel.declines:
+                if not kernel.declines and not kernel.tries:
                     if pending:
                         raise TypeError(f"{self.op.name}: nothing is left for {pending[0][0]}.")
                     return lines
@@ -266,10 +290,13 @@ class _Writer:
             called = f"kernel_{self.numbers[id(kernel)]}_{kernel.name}"
             self.scope[called] = kernel.function
             made = f"{called}({', '.join(map(self.marked, kernel.params))})"
-        if not kernel.declines:
-            return [*lines, *self.noted(kernel), f"return {made}"]
-        taken = [*self.noted(kernel), "return made"]
-        return [*lines, f"made = {made}", "if made is not None:", *indented(taken)]
+        run = [*self.noted(kernel), f"return {made}"]
+        if kernel.declines or (kernel.tries and self.notes):
+            taken = block("if made is not None", [*self.noted(kernel), "return made"])
+            run = [f"made = {made}", *taken]
+        if kernel.tries:
+            run = [*block("try", run), *block("except ValueError", ["pass"])]
+        return [*lines, *run]
 
     def noted(self, kernel: Kernel | None) -> list[str]:
         """The line that says which one runs, where somebody wants to know."""
