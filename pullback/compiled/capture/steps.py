@@ -8,6 +8,7 @@ by call gives what eager gives, bit for bit.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy
@@ -16,7 +17,7 @@ from pullback.core.arrays import as_array
 from pullback.core.origin import Origin
 from pullback.operators.declare import Op
 
-__all__ = ["Call", "Value", "flat", "live", "replaced", "say_where", "values_in"]
+__all__ = ["Call", "Value", "flat", "live", "prepared", "replaced", "say_where", "values_in"]
 
 
 _NESTED = frozenset({tuple, list, dict})
@@ -126,6 +127,41 @@ def replaced(tree: Any, arrays: dict[int, Any]) -> Any:
     if kind is list:
         return [replaced(one, arrays) for one in tree]
     return tree
+
+
+@cache
+def _form(text: str) -> Any:
+    """What makes a function of arrays of a kernel and of what its arguments hold beside them."""
+    return eval(text)
+
+
+def prepared(call: Call, numbers: list[int]) -> Callable[[list[Any]], list[Any]]:
+    """A call as a function of its arrays, in the order of these numbers of values."""
+    places = {number: place for place, number in enumerate(numbers)}
+    kept: list[Any] = []
+
+    def written(tree: Any) -> str:
+        kind = tree.__class__
+        if kind is Value:
+            return f"arrays[{places[tree.number]}]"
+        if kind in _NESTED and any(True for _ in values_in(tree)):
+            if kind is dict:
+                return f"{{{', '.join(f'{name!r}: {written(one)}' for name, one in tree.items())}}}"
+            inner = "".join(f"{written(one)}, " for one in tree)
+            return f"({inner})" if kind is tuple else f"[{inner}]"
+        kept.append(tree)
+        return f"kept[{len(kept) - 1}]"
+
+    given = [written(one) for one in call.args]
+    given += [f"{name}={written(one)}" for name, one in call.kwargs.items()]
+    run = _form(f"lambda kernel, kept: lambda arrays: kernel({', '.join(given)})")(
+        call.kernel, kept
+    )
+    if call.single:
+        return lambda arrays: [
+            made if (made := run(arrays)).__class__ is numpy.ndarray else as_array(made)
+        ]
+    return lambda arrays: [as_array(one) for one in run(arrays)]
 
 
 def flat(values: Iterable[Any]) -> list[Value]:

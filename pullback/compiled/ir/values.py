@@ -19,8 +19,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "contiguous", "live_values",
-           "view_strides"]  # fmt: skip
+__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "broadcast", "contiguous",
+           "live_values", "view_strides"]  # fmt: skip
 
 # Functions of the C library, by the number of their operands.
 LIBM = {
@@ -133,6 +133,19 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
         strides.append(step)
         step *= n
     return tuple(reversed(strides))
+
+
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to."""
+    rank = max([len(shape) for shape in shapes], default=0)
+    made: list[Any] = [1] * rank
+    for shape in shapes:
+        for place, n in enumerate(shape, rank - len(shape)):
+            if made[place] == 1:
+                made[place] = n
+            elif n != 1 and n != made[place]:
+                raise ValueError(f"shapes {shapes} do not broadcast")
+    return tuple(made)
 
 
 def view_strides(

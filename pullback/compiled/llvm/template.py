@@ -12,7 +12,7 @@ import threading
 
 from pullback.compiled.llvm.machine import Code
 
-__all__ = ["Sharing", "Templates"]
+__all__ = ["Sharing", "Templates", "with_words"]
 
 # Numbers that stand by themselves: not part of a name, a label or a comment.
 _NUMBER = re.compile(r"(?<=[ ,(\[<])(?:0x[0-9A-F]{16}|-?\d+)(?=[,)\] \n]|$)")
@@ -81,6 +81,42 @@ class Templates:
         listed.append(made)
         del listed[:-_MOST_KNOWN]
         return made
+
+
+_PLACE = re.compile(r"~(\d+)~")
+
+
+def with_words(text: str, slots: int) -> str | None:
+    """A text whose numbers that vary (`ir/symbols.py`) are read from the table beyond `slots`.
+
+    None where one stands where it must be fixed.
+    """
+    lines: list[str] = []
+    start = 0
+    loads: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        if line.startswith("define "):
+            start, loads = len(lines), {}
+        parts: list[str] = []
+        last = 0
+        for match in _PLACE.finditer(line):
+            found = _kind(line, match.start())
+            if found is None or found[1] != 1:
+                return None
+            number, kind = int(match.group(1)), found[0]
+            name = f"%h{number}.{kind}"
+            loads.setdefault(name, _loads(name, slots + number, kind, 1))
+            parts += [line[last : match.start()], name]
+            last = match.end()
+        lines.append("".join([*parts, line[last:]]))
+        if line == "}" and loads:
+            if "%B" not in lines[start]:
+                return None
+            labelled = lines[start + 1] == "entry:"
+            at = start + 1 + labelled
+            lines[at:at] = [one for listed in loads.values() for one in listed]
+            loads = {}
+    return None if loads else "\n".join(lines)
 
 
 def _word(token: str) -> int:

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value, say_where
+from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.symbols import Symbolic
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
@@ -29,11 +30,16 @@ class Kernel:
         self.call = call
         self.numbers = [one.number for one in inputs]
         self.random = call.random
+        self._run: Any = None  # written when it first runs
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run it."""
+        run = self._run
+        if run is None:
+            run = self._run = prepared(self.call, self.numbers)
         try:
-            return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+            made: list[Any] = run(arrays)
+            return made
         except Exception as error:
             say_where(error, self.call)
             raise
@@ -168,7 +174,7 @@ class Lowered:
         key = f"{op.space}.{op.name}" if op.space else op.name
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
         for param in op.inputs:  # a number where a tensor may stand
-            if isinstance(given[param.name], int | float):
+            if isinstance(given[param.name], int | float | Symbolic):
                 like = dtype_name(call.results[0].dtype)
                 if like not in BYTES:
                     raise NotLowered
