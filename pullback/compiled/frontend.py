@@ -205,6 +205,8 @@ class CompiledFunction:
         if not entry.calls:
             with _quiet_collector():
                 entry.prepare()
+        if entry.quick is None and entry.shared is not None and entry.calls < 2:
+            entry.quick = entry.shared.quick(entry, args, kwargs)
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
         self._note_quick(entry)

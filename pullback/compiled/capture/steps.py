@@ -7,12 +7,14 @@ by call gives what eager gives, bit for bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from functools import cache
 from typing import Any
 
 import numpy
 
+from pullback.compiled.ir.symbols import sample
 from pullback.core.arrays import as_array
 from pullback.core.origin import Origin
 from pullback.operators.declare import Op
@@ -41,7 +43,7 @@ class Value:
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        return int(numpy.prod(self.shape, dtype=numpy.int64)) * int(self.dtype.itemsize)
+        return math.prod([sample(n) for n in self.shape]) * int(self.dtype.itemsize)
 
     def __repr__(self) -> str:
         return f"%{self.number}: {self.dtype.name}{list(self.shape)}"

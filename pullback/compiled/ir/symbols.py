@@ -13,7 +13,10 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["NotSymbolic", "Symbol", "SymbolicFloat", "Symbolic", "Symbols", "moves", "sample"]
+__all__ = [
+    *("NotSymbolic", "Symbol", "Symbolic", "SymbolicArray", "SymbolicFloat", "Symbols", "moves"),
+    "sample",
+]
 
 Terms = dict[tuple[str, ...], int]  # names of a product -> its factor
 
@@ -150,7 +153,7 @@ class Symbol(Symbolic):
 
     def __floordiv__(self, other: Any) -> Any:
         exact, rest = _divided(self, other)
-        if rest is None:
+        if rest is None or _is_less(rest, other):
             return exact
         if not isinstance(rest, Symbolic) and not isinstance(other, Symbolic):
             return exact + rest // other
@@ -162,8 +165,8 @@ class Symbol(Symbolic):
 
     def __mod__(self, other: Any) -> Any:
         _, rest = _divided(self, other)
-        if rest is None:
-            return 0
+        if rest is None or _is_less(rest, other):
+            return 0 if rest is None else rest
         if not isinstance(rest, Symbolic) and not isinstance(other, Symbolic):
             return rest % other
         text = f"({_text(rest)} % {_text(other)})"
@@ -288,6 +291,13 @@ for _name, (_sign, _order) in _ORDERS.items():
     setattr(SymbolicFloat, f"__{_name}__", _comparison(_sign, _order))
 
 
+class SymbolicArray:
+    """An array of no dimensions that holds a number that varies."""
+
+    def __init__(self, number: Any, dtype: Any) -> None:
+        self.number, self.dtype = number, dtype
+
+
 def sample(number: Any) -> Any:
     """What a number was when the program was written: for what only costs depend on."""
     return number.value if isinstance(number, Symbolic) else number
@@ -299,6 +309,8 @@ def moves(number: Any, moving: frozenset[int] = frozenset()) -> bool:
 
 
 def _text(number: Any) -> str:
+    if isinstance(number, float) and not math.isfinite(number):
+        return f"float('{number}')"
     return number.text if isinstance(number, Symbolic) else repr(number)
 
 
@@ -338,8 +350,10 @@ def _real(a: Any, b: Any, sign: str, function: Callable[[Any, Any], Any]) -> Sym
 def _divided(number: Symbol, by: Any) -> tuple[Any, Any]:
     """What a number is a multiple of another for sure, and the rest; None where there is none."""
     terms = _terms(by)
-    if terms is None or len(terms) != 1:
-        return (1, None) if isinstance(by, Symbol) and by.terms == number.terms else (0, number)
+    if terms is None:
+        return 0, number
+    if len(terms) > 1:
+        return _quotient(number, by)
     ((names, divisor),) = terms.items()
     whole: Terms = {}
     rest: Terms = {}
@@ -354,6 +368,23 @@ def _divided(number: Symbol, by: Any) -> tuple[Any, Any]:
     return _made(whole, number.by), _made(rest, number.by)
 
 
+def _quotient(number: Any, by: Symbol) -> tuple[Any, Any]:
+    """The same for a sum of several products: as one divides polynomials, from the highest on."""
+    highest, divisor = max(by.terms.items(), key=lambda one: (len(one[0]), one[0]))
+    exact: Any = 0
+    rest: Any = number
+    while isinstance(rest, Symbol):
+        names, factor = max(rest.terms.items(), key=lambda one: (len(one[0]), one[0]))
+        left = _without(names, highest)
+        if left is None or factor % divisor:
+            break
+        part = _made({left: factor // divisor}, number.by)
+        exact, rest = exact + part, rest - part * by
+    if isinstance(rest, int) and rest == 0:
+        return exact, None
+    return 0, number
+
+
 def _without(names: tuple[str, ...], fewer: tuple[str, ...]) -> tuple[str, ...] | None:
     left = list(names)
     for one in fewer:
@@ -361,6 +392,12 @@ def _without(names: tuple[str, ...], fewer: tuple[str, ...]) -> tuple[str, ...] 
             return None
         left.remove(one)
     return tuple(left)
+
+
+def _is_less(rest: Any, other: Any) -> bool:
+    """Whether a rest is a proper one for sure: not negative, and less than the divisor."""
+    low, room = _low(rest), _low(other - rest)
+    return low is not None and low >= 0 and room is not None and room > 0
 
 
 def _low(number: Any) -> int | None:

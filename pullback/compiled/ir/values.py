@@ -163,23 +163,24 @@ def view_strides(
         else:
             merged.append((n, s))
     out = [0] * len(new)
-    left = step = 0
+    left: Any = 0
+    step: Any = 0
     for i in reversed(range(len(new))):
         n = new[i]
         if n == 1:
             continue
-        if not left:
+        if left == 0:
             if not merged:
                 return None
             left, step = merged.pop()
-        if left % n:
+        if left % n != 0:
             return None
         out[i] = step
         step *= n
         left //= n
         if left == 1:
             left = 0
-    return tuple(out) if not left and not merged else None
+    return tuple(out) if left == 0 and not merged else None
 
 
 def live_values(values: list[Val], outputs: list[Val]) -> list[Val]:

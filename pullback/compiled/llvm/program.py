@@ -21,9 +21,9 @@ from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.watching.observe import look
 
-__all__ = ["LARGE", "LlvmProgram", "Memory", "NativeProgram", "address_of"]
+__all__ = ["FUNCTION", "LARGE", "LlvmProgram", "Memory", "NativeProgram", "address_of"]
 
-_FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
+FUNCTION = ctypes.CFUNCTYPE(None, ctypes.c_void_p)
 LARGE = 1_000_000  # operations, some 15 us, from which on the interpreter's lock is released
 
 
@@ -78,7 +78,7 @@ class NativeProgram:
         for kind, what in written.parts:
             if kind == "native":
                 address = code.address(what)
-                parts.append((_FUNCTION(address), address, None))
+                parts.append((FUNCTION(address), address, None))
             else:
                 parts.append((None, 0, Between.of(self.plan, what, self._put)))
         return parts

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import threading
 
+from pullback.compiled.ir.symbols import NotSymbolic
 from pullback.compiled.llvm.machine import Code
 
 __all__ = ["Sharing", "Templates", "with_words"]
@@ -28,9 +29,23 @@ _MOST_KNOWN = 8  # of one structure, where numbers cannot be inputs
 class Sharing:
     """What a back end is told of a program that is one of a family."""
 
-    def __init__(self, templates: Templates, moving: frozenset[int]) -> None:
-        """`moving`: sizes of arrays that are others in other programs of the family."""
+    def __init__(
+        self, templates: Templates, moving: frozenset[int], family: Any = None, sizes: Any = ()
+    ) -> None:
+        """`moving`: sizes of arrays that are others in other programs of the family.
+
+        `family`: what casts its programs for `sizes` (sizes/moulds.py).
+        """
         self.templates, self.moving = templates, moving
+        self.family, self.sizes = family, sizes
+
+    def program(self, name: str, entry: Any) -> Any:
+        """What an entry makes under a name, where a mould of the family has it."""
+        return None if self.family is None else self.family.moulds.program(name, entry, self.sizes)
+
+    def quick(self, entry: Any, args: Any, kwargs: Any) -> Any:
+        """The short way of calls that an entry's mould serves; None where there is none."""
+        return None if self.family is None else self.family.moulds.quick(entry, args, kwargs)
 
 
 class _Known:
@@ -86,11 +101,8 @@ class Templates:
 _PLACE = re.compile(r"~(\d+)~")
 
 
-def with_words(text: str, slots: int) -> str | None:
-    """A text whose numbers that vary (`ir/symbols.py`) are read from the table beyond `slots`.
-
-    None where one stands where it must be fixed.
-    """
+def with_words(text: str, slots: int) -> str:
+    """A text whose numbers that vary (`ir/symbols.py`) are read from the table beyond `slots`."""
     lines: list[str] = []
     start = 0
     loads: dict[str, list[str]] = {}
@@ -102,7 +114,7 @@ def with_words(text: str, slots: int) -> str | None:
         for match in _PLACE.finditer(line):
             found = _kind(line, match.start())
             if found is None or found[1] != 1:
-                return None
+                raise NotSymbolic(f"a number that varies must be fixed here: {line.strip()}")
             number, kind = int(match.group(1)), found[0]
             name = f"%h{number}.{kind}"
             loads.setdefault(name, _loads(name, slots + number, kind, 1))
@@ -111,12 +123,12 @@ def with_words(text: str, slots: int) -> str | None:
         lines.append("".join([*parts, line[last:]]))
         if line == "}" and loads:
             if "%B" not in lines[start]:
-                return None
+                raise NotSymbolic(f"a number that varies in a function without a table: {line}")
             labelled = lines[start + 1] == "entry:"
             at = start + 1 + labelled
             lines[at:at] = [one for listed in loads.values() for one in listed]
             loads = {}
-    return None if loads else "\n".join(lines)
+    return "\n".join(lines)
 
 
 def _word(token: str) -> int:

@@ -20,6 +20,7 @@ from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
 from pullback.compiled.sizes.fit import NoFit, evaluator
+from pullback.compiled.sizes.moulds import Moulds
 from pullback.compiled.sizes.places import SMALLEST, Place
 from pullback.compiled.sizes.sized import Ledger
 from pullback.core.tensor import Tensor
@@ -41,7 +42,9 @@ class Family:
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
         self.templates = Templates()  # object code that the programs of all sizes share
+        self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
+        self._twins: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
 
     @property
     def places(self) -> set[Place]:
@@ -71,6 +74,24 @@ class Family:
             reason = f"the function decides by a size: {text} is {not self.decisions[text]} now"
         return now, reason
 
+    def fits(self, *sizes: Any) -> bool:
+        """Whether sizes are large enough, and decide as those that were captured."""
+        pairs = zip(sizes, self.least, strict=True)
+        return all(size >= least for size, least in pairs) and self._decide(*sizes) == (
+            self._outcomes
+        )
+
+    def twin(self, entry: Entry, sizes: tuple[Any, ...]) -> Entry:
+        """An entry for sizes that runs backward passes; guards are those of another one."""
+        known = self.entries.get(sizes) or self._twins.get(sizes)
+        if known is None:
+            captured = self.joined.at(sizes, self.guards.world)
+            sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
+            known = self._twins[sizes] = entry.twin(captured, entry.backend, sharing)
+            if len(self._twins) > _MOST_PROGRAMS:
+                self._twins.popitem(last=False)
+        return known
+
     def _wanted(self, sizes: tuple[int, ...]) -> list[Any]:
         wanted = list(self.guards.leaves)
         for size, places in zip(sizes, self.symbols.values(), strict=True):
@@ -92,7 +113,7 @@ class Family:
         known = self.entries.get(sizes)
         if known is None:
             captured = self.joined.at(sizes, self.guards.world)
-            sharing = Sharing(self.templates, self.joined.moving(sizes))
+            sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
             known = self.entries[sizes] = make(captured, leaves, sharing)
             if len(self.entries) > _MOST_PROGRAMS:
                 self.entries.popitem(last=False)

@@ -7,10 +7,11 @@ from typing import Any
 from pullback.compiled.runtime.guards import Guards
 from pullback.core.tensor import Tensor
 
-__all__ = ["SMALLEST", "Place", "differing", "marked"]
+__all__ = ["NUMBER", "SMALLEST", "Place", "differing", "marked"]
 
 SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
 
+NUMBER = -1  # in place of a dimension: the argument is itself a number
 Place = tuple[int, int]  # number of the argument, dimension
 
 
