@@ -121,7 +121,8 @@ class CompiledFunction:
 
     def _note_outlines(self) -> None:
         """Write down what the calls of all programs look like, where that tells them apart."""
-        found = [one.guards.outline() for one in (*self.entries, *self.families.found)]
+        bases: list[Any] = [*self.entries, *self.families.found]
+        found = [one.guards.outline() for one in bases]
         if None not in found:
             self._outlines = set(found)
 

@@ -43,7 +43,7 @@ class Value:
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        return math.prod([sample(n) for n in self.shape]) * int(self.dtype.itemsize)
+        return int(math.prod([sample(n) for n in self.shape])) * int(self.dtype.itemsize)
 
     def __repr__(self) -> str:
         return f"%{self.number}: {self.dtype.name}{list(self.shape)}"

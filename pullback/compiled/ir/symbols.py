@@ -34,10 +34,10 @@ class Symbols:
         self.decisions: dict[str, bool] = {}
         self.words: dict[tuple[str, bool], int] = {}  # text, whether as a real number -> its number
 
-    def size(self, name: str, value: int, least: int) -> Symbol:
+    def size(self, name: str, value: int, least: int) -> Any:
         """A size, by name: what it is more than its smallest is what varies, and never negative.
 
-        So that the bounds of most expressions show in their signs: of `s0 - 1`, say, and its square.
+        So the bounds of most expressions show in their signs: of `s0 - 1`, say, and its square.
         """
         return _named(f"({name} - {least})", value - least, self, 0) + least
 
@@ -100,8 +100,8 @@ class Symbol(Symbolic):
                 " * ".join([*([str(factor)] if factor != 1 or not names else []), *names])
                 for names, factor in sorted(self.terms.items())
             ]
-            self._text = parts[0] if len(parts) == 1 and "*" not in parts[0] else (
-                f"({' + '.join(parts)})"
+            self._text = (
+                parts[0] if len(parts) == 1 and "*" not in parts[0] else (f"({' + '.join(parts)})")
             )
         return self._text
 
@@ -316,7 +316,8 @@ def _text(number: Any) -> str:
 
 def _terms(number: Any) -> Terms | None:
     if number.__class__ is Symbol:
-        return number.terms  # type: ignore[no-any-return]
+        terms: Terms = number.terms
+        return terms
     if number.__class__ is int or number.__class__ is bool:
         return {(): int(number)}
     return None

@@ -164,7 +164,6 @@ def view_strides(
             merged.append((n, s))
     out = [0] * len(new)
     left: Any = 0
-    step: Any = 0
     for i in reversed(range(len(new))):
         n = new[i]
         if n == 1:

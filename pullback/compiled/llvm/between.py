@@ -121,17 +121,16 @@ class Between:
             array = made[number]
             if dtype is not None and array.dtype is not dtype and array.dtype != dtype:
                 array = array.astype(dtype)
-            if array.strides != strides and array.size:
-                array = laid_out(array, strides)
-            elif array.base is not None and numpy.may_share_memory(array, memory.arena):
+            lies_otherwise = array.strides != strides and array.size
+            if lies_otherwise or (
+                array.base is not None and numpy.may_share_memory(array, memory.arena)
+            ):
                 array = laid_out(array, strides)
             held[slot] = array
             self.put([array], memory.slot(slot))
 
 
-def parts_of(
-    plan: Plan, token: Val, now: Callable[[Any], Any]
-) -> tuple[list[Operand], list[Any]]:
+def parts_of(plan: Plan, token: Val, now: Callable[[Any], Any]) -> tuple[list[Operand], list[Any]]:
     """What a call reads, and what it gives; `now` says what numbers are that vary."""
     inputs = []
     for v in token.ins:

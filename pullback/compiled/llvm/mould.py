@@ -60,7 +60,9 @@ class Mould:
         self.slots = written.slots
         self.text = with_words(written.text, self.slots)
         self.code = Code(self.text)
-        self.addresses = {slot: address_of(name, threads) for name, slot in written.addresses.items()}
+        self.addresses = {
+            slot: address_of(name, threads) for name, slot in written.addresses.items()
+        }
         self.put = put_pointers()
         self.parts: list[Any] = []  # (function, its address, the call between)
         for kind, what in written.parts:
@@ -107,7 +109,7 @@ class Mould:
         return int(struct.unpack("<Q", struct.pack("<d", number))[0])
 
     def _recipe(self, token: Any) -> Any:
-        """What the step of a call needs to know: geometries of what it reads, strides of results."""
+        """What the step of a call must know: geometries of what it reads, strides of results."""
         inputs, results = parts_of(self.plan, token, lambda one: one)
         return (
             tuple((one.where, (one.shape, one.strides, one.off)) for one in inputs),
@@ -138,7 +140,11 @@ class Cast(NativeProgram):
         self._put = mould.put
         found = iter(between)
         self.parts = [
-            (function, address, None if token is None else self._between(token, next(found), kernels))
+            (
+                function,
+                address,
+                None if token is None else self._between(token, next(found), kernels),
+            )
             for function, address, token in mould.parts
         ]
         self._spare: list[Memory] = []

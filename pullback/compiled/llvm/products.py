@@ -44,9 +44,7 @@ class DotText:
             self.out, self.lead = update.value, update.value.strides[0]
         # Sizes that vary in code for several sizes are BLAS's: a tile's are fixed.
         fixed = not any(moves(n, plan.moving) for n in (self.m, self.k, self.n))
-        fixed = fixed and not any(
-            map(moves, (*_strides(self.a), *_strides(self.b), self.lead))
-        )
+        fixed = fixed and not any(map(moves, (*_strides(self.a), *_strides(self.b), self.lead)))
         self.tiles = None
         if fixed and tiles_pay(machine, v.dtype, self.m, self.k, self.n):
             factor = None if update is None else update.factor

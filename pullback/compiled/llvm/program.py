@@ -63,7 +63,9 @@ class NativeProgram:
         self._put = put_pointers()
         self.parts = self._parts(written, self.code)
         self._apart: Any = None  # the same step by step, for a profiler; made when first needed
-        self.addresses = {slot: address_of(name, threads) for name, slot in written.addresses.items()}
+        self.addresses = {
+            slot: address_of(name, threads) for name, slot in written.addresses.items()
+        }
         # A result that is its base in another shape is allocated in that shape.
         shapes = {v.base.id: v.shape for v in outputs if is_whole(v)}
         self.fresh = [(shapes.get(v.id, v.shape), numpy_dtype(v.dtype), self.plan.slot[v.id])

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 import threading
+from typing import Any
 
 from pullback.compiled.ir.symbols import NotSymbolic
 from pullback.compiled.llvm.machine import Code

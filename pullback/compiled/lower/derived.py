@@ -17,7 +17,7 @@ import numpy
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.evaluate import elementwise
 from pullback.compiled.ir.symbols import sample
-from pullback.compiled.ir.values import broadcast, Val
+from pullback.compiled.ir.values import Val, broadcast
 from pullback.compiled.lower.rules import FLOATING, NotLowered
 from pullback.core.home import is_ours
 from pullback.operators.declare import Op

@@ -37,12 +37,13 @@ class Kernel:
         run = self._run
         if run is None:
             run = self._run = prepared(self.call, self.numbers)
+        made: list[Any]
         try:
-            made: list[Any] = run(arrays)
-            return made
+            made = run(arrays)
         except Exception as error:
             say_where(error, self.call)
             raise
+        return made
 
     def at(self, call: Call) -> Kernel:
         """The same of a call like its own, for other sizes."""

@@ -103,6 +103,8 @@ def _places(start: Any, stop: Any, step: Any, n: Any) -> tuple[Any, Any]:
     step = 1 if step is None else step
     if step < 1:
         raise NotSymbolic("a slice backwards")
+    first: Any
+    end: Any
     first, end = (
         default if one is None else max(one + n, 0) if one < 0 else min(one, n)
         for one, default in ((start, 0), (stop, n))

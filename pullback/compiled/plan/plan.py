@@ -493,7 +493,7 @@ class _Arena:
         self.varying: dict[Any, list[Any]] = {}  # size -> where
         self.top: Any = 0
 
-    def take(self, size: int) -> int:
+    def take(self, size: Any) -> Any:
         """A place of this size."""
         if left := self.varying.get(size):
             return left.pop()

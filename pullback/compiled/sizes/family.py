@@ -6,7 +6,7 @@ expression of the sizes (`fit.py`). Captures that differ in anything else are no
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import CellType, FunctionType
 from typing import Any
@@ -17,7 +17,7 @@ from pullback.compiled.capture.capture import Captured, Input, Output
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.interpreter.sources import same_value as _same
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
-from pullback.compiled.sizes.fit import Fit, NoFit, evaluator
+from pullback.compiled.sizes.fit import Fit, NoFit, evaluator, mentions_numbers
 from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
 from pullback.core.tensor import Tensor, wrap
 
@@ -45,14 +45,15 @@ class Joined:
         *,
         draft: bool = False,
         certain: bool = False,
+        computed: dict[str, float] | None = None,
     ) -> None:
         """A `draft` may lack expressions; it tells which sizes of values vary.
 
-        `certain`: nobody compares what comes out with what it should be; see `Fit`.
+        `certain`: nobody compares what comes out with what it should be; see `Fit`. So `computed`.
         """
         self.captures = list(captures)
         self.names = list(points[0])
-        self.fit = Fit(points, draft=draft, certain=certain)
+        self.fit = Fit(points, draft=draft, certain=certain, computed=computed)
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]
@@ -70,9 +71,7 @@ class Joined:
         self.outputs = [self._joined_output(outputs) for outputs in self._zipped("outputs")]
         self._evaluate = evaluator(self.names, self.texts)
         # Inputs that the function makes, and makes anew for each size.
-        self.varying = {
-            place for place, one in self.constants.items() if one.__class__ in _FILLED
-        }
+        self.varying = {place for place, one in self.constants.items() if one.__class__ in _FILLED}
         self._moving = {
             one.number for shape, _, _, _ in self.values.values() for one in shape
             if one.__class__ is _Hole
@@ -127,6 +126,7 @@ class Joined:
         if any(one is None or one.dtype != ones[0].dtype for one in ones):
             raise NoFit("the function does other things at other sizes (another dtype)")
         shape = self._joined([one.shape for one in ones])
+        self._check_no_numbers("a size", shape)
         for one in shape:
             if one.__class__ is _Hole:
                 self.fit.learn(self.texts[one.number])
@@ -145,7 +145,15 @@ class Joined:
                     f"the function does other things at other sizes ({first.name} and {one.name})"
                 )
         args = self._joined([one.args for one in calls])
-        return first, args, self._joined([one.kwargs for one in calls])
+        kwargs = self._joined([one.kwargs for one in calls])
+        if first.op is None or first.op.kind != "elementwise":
+            self._check_no_numbers(first.name, (args, kwargs))
+        return first, args, kwargs
+
+    def _check_no_numbers(self, name: str, tree: Any) -> None:
+        """Numbers vary in elementwise operators alone: of others they may decide what is done."""
+        if any(mentions_numbers(self.texts[hole.number]) for hole in _holes(tree)):
+            raise NoFit(f"a number that varies is an option of {name}")
 
     def _joined(self, parts: Sequence[Any]) -> Any:
         """One tree for all, with holes where numbers differ."""
@@ -464,6 +472,22 @@ def _filled(tree: Any, numbers: Any, values: Any = None) -> Any:
     if any(isinstance(one, Symbolic) for one in numbers):
         return tree.symbolic(numbers) if hasattr(tree, "symbolic") else tree
     return tree.filled(numbers)
+
+
+def _holes(tree: Any) -> Iterator[_Hole]:
+    """The places of numbers that vary in a joined tree."""
+    kind = tree.__class__
+    if kind is _Hole:
+        yield tree
+    elif kind is dict:
+        yield from _holes(tuple(tree.values()))
+    elif kind in (tuple, list):
+        for one in tree:
+            yield from _holes(one)
+    elif kind is slice:
+        yield from _holes((tree.start, tree.stop, tree.step))
+    elif kind in _FILLED:
+        yield from _holes(tuple(vars(tree).values()))
 
 
 def _values_of(captured: Captured) -> dict[int, Value]:

@@ -8,7 +8,7 @@ from typing import Any
 from pullback.compiled.counting import counters
 from pullback.compiled.ir.symbols import NotSymbolic, Symbols
 
-__all__ = ["Moulds"]
+__all__ = ["Moulds", "writes_code"]
 
 _MOST = 16  # moulds of one kind: beyond, sizes have programs of their own
 
@@ -24,7 +24,7 @@ class Moulds:
 
     def program(self, name: str, entry: Any, sizes: tuple[Any, ...]) -> Any:
         """What an entry has made under a name, for these sizes; None where it makes it itself."""
-        if name in self._refused or not _writes_code(entry.backend) or entry.checks:
+        if name in self._refused or not writes_code(entry.backend) or entry.checks:
             return None
         with self._lock:
             listed = self._known.setdefault(name, [])
@@ -62,7 +62,8 @@ class Moulds:
         return None
 
 
-def _writes_code(backend: Any) -> bool:
+def writes_code(backend: Any) -> bool:
+    """Whether a back end's programs are machine code of the host."""
     from pullback.compiled import backends
 
     is_llvm = backend is backends._llvm or (backend is backends._best and backends.is_available())

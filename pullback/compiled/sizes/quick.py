@@ -122,7 +122,9 @@ class _Writer(Writer):
                 continue
             is_argument = one.kind == "argument"
             tensor = self.args[one.place] if is_argument else one.place
-            tensors.append((order[one.place], None, tensor) if is_argument else (-1, tensor, tensor))
+            tensors.append(
+                (order[one.place], None, tensor) if is_argument else (-1, tensor, tensor)
+            )
             places.append(slot)
             v = inputs[slot]
             shown += [v.shape, tuple(s * v.itemsize for s in v.strides)]

@@ -10,7 +10,8 @@ from pullback.compiled.ir.symbols import NotSymbolic, Symbolic, Symbols
 def grown(rng, leaves, depth):
     """A random expression of whole numbers, as a function of its leaves."""
     if depth == 0 or rng.random() < 0.15:
-        return rng.choice([lambda n, m: n, lambda n, m: m, lambda n, m, k=rng.randint(-3, 9): k])
+        number = rng.randint(-3, 9)
+        return rng.choice([lambda n, m: n, lambda n, m: m, lambda n, m: number])
     a, b = grown(rng, leaves, depth - 1), grown(rng, leaves, depth - 1)
     k = rng.choice([2, 3, 4, 8, 64])
     return rng.choice([
