@@ -34,7 +34,7 @@ endef
 .NOTPARALLEL:
 .PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names coverage
 .PHONY: accuracy docs gallery dist clients
-.PHONY: bench bench-compile bench-sizes bench-small bench-threads stress clean
+.PHONY: bench bench-compile bench-sizes bench-small bench-threads stress mutate clean
 .PHONY: test-cuda bench-cuda
 
 help:
@@ -52,6 +52,7 @@ help:
 	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
 	@echo "make bench-threads ORACLE=1  large works on two threads, and eight users of one net"
 	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
+	@echo "make mutate          change the source one place at a time for SECONDS, list what no test notices"
 	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
 	@echo "make accuracy        write docs/accuracy.md, the errors of sums by operator"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
@@ -135,6 +136,12 @@ SEED ?= 0
 STRESS ?=
 stress: $(VENV)/.test $(oracle)
 	$(ONE_THREAD) $(BIN)/python -m stress $(STRESS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
+# Changes are drawn from SEED among those of PATHS, or of what mutate/__init__.py names. Which tests
+# come by a line is recorded once, in some minutes, and kept in build/mutate; ARGS=--again does so anew.
+PATHS ?=
+mutate: $(VENV)/.test
+	$(ONE_THREAD) $(BIN)/python -m mutate $(PATHS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
 # After a declaration is added or changed; a test fails until then.
 generate: $(VENV)/.base

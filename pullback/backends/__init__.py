@@ -1,4 +1,4 @@
-"""Libraries that torch computes with, and their switches. Here NumPy computes, or CuPy.
+"""Devices: the libraries that torch computes with, and their switches. Here NumPy, or CuPy.
 
 Programs read and set these switches; they are kept, and change nothing. `opt_einsum`, `native` and
 the precision of products say so themselves.

@@ -253,15 +253,16 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         (one.place, None) if one.kind == "argument" else (None, one.place)
         for one in (inputs[place] for place in entry.targets)
     ]
-    reads = [
-        (one.place, None) if one.kind == "argument" else (None, one.place)
-        for one in inputs
-        if one.kind != "constant"
-    ]
+    # Where the tensors of the inputs are among the arguments; the others are the same in each call.
+    held: list[Any] = [one.place if one.kind == "held" else None for one in inputs]
+    given = [(n, one.place) for n, one in enumerate(inputs) if one.kind == "argument"]
+    watched = [n for n, one in enumerate(inputs) if one.kind != "constant"]
+
+    blank: list[int | None] = [None] * len(inputs)
 
     def record(made: Any, args: Any, of_sizes: Any = None) -> None:
         result = made[number]
-        edges = tuple([edge_of(args[place] if held is None else held) for place, held in targets])
+        edges = tuple([edge_of(args[place] if one is None else one) for place, one in targets])
         node = new(CompiledBackward)
         node._edges = edges
         node._cold = None
@@ -275,8 +276,12 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         node.entry = entry if of_sizes is None else of_sizes
         node.ahead = [one._array for one in made[count:]]
         node.saved = None
-        node.sources = [args[place] if held is None else held for place, held in reads]
-        node.versions = [one._cell[0] for one in node.sources]
+        node.sources = sources = held.copy()
+        for n, place in given:
+            sources[n] = args[place]
+        node.versions = versions = blank.copy()
+        for n in watched:
+            versions[n] = sources[n]._cell[0]
         node.used = used = [False]
         node._seq = numbering.next()
         last = entry.last

@@ -31,6 +31,7 @@ PIECE = 4 << 20
 _TEXT = 512  # bytes of a call's description that are exchanged when calls differ
 _NOTES = 32700  # the tag of "I wait here", sent when somebody is late; user tags are below
 _ARRIVED, _ALL_HERE = 32701, 32702
+_JOINED, _ALL_JOINED = 32703, 32704  # the same for ranks that make a group by themselves
 
 
 def need_mpi() -> None:
@@ -249,29 +250,31 @@ class MPICommunicator(Communicator):
             raise DistBackendError(late_text(self.rank, self.name, call, [], call.timeout))
 
     def monitored_barrier(self, call: Call) -> None:
-        """Rank 0 hears from everyone, then answers: the error names who did not come."""
+        """The first rank hears from everyone, then answers: the error names who did not come."""
+        self._assemble(call, list(range(self.size)), _ARRIVED, _ALL_HERE)
+
+    def _assemble(self, call: Call, ranks: list[int], arrived: int, all_here: int) -> None:
+        """Wait, within the call's time, until these ranks are here; only they take part."""
+        first, *others = ranks
         token = numpy.zeros(1, numpy.uint8)
-        if self.rank:
-            self._comm.Isend(token, 0, _ARRIVED)
-            answered = self._comm.Irecv(token, 0, _ALL_HERE)
+        if self.rank != first:
+            self._comm.Isend(token, first, arrived)
+            answered = self._comm.Irecv(token, first, all_here)
             if not self._wait(answered, call):
                 answered.Cancel()
-                raise DistBackendError(late_text(self.rank, self.name, call, [0], call.timeout))
+                raise DistBackendError(late_text(self.rank, self.name, call, [first], call.timeout))
             return
-        waiting = {
-            r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, _ARRIVED)
-            for r in range(1, self.size)
-        }
+        waiting = {r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, arrived) for r in others}
         if not wait_until(
             lambda: all(r.Test() for r in list(waiting.values())),
             call.timeout,
             SPEAK_AFTER,
-            lambda: "rank 0: monitored_barrier waits",
+            lambda: f"rank {self.rank}: {call} waits",
         ):
             missing = [rank for rank, request in waiting.items() if not request.Test()]
             raise DistBackendError(late_text(self.rank, self.name, call, missing, call.timeout))
-        for rank in waiting:
-            self._comm.Send(token, rank, _ALL_HERE)
+        for rank in others:
+            self._comm.Send(token, rank, all_here)
 
     def send(self, call: Call, array: Any, peer: int, tag: int) -> None:
         request = self._comm.Isend(_bytes(array), peer, tag)
@@ -311,6 +314,11 @@ class MPICommunicator(Communicator):
             return None
         group = self._comm.Get_group().Incl(ranks)
         return MPICommunicator(self._mpi, self._comm.Create_group(group, call.number % 30000), name)
+
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        self._assemble(call, ranks, _JOINED, _ALL_JOINED)
+        group = self._comm.Get_group().Incl(ranks)
+        return MPICommunicator(self._mpi, self._comm.Create_group(group, _JOINED), name)
 
     def abort(self, reason: str) -> None:
         pmi.tell(f"rank {self.rank}: {reason}")

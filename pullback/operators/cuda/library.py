@@ -27,6 +27,7 @@ from pullback.operators.cuda.philox import Philox
 from pullback.operators.cuda.pool import Pool
 from pullback.operators.cuda.retarget import copied, on_device
 from pullback.operators.cuda.rows import Rows
+from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.running import interpret
 from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
@@ -54,6 +55,7 @@ class CudaLibrary(Library):
         self.rows, self.windows = Rows(cupy), Windows(cupy)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
+        self.updates = Updates(cupy)
         self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device
         self._add = fused_ufunc(cupy, "add", cupy.add)
