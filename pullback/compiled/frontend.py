@@ -393,7 +393,7 @@ def compile(
     # Whoever has a module has loaded this; a function needs none of it (0.07 s).
     modules = sys.modules.get("pullback.nn.modules.module")
     if modules is not None and isinstance(model, modules.Module):
-        from pullback.compiler.optimized_module import OptimizedModule
+        from pullback.compiled.optimized_module import OptimizedModule
 
         return OptimizedModule(model, lambda module: CompiledFunction(module, made, **given))
     return CompiledFunction(model, made, **given)
