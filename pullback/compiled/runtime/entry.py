@@ -39,6 +39,16 @@ class Entry:
     ) -> None:
         """`shared` is what programs of a family share (llvm/template.py)."""
         self.guards = Guards(captured, leaves)
+        self._begin(captured, backend, shared)
+
+    def twin(self, captured: Captured, backend: Callable[..., Any], shared: Any = None) -> Entry:
+        """An entry with the same guards, for a capture that is like its own."""
+        made = object.__new__(type(self))
+        made.guards = self.guards
+        made._begin(captured, backend, shared)
+        return made
+
+    def _begin(self, captured: Captured, backend: Callable[..., Any], shared: Any) -> None:
         self.checks = captured.checks
         self.strays = 0  # calls in a row that decided otherwise
         self._deciding: tuple[list[Any], list[Value]] | None = None
@@ -73,6 +83,7 @@ class Entry:
         # Gradients for 1, scaled by what arrives, would have other bits than eager's.
         self.is_ahead = self._is_one_number() and not backends.is_exact(self.backend)
         self._ready: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
 
     def _is_one_number(self) -> bool:
         values = [v for v, wanted in zip(self.results, self.differentiable, strict=True) if wanted]
@@ -83,7 +94,15 @@ class Entry:
     def _program(self, name: str) -> Any:
         known = self._ready.get(name)
         if known is None:
-            known = self._ready[name] = getattr(self, f"_make_{name}")()
+            cast = None if self.shared is None else self.shared.program(name, self)
+            known = self._ready[name] = cast or self.written(name)
+        return known
+
+    def written(self, name: str) -> Any:
+        """A program written for the sizes of this entry alone."""
+        known = self._written.get(name)
+        if known is None:
+            known = self._written[name] = getattr(self, f"_make_{name}")()
         return known
 
     def prepare(self) -> None:

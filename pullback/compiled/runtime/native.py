@@ -428,13 +428,17 @@ def bound(
     is_large: bool,
     keep: list[Any],
     of_arrays: bool = False,
+    geometries: list[int] | None = None,
 ) -> Any:
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
     `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
     in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
     that its table points to. `of_arrays`: arrays in their place, all of them arguments.
+    `geometries`: where sizes and strides of each tensor, and sizes of each result, stand, if the
+    caller keeps them.
     """
+    kept_by_caller = iter(geometries or ())
     kept: list[Any] = [*keep, table]
 
     def words(values: Any) -> int:
@@ -442,17 +446,20 @@ def bound(
         kept.append(array)
         return int(array.__array_interface__["data"][0])
 
+    def geometry(values: Any) -> int:
+        return words(values) if geometries is None else next(kept_by_caller)
+
     rows: list[int] = []
     for source, tensor, example in tensors:
         array = example if of_arrays else example._array
         kept.append((tensor, array.dtype, type(example)))
         rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
-                 array.ndim, words(array.shape), words(array.strides)]  # fmt: skip
+                 array.ndim, geometry(array.shape), geometry(array.strides)]  # fmt: skip
     made: list[int] = []
     for shape, dtype, slot, columns_first in results:
         kept.append(dtype)
         order = _COLUMNS_FIRST if columns_first else 0
-        made += [id(dtype), len(shape), words(shape), slot, order]
+        made += [id(dtype), len(shape), geometry(shape), slot, order]
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
