@@ -2,14 +2,17 @@
 
 Libraries import them to ask `isinstance(p, DTensor)` long before anybody has such a tensor. The
 names are classes and functions that refuse, for the reason in `core/explain/absent.txt`; placements
-alone, which are plain values, are what they are in torch.
+and meshes alone are what they are in torch.
 """
 
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
+from importlib import import_module
 from importlib.machinery import ModuleSpec
 from types import ModuleType
+from typing import Any
 
 from pullback.core.explain.absent import all_refusing
 from pullback.distributed import placements
@@ -18,12 +21,11 @@ __all__ = ["MODULES", "add"]
 
 # Packages before what is in them.
 MODULES = {
-    "device_mesh": "DeviceMesh _mesh_resources init_device_mesh",
     "tensor": """
-        DTensor DeviceMesh distribute_module distribute_tensor empty full ones rand randn zeros
+        DTensor distribute_module distribute_tensor empty full ones rand randn zeros
     """,
     "tensor._utils": "compute_local_shape_and_global_offset",
-    "tensor.device_mesh": "DeviceMesh init_device_mesh",
+    "tensor.device_mesh": "",
     "tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
     "tensor.parallel": """
         ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
@@ -34,9 +36,9 @@ MODULES = {
         PrepareModuleOutput RowwiseParallel SequenceParallel
     """,
     "tensor.placement_types": "DTensorSpec TensorMeta _StridedShard",
-    "_tensor": "DTensor DeviceMesh distribute_tensor",
+    "_tensor": "DTensor distribute_tensor",
     "_tensor.api": "DTensor distribute_module distribute_tensor",
-    "_tensor.device_mesh": "DeviceMesh init_device_mesh",
+    "_tensor.device_mesh": "",
     "_tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
     "fsdp": """
@@ -69,6 +71,7 @@ MODULES = {
     "_composable.fsdp": "FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
+_WITH_MESHES = ("tensor", "tensor.device_mesh", "_tensor", "_tensor.device_mesh")
 _WITH_PLACEMENTS = ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types")
 
 
@@ -81,10 +84,22 @@ def add(package: str) -> None:
         module.__spec__ = ModuleSpec(path, None, is_package=holds)
         if holds:
             module.__path__ = []
-        module.__dict__["__getattr__"] = all_refusing(path, tuple(listed.split()))
+        refused = all_refusing(path, tuple(listed.split()))
+        module.__dict__["__getattr__"] = _with_meshes(refused) if name in _WITH_MESHES else refused
         if name in _WITH_PLACEMENTS:
             module.__dict__.update({kind: getattr(placements, kind) for kind in placements.__all__})
         sys.modules[path] = module
         above, _, last = path.rpartition(".")
         if above in sys.modules:  # `checkpoint`, which is here, loads later
             setattr(sys.modules[above], last, module)
+
+
+def _with_meshes(refused: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Meshes, which load when asked for, before what is refused."""
+
+    def found(name: str) -> Any:
+        if name in ("DeviceMesh", "init_device_mesh"):
+            return getattr(import_module("pullback.distributed.device_mesh"), name)
+        return refused(name)
+
+    return found

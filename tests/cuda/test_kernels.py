@@ -465,3 +465,59 @@ def test_rows_that_are_not_aligned_are_added_afterwards(library):
     x, w, b = (torch.tensor(numbers(*shape)).cuda() for shape in ((6, 16), (24, 16), (25,)))
     found = torch.nn.functional.linear(x, w, b[1:])
     assert torch.allclose(found.cpu(), x.cpu() @ w.cpu().T + b.cpu()[1:], rtol=1e-4, atol=1e-5)
+
+
+UPDATES = [
+    ("SGD", {}),
+    ("SGD", {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "nesterov": True, "maximize": True}),
+    ("Adam", {}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1, "betas": (0.5, 0.7)}),
+    ("Adam", {"capturable": True, "maximize": True, "eps": 0.1}),
+    ("AdamW", {"weight_decay": 0.2}),
+    ("AdamW", {"capturable": True, "amsgrad": True}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_steps_of_optimizers_are_a_launch_each(ran, monkeypatch, name, options, dtype):
+    from pullback.operators.cuda import updates
+
+    monkeypatch.setattr(updates, "_MOST_BLOCKS", 2)  # a thread has several elements
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        params = [torch.randn(n, dtype=getattr(torch, dtype)) for n in (1, 700, 3000)]
+        params = [one.to(device).requires_grad_() for one in params]
+        chosen = {k: v for k, v in options.items() if device == "cuda" or k != "capturable"}
+        optimizer = getattr(torch.optim, name)(params, lr=0.05, **chosen)
+        for _ in range(4):
+            for p in params:
+                p.grad = (p * 3 - 1).detach()
+            optimizer.step()
+        held = [one for p in params for one in optimizer.state[p].values()]
+        results.append([one.detach().cpu() for one in (*params, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=tolerance(dtype), atol=tolerance(dtype))
+    if ran is not None:
+        made = ran.count("pb_sgd" if name == "SGD" else "pb_adam")
+        assert made == (9 if options.get("momentum") else 12)  # the first makes the buffer
+
+
+def test_a_parameter_that_is_not_in_order_is_stepped_by_the_rule(ran):
+    p = torch.ones(4, 6, device="cuda").t().requires_grad_()
+    optimizer = torch.optim.AdamW([p], lr=0.1)
+    p.grad = torch.ones(4, 6, device="cuda").t()
+    optimizer.step()
+    assert p.detach().cpu().sub(0.899).abs().max() < 1e-5
+    assert not ran or "pb_adam" not in ran
+
+
+def test_a_graph_that_was_recorded_before_a_step_notices_it():
+    p = torch.ones(3, device="cuda", requires_grad=True)
+    loss = (p * p).sum()
+    p.grad = torch.ones(3, device="cuda")
+    torch.optim.SGD([p], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()

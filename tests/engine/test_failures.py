@@ -109,9 +109,10 @@ class _Trip:
     """Negation marks a SIGINT as arrived, to be handled when the interpreter next looks.
 
     The interpreter looks after calls, so a call would have it handled at once, inside the tracer.
+    From Python 3.14 on a `partial` in a class is a method; static, it is handed nobody's self.
     """
 
-    __neg__ = functools.partial(_thread.interrupt_main)
+    __neg__ = staticmethod(functools.partial(_thread.interrupt_main))
 
 
 TRIP = _Trip()

@@ -329,8 +329,6 @@ class Calls(Entering):
                     return self.interpreted(value)
                 raise CannotCapture(f"an object of class {kind.__name__} is handed to native code")
             return value
-        if library.is_own(kind) and not callable(value):
-            return value
         if self.source(value) is not None and callable(value):
             return self.interpreted(value)
         raise CannotCapture(

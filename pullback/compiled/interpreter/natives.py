@@ -251,8 +251,8 @@ class Natives(Functions):
 
     def _method_of_made(self, owner: Any, name: str, args: Any, kwargs: Any, bound: Any) -> Any:
         # What is kept, or given back, stays what it is; what is looked at has its items read.
-        seen = (lambda one: one) if name in _KEEPING else self.inside
-        given = [self.new(self.walked(one)) if isinstance(one, Walk) else seen(one) for one in args]
+        given = list(args) if name in _KEEPING else [self.inside(one) for one in args]
+        given = [self.new(self.walked(one)) if isinstance(one, Walk) else one for one in given]
         if not isinstance(owner, list | dict | set | collections.deque) or name in _INDEXING:
             given = [self.late.pinned(one) for one in given]
         words = {key: self.inside(one) for key, one in kwargs.items()}

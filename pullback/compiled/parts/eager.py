@@ -167,13 +167,17 @@ class Eager(Interpreter):
         """A global is written."""
         value[key] = new
 
-    set_at = set_item
+    def set_at(self, owner: Any, key: Any, value: Any) -> None:
+        """`owner[key] = value`."""
+        owner[key] = value
 
     def del_item(self, value: Any, key: Any) -> None:
         """A global is deleted."""
         del value[key]
 
-    delete_at = del_item
+    def delete_at(self, owner: Any, key: Any) -> None:
+        """`del owner[key]`."""
+        del owner[key]
 
     def load_attr(self, value: Any, name: str) -> Any:
         """`value.name`."""

@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.compiled.frontend import CompiledFunction
 from pullback.compiled.interpreter.sources import Source
-from pullback.compiled.parts.tree import LEAF, Resumed
+from pullback.compiled.parts.tree import LEAVES, Resumed
 from pullback.core.mode import current, get_mode
 
 __all__ = ["Part"]
@@ -23,7 +23,10 @@ class Part(CompiledFunction):
         self._seen: dict[int, set[Any]] = {}  # numbers that came, by leaf
 
     def _flat(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
-        return list(args), LEAF
+        return list(args), LEAVES
+
+    def _note_outlines(self) -> None:
+        """Leaves do not tell calls apart."""
 
     def go_on(self, going: Any) -> Any:
         """Who called goes on, so that parts do not lie one in the other."""

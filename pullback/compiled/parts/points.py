@@ -41,7 +41,7 @@ def operands_of(step: Step) -> int | None:
     if step.name == "CALL_KW":
         return int(step.arg) + 3
     if step.name == "CALL_FUNCTION_EX":
-        return 3 + (step.arg & 1)
+        return 3 + int(step.arg & 1)
     return _FIXED.get(step.name)
 
 

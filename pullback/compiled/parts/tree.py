@@ -19,9 +19,9 @@ from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, changed, current, get_
 from pullback.core.origin import Origin
 from pullback.core.trees.pytree import tree_structure
 
-__all__ = ["LEAF", "Break", "Going", "Resumed", "broken"]
+__all__ = ["LEAVES", "Break", "Going", "Resumed", "broken"]
 
-LEAF = tree_structure(0)
+LEAVES = tree_structure(0)
 
 
 class Going(NamedTuple):
@@ -109,7 +109,8 @@ class Broken(Built):
 
     def unflatten(self, leaves: Any) -> Any:
         """The call between two parts, and what is written before the next."""
-        listed, made = list(leaves), {}
+        listed = list(leaves)
+        made: dict[int, Any] = {}
         kept, operands, values = [[build(one, listed, made) for one in part]
                                   for part in self.recipe[1]]  # fmt: skip
         going = Going(self.at, kept, operands)
