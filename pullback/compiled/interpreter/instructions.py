@@ -16,7 +16,7 @@ from pullback.compiled.interpreter.calls import Calls
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved
 from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.natively import is_theirs, natively
-from pullback.compiled.interpreter.sources import MISSING
+from pullback.compiled.interpreter.sources import DICTS, MISSING
 from pullback.compiled.interpreter.versions import BINARY, COMPARE
 from pullback.compiled.parts.points import CALLS, Point
 from pullback.core.origin import Origin
@@ -143,8 +143,11 @@ class Interpreter(Calls):
                 raise
             except Exception as found:
                 error = found
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            error = None  # else it would hold this frame, and this frame it
         return value
 
     def _handle(self, frame: Frame, error: Exception) -> None:
@@ -554,10 +557,15 @@ class Interpreter(Calls):
 
     def MATCH_KEYS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         keys, owner = f.stack[-1], f.stack[-2]
-        if not all(self.is_in(owner, key) for key in keys):
-            f.stack.append(None)
-            return
-        f.stack.append(self.new(tuple([self.get_item(owner, key) for key in keys])))
+        values = [self._got(owner, key) for key in keys]
+        f.stack.append(None if any(one is NULL for one in values) else self.new(tuple(values)))
+
+    def _got(self, owner: Any, key: Any) -> Any:
+        """What a mapping's own `get` gives, NULL where that is nothing."""
+        if type(owner) in DICTS:
+            found = self.dict_get(owner, key)
+            return NULL if found is MISSING else found
+        return self.call(self.load_attr(owner, "get"), (key, NULL))
 
     def MATCH_CLASS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value, kind, names = _popped(f, 3)

@@ -295,6 +295,8 @@ class Operators(Attributes):
         method = self.own(value, "__len__")
         if method is not None:
             return bool(self.call(method, (value,)))
-        if isinstance(value, dict | list | tuple | set) and self.source(value) is not None:
+        decides = hasattr(type(value), "__bool__") or hasattr(type(value), "__len__")
+        known = is_plain(value) or isinstance(value, library.IDENTITY)
+        if decides and not known and self.source(value) is not None:
             raise CannotCapture(f"the truth of an object of class {type(value).__name__}")
         return bool(natively(bool, value))
