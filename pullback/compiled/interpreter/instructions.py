@@ -57,6 +57,7 @@ class Interpreter(Calls):
         self.shadow_classes: dict[Any, Any] = {}
         self.asks = False  # whether native code that runs now needs nothing but an answer
         self.calls: list[Any] = []  # of the program so far
+        self.picks = True
 
     def origin(self) -> Origin | None:
         """The line of the user's that runs now."""
@@ -121,6 +122,8 @@ class Interpreter(Calls):
             why.chain = [Point(frame, frame.position - 1, stack, names)]
             why.calls = frame.calls
         else:  # half done: nobody can do it again
+            why.chain = []
+        if why.is_picked:
             why.chain = []
 
     def resume(self, frames: list[Frame]) -> Any:
