@@ -149,7 +149,7 @@ def _is_ours(told: traceback.TracebackException) -> bool:
 
 
 def _near(error: BaseException, trace: TracebackType | None) -> str:
-    """What was meant, as Python's own printer says it, and `traceback` from 3.12 on, if it knows."""
+    """What was meant, as Python's own printer says it, and `traceback` from 3.12 on."""
     import difflib
 
     name = getattr(error, "name", None)
