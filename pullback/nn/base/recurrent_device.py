@@ -76,7 +76,7 @@ class Layer(Function):
     def backward(ctx: Any, *g: Any) -> Any:
         """The gradients; that of the call is None."""
         following = iter(ctx.saved_tensors)
-        given = [next(following) if present else None for present in ctx.present]
+        given: list[Any] = [next(following) if one else None for one in ctx.present]
         wanted = ctx.needs_input_grad[1:]
         if all(one is None for one in g):
             return (None,) * len(ctx.needs_input_grad)
