@@ -15,6 +15,8 @@ import numpy
 
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.linalg import affine, matrices, product_sums, products
+from pullback.operators.nn.activation import softmax
+from pullback.operators.nn.attention import dot_product
 from pullback.operators.reduce import sums
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
@@ -166,3 +168,44 @@ def _linear(n: int) -> Iterator[Sample]:
     yield from _each_precision(input=(5, 20), weight=(16, 20), bias=(16,))
     yield from _each_precision(input=(128, 64), weight=(64, 64), bias=(64,))
     yield from _each_precision(input=(4, 32, 64), weight=(64, 64), bias=(64,))
+
+
+# Rows ---------------------------------------------------------------------------------------------
+
+
+@at(softmax.softmax, softmax.log_softmax)
+def _softmax(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(1, n), drawn(n, 1), drawn(2, 3, 4), drawn(n), drawn(n, char="d")):
+        for dim in range(input.ndim):
+            yield {"input": input, "dim": dim}
+    yield {"input": drawn(2, n).astype("e"), "dim": 1}
+    yield {"input": drawn(n, 3) * 50, "dim": 1}
+
+
+def _softmax_gradients(n: int, function: Any) -> Iterator[Sample]:
+    for one in _softmax(n):
+        input, dim = one["input"], one["dim"]
+        output = function.op.meaning(numpy, input, dim)
+        gradient = drawn(*input.shape[::-1]).reshape(input.shape).astype(input.dtype)
+        yield {"gradient": gradient, "output": output, "dim": dim}
+
+
+SAMPLES[softmax._softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.softmax)  # type: ignore[attr-defined]  # declared
+SAMPLES[softmax._log_softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.log_softmax)  # type: ignore[attr-defined]  # declared
+
+
+@at(dot_product._attention_weights)
+def _attention_weights(n: int) -> Iterator[Sample]:
+    for causal in (False, True):
+        for shapes in (((1, n), (1, 1)), ((n, 1), (1, 1)), ((2, 2, 32, 16), (2, 2, 64, 16))):
+            for one in _each_precision(query=shapes[0], key=shapes[1][:-1] + shapes[0][-1:]):
+                yield {**one, "factor": 0.25, "causal": causal}
+
+
+@at(dot_product._mix)
+def _mix(n: int) -> Iterator[Sample]:
+    for rows, keys, width in ((1, 1, n), (64, 32, 32)):
+        for char in "fd":  # a head out of several, as they lie when one product made all
+            heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
+            yield {"weights": drawn(1, 1, rows, keys, char=char), "value": heads}
+    yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
