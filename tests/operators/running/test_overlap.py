@@ -113,7 +113,6 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_places_are_not_read_from_the_memory_that_is_written(name):
-    """N-47"""
     write = APART[name]
     i = torch.tensor([2, 0, 1])
     with pytest.raises(RuntimeError, match="share one memory location"):

@@ -264,7 +264,6 @@ ASKED = [name for name in SAMPLES if not name.startswith(("Tensor.", "masked."))
 
 @pytest.mark.parametrize("name", ASKED)
 def test_each_argument_of_each_function_is_asked_the_first_time_and_later(name):
-    """N-74"""
     sample, function = _first_sample(name), resolve(torch, name)
     if sample is None:
         pytest.skip("no samples")
