@@ -25,6 +25,7 @@ from pullback.compiled.runtime.entry import (
     OVERLAPPING,
     Entry,
 )
+from pullback.compiled.runtime.guards import outline
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
 from pullback.compiled.stance import stance
@@ -74,6 +75,8 @@ class CompiledFunction:
         self.quick: Any = None  # the short way of the entry that ran last, and its mode
         self.quick_mode: Any = None
         self._others: list[Any] = []  # short ways that ran before it, in the same mode
+        # Once no more programs are made: what calls that some program may fit look like.
+        self._outlines: set[Any] | None = None
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of a call like this one; capture it where there is none."""
@@ -99,11 +102,29 @@ class CompiledFunction:
         if stance.now != "default" and not self._may_compile(mode, args, kwargs):
             return self.function(*args, **kwargs)
         if look.by is None:
+            if self._outlines is not None and self._is_foreign(args, kwargs):
+                with passes_captured():
+                    return self.function(*args, **kwargs)
             return self._guarded_run(mode, args, kwargs)
         if not is_profiled():  # somebody wants to see each operator
             return self.function(*args, **kwargs)
         with timed(f"compiled::{self._name}"):
             return self._guarded_run(mode, args, kwargs)
+
+    def _is_foreign(self, args: Any, kwargs: Any) -> bool:
+        """Whether no program can fit a call, by a look that costs less than asking each."""
+        known = self._outlines
+        foreign = not known or (not kwargs and outline(args) not in known)
+        if foreign:
+            counters["misses"]["no program fits, and no more are made"] += 1
+        return foreign
+
+    def _note_outlines(self) -> None:
+        """Write down what the calls of all programs look like, where that tells them apart."""
+        bases: list[Any] = [*self.entries, *self.families.found]
+        found = [one.guards.outline() for one in bases]
+        if None not in found:
+            self._outlines = set(found)
 
     def _may_compile(self, mode: Any, args: Any, kwargs: Any) -> bool:
         """Whether the stance lets a call run as a program: one that is there, or a new one."""
@@ -170,6 +191,7 @@ class CompiledFunction:
     def _decide_no_more(self) -> None:
         self._decides = False
         self.entries = [one for one in self.entries if not one.checks]
+        self._outlines = None
         self._note("values decide otherwise at each call, which then runs eagerly")
 
     def prepared(self, args: Any, kwargs: Any) -> Entry | None:
@@ -184,6 +206,8 @@ class CompiledFunction:
         if not entry.calls:
             with _quiet_collector():
                 entry.prepare()
+        if entry.quick is None and entry.shared is not None and entry.calls < 2:
+            entry.quick = entry.shared.quick(entry, args, kwargs)
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
         self._note_quick(entry)
@@ -207,6 +231,7 @@ class CompiledFunction:
         self.failures = 0
         self._decides = self._make is Entry
         self._met = False
+        self._outlines = None
         self.forget_quick()
 
     def __getattr__(self, name: str) -> Any:
@@ -233,6 +258,7 @@ class CompiledFunction:
 
     def _new_entry(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry | None:
         if self.failures >= _MOST_TRIES:
+            self._note_outlines()
             return None
         if sum(bool(one.checks) and one.calls < 2 for one in self.entries) >= _MOST_ONCE:
             self._decide_no_more()
@@ -241,6 +267,7 @@ class CompiledFunction:
                 f"{self._name}: {_MOST_ENTRIES} programs were made for it and none fits this call; "
                 f"such calls run eagerly. The last reasons: {self.reasons[-3:]}"
             )
+            self._note_outlines()
             return None
         try:
             with _capturing, _quiet_collector():
@@ -366,7 +393,7 @@ def compile(
     # Whoever has a module has loaded this; a function needs none of it (0.07 s).
     modules = sys.modules.get("pullback.nn.modules.module")
     if modules is not None and isinstance(model, modules.Module):
-        from pullback.compiler.optimized_module import OptimizedModule
+        from pullback.compiled.optimized_module import OptimizedModule
 
         return OptimizedModule(model, lambda module: CompiledFunction(module, made, **given))
     return CompiledFunction(model, made, **given)

@@ -1,4 +1,4 @@
-"""Gradients across processes: collectives, data parallelism, distributed autograd.
+"""Distributed: collectives, data parallelism and distributed autograd, across processes.
 
 `engines` carry numbers between ranks; `collectives` put torch's names on them; `ddp` averages
 gradients; `rpc` and `autograd` follow gradients through remote calls. Loading this package loads no

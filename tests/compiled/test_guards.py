@@ -296,3 +296,23 @@ def test_a_wrapper_of_the_users_is_not_taken_for_what_it_wraps(monkeypatch):
     assert compiled(torch.ones(1)).item() == 3.0
     monkeypatch.setitem(globals(), "factor", 5.0)
     assert compiled(torch.ones(1)).item() == 6.0
+
+
+def test_a_call_beyond_the_last_program_asks_no_guards(monkeypatch):
+    """Once no more programs are made, a call unlike all of them runs eagerly at once."""
+    from pullback.compiled.runtime.guards import Guards
+
+    f = torch.compile(lambda x, word: x * len(word), backend="python")
+    x = torch.ones(3)
+    for n in range(8):
+        assert f(x, "a" * n).tolist() == [n] * 3
+    with pytest.warns(UserWarning, match="none fits"):
+        f(x, "a" * 8)
+    asked = []
+    miss = Guards.miss
+    monkeypatch.setattr(Guards, "miss", lambda *args: asked.append(1) or miss(*args))
+    assert f(x, "a" * 20).tolist() == [20.0] * 3
+    assert f(x, [1, 2]).tolist() == [2.0] * 3
+    assert not asked
+    assert f(x, "aaa").tolist() == [3.0] * 3  # which one fits
+    assert asked

@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pullback.compiled.capture.decisions import Answers
-from pullback.compiled.capture.known import Known
+from pullback.compiled.capture.known import LEAF, Known, met_by_passes
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
@@ -39,6 +39,8 @@ from pullback.engine.backward import run_pass
 from pullback.operators.random.generator import default_generator
 
 __all__ = ["Captured", "Input", "Output", "capture"]
+
+_USED_UP = "backward through the graph a second time"  # as the engine says it
 
 
 @dataclass(frozen=True)
@@ -161,6 +163,8 @@ class _Run:
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
+            made = [one.place for one in outputs if one.kind in ("input", "view")]
+            self._given_back = {one.value.number for one in made}
             forward_calls = len(self.tracer.calls)
             self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
@@ -341,7 +345,25 @@ class _Run:
                     raise CannotCapture("a stored gradient that has a history")
                 value = None if grad is None else self.tracer.value_of(grad._array)
                 stores.append((one, value))
+        if stores or self.tracer.passed:
+            self._watch_passes({id(one) for one, _ in stores})
         return writes, stores
+
+    def _watch_passes(self, stored: set[int]) -> None:
+        """Passes within the function end at stand-ins: so must they at the tensors, unheard.
+
+        `stored` are those whose `.grad` such a pass fills. A program runs no hooks of theirs and
+        follows no history.
+        """
+        for one in self.known.values():
+            if not one.requires_grad:
+                continue
+            met = met_by_passes(one.tensor)
+            if met.endswith("hooks") or (id(one) in stored and met != LEAF):
+                raise CannotCapture(f"a backward pass inside the function that comes to {met}")
+            number = self._numbers.get(id(one.tensor))
+            source = self.inner.root(one.tensor) if number is None else Source("leaf", None, number)
+            self.inner.guards.add("text", source, (met_by_passes, met))
 
     def _settled(self, one: Output, numbers: dict[int, int]) -> Output:
         if one.kind in ("input", "view"):
@@ -377,7 +399,7 @@ class _Run:
         except CannotCapture:
             raise
         except Exception as error:
-            if isinstance(error, RuntimeError) and self._is_used_up():
+            if self.tracer.passed and isinstance(error, RuntimeError) and _USED_UP in str(error):
                 return [], [], True
             raise CannotCapture(f"its backward raises {type(error).__name__}: {error}") from error
         gradients = [
@@ -387,18 +409,12 @@ class _Run:
         ]
         return tangents, gradients, False
 
-    def _is_used_up(self) -> bool:
-        """Whether the function ran a backward pass itself."""
-        return any(
-            one.stand._stored_grad is not (one.grad and one.grad.stand)
-            for one in self.known.values()
-        )
-
     # Inputs ------------------------------------------------------------------------------------
 
     def _inputs(self, surroundings: Surroundings) -> list[Input]:
         inputs = []
         owner = {id(one.grad.tensor): one for one in self.known.values() if one.grad is not None}
+        used = self._used()
         for one in self.known.values():
             key = id(one.tensor)
             parameter = type(one.tensor) is not Tensor
@@ -407,8 +423,10 @@ class _Run:
                 where: Any = one.tensor
             elif key in self._numbers:
                 kind, where = "argument", self._numbers[key]
-            else:
+            elif one.value.number in used:
                 kind, where = "grad", owner[key].value.number
+            else:
+                continue  # a `.grad` that the function does not look at
             inputs.append(Input(kind, one.value, where, one.requires_grad, parameter))
         numbers = {one.value.number: n for n, one in enumerate(inputs)}
         inputs = [
@@ -416,6 +434,12 @@ class _Run:
             for i in inputs
         ]
         return inputs + self._constants()
+
+    def _used(self) -> set[int]:
+        """The numbers of the values that the program reads, writes to, or gives back."""
+        read = {value.number for call in self.tracer.calls for value in call.inputs}
+        read |= {one.value.number for one in self.known.values() if one.written}
+        return read | self._given_back
 
     def _constants(self) -> list[Input]:
         """Arrays that the function made itself; those that somebody else holds are no constants."""

@@ -38,11 +38,11 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 # alone, or at settings that every program is guarded by.
 _NATIVE = (
     "operators", "core", "engine", "autograd", "func", "transforms", "amp", "fft.py", "linalg.py",
-    "special.py", "functional.py", "return_types.py", "masked", "signal", "sparse", "nested",
+    "special.py", "functional.py", "return_types.py", "masked", "signal", "sparse.py", "nested.py",
     f"nn{os.sep}functional.py", f"nn{os.sep}grad.py", f"nn{os.sep}attention",
     f"nn{os.sep}base{os.sep}recurrent", f"nn{os.sep}base{os.sep}fused",
     f"nn{os.sep}base{os.sep}lstm_", f"utils{os.sep}checkpoint", f"utils{os.sep}_pytree.py",
-    f"compiled{os.sep}names.py", f"compiler{os.sep}__init__.py",
+    f"compiled{os.sep}names.py", "compiler.py",
 )  # fmt: skip
 _ENTERED = ("nn", "distributions", "optim", "utils", "testing",
             f"compiled{os.sep}capture{os.sep}branches.py",

@@ -11,8 +11,21 @@ from pullback.core.arrays import LIBRARIES
 from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_unflatten
 
-__all__ = ["Guards"]
+__all__ = ["Guards", "outline"]
+
+_BY_VALUE = frozenset({bool, int, float, str, bytes, type(None)})
+
+
+def outline(args: Any) -> tuple[Any, ...]:
+    """What arguments look like, sizes aside: where it differs, nothing can be the same."""
+    return tuple([
+        one if one.__class__ in _BY_VALUE
+        else one._array.ndim if isinstance(one, Tensor)
+        else one.__class__
+        for one in args
+    ])  # fmt: skip
 
 
 class Guards:
@@ -51,6 +64,18 @@ class Guards:
                     held = one.place if one.kind == "held" else None
                     tensor = held if held is not None else leaves[one.place]
                     self.grads.append((held, one.place, tensor._stored_grad is None))
+
+    def outline(self) -> tuple[Any, ...] | None:
+        """What arguments that fit look like; None where they are nested, or have names."""
+        count = len(self.leaves)
+        if tree_unflatten(range(count), self.arguments) != (tuple(range(count)), {}):
+            return None
+        return tuple([
+            one[1] if one[0] is None and one[1].__class__ in _BY_VALUE
+            else one[1].__class__ if one[0] is None
+            else len(one[2])
+            for one in self.leaves
+        ])  # fmt: skip
 
     def _are_apart(self, leaves: list[Any]) -> bool:
         """Whether tensors that were several are: arguments, and what the function finds."""

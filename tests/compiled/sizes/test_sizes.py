@@ -65,6 +65,10 @@ PROGRAMS = {
     "sizes in a view": (lambda x: x.view(x.shape[0] * 7).cumsum(0), batches(7)),
     "half of the rows": (lambda x: x[: x.shape[0] // 2].sum(0) * x.shape[0] ** 0.5, batches(7)),
     "square of the batch": (lambda x: (x @ x.t()).softmax(-1), batches(7)),
+    "square of all but one": (lambda x: (x[:, 1:] @ x[:, :-1].mT).softmax(-1).mean(),
+                              lambda n: [torch.randn(3, n, 5, requires_grad=True)]),
+    "both reduced": (lambda x: (x[:-1, 1:].reshape(-1, 2) * 2).mean() + x[1:, 1:].var(),
+                     lambda n: [torch.randn(n, n + 3, 2, requires_grad=True)]),
     "rows joined": (lambda x: torch.cat([x, x[1:]]).cumsum(0), batches(7)),
     "made inside": (lambda x: x + torch.zeros(x.shape[0], 1) + torch.arange(x.shape[0])[:, None],
                     batches(7)),
@@ -94,7 +98,8 @@ def test_a_new_batch_size_hits(name, backend):
         agrees(function, f, make(n))
     assert counters["compile"]["captures"] == 1
     assert counters["compile"]["families"] == 1
-    assert counters["compile"]["hits"] >= 5
+    # The short way of all sizes counts nothing.
+    assert counters["compile"]["hits"] >= 5 or f.quick is not None
 
 
 def test_machine_code_is_shared_by_sizes():
