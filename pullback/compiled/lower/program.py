@@ -14,7 +14,8 @@ from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
-from pullback.compiled.lower.rules import RULES, NotLowered
+from pullback.compiled.lower.integers import of_integers
+from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -190,6 +191,9 @@ class Lowered:
                 given[param.name] = self.b.const(given[param.name], like)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
+        made = of_integers(self.b, key, given)
+        if made is not None:
+            return made
         rule = RULES.get(key)
         if rule is None:
             return derived(op, self.b, given)
@@ -251,6 +255,8 @@ class Lowered:
     def _other(self, call: Call) -> Val:
         """Steps that are no operators."""
         arguments = [self._argument(one) for one in call.args]
+        if isinstance(call.kernel, numpy.ufunc) and call.kernel in _UFUNCS:
+            return self._ufunc(call, arguments)
         x = arguments[0] if arguments else None
         if not isinstance(x, Val):
             raise NotLowered
@@ -266,6 +272,21 @@ class Lowered:
         if call.name == "part":
             return self._part(call, x)
         raise NotLowered
+
+    def _ufunc(self, call: Call, arguments: list[Any]) -> Val:
+        """A function of NumPy's on floating-point arrays and numbers: as its word."""
+        (result,) = call.results
+        dtype = dtype_name(result.dtype)
+        if dtype not in FLOATING or call.kwargs:
+            raise NotLowered
+        given = []
+        for one in arguments:
+            if isinstance(one, int | float | Symbolic) and not isinstance(one, bool):
+                one = self.b.const(one, dtype)
+            if not isinstance(one, Val) or one.dtype != dtype:
+                raise NotLowered
+            given.append(one)
+        return self.b.ew(_UFUNCS[call.kernel], *given)
 
     def _part(self, call: Call, x: Val) -> Val:
         given = call.kwargs
@@ -290,6 +311,11 @@ class Lowered:
         return self.b.call(Kernel(call, inputs), ins, results)
 
 
+# Functions of NumPy that the library calls by themselves: on the running statistics of a norm.
+_UFUNCS: dict[Any, str] = {
+    numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
+    numpy.negative: "neg", numpy.sqrt: "sqrt", numpy.reciprocal: "recip",
+}  # fmt: skip
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
