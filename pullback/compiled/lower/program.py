@@ -10,7 +10,7 @@ import numpy
 from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
-from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
@@ -97,8 +97,12 @@ class Lowered:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         constants: dict[int, Any],
+        *,
+        stores: bool = False,
     ) -> None:
+        """`stores`: whether the back end can write over a part of a value."""
         self.b = Builder()
+        self._stores = stores
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
@@ -271,6 +275,8 @@ class Lowered:
             return self.b.expand(x, call.args[1])
         if call.name == "part":
             return self._part(call, x)
+        if call.name == "with_part" and self._stores:
+            return self._put(call, x, arguments[1])
         raise NotLowered
 
     def _ufunc(self, call: Call, arguments: list[Any]) -> Val:
@@ -294,6 +300,19 @@ class Lowered:
             raise NotLowered
         off = x.off + given["offset"]
         return self.b.view("view", x, given["shape"], off, given["strides"])
+
+    def _put(self, call: Call, x: Val, part: Any) -> Val:
+        """A write to a part of memory that lies row by row."""
+        given = call.kwargs
+        if not isinstance(part, Val) or x.dtype not in BYTES or part.dtype != x.dtype:
+            raise NotLowered
+        if given["own"] != contiguous(x.shape):
+            raise NotLowered
+        if self.b.strip(x).op in ("const", "iota") or x.strides != given["own"]:
+            x = self.b.copy(x)
+        if self.b.strip(part).op in ("const", "iota"):
+            part = self.b.copy(part)
+        return self.b.put(x, part, given["offset"], given["strides"])
 
     def _kernel(self, call: Call) -> list[Val]:
         if call.name in _ON_STORAGE:

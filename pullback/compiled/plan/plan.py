@@ -402,9 +402,11 @@ class Plan:
         # Totals of which threads, or blocks of rows, have a copy each: the slot of the copies.
         self.copies: dict[int, int] = {}
         self.blocks: dict[int, RowBlocks] = {}
+        # Values with a part written over them, that lie where the value did: nobody reads it later.
+        self.over: set[int] = set()
         memory = _Arena()
         last = self._last_uses()
-        ending: dict[int, list[tuple[int, int]]] = {}
+        ending: dict[int, list[tuple[int, int, int]]] = {}  # slot, where, size
         for step in self.steps:
             shared = isinstance(step, Group) and self.is_shared(step)
             totals = self._copied_totals(step, shared=shared)
@@ -413,6 +415,8 @@ class Plan:
                 if value.id not in self.stored or value.op == "call":
                     continue
                 if value.id in self.slot and not is_total:
+                    continue
+                if value.op == "put" and self._takes_over(value, step.place, last, ending):
                     continue
                 size = self.bytes_of(value) * (self.threads if value.op == "room" else 1)
                 if is_total:
@@ -427,10 +431,26 @@ class Plan:
                     self.copies[value.id] = count
                 self.offsets[count] = where
                 count += 1
-                ending.setdefault(until, []).append((where, size))
-            for where, size in ending.pop(step.place, []):
+                ending.setdefault(until, []).append((count - 1, where, size))
+            for _, where, size in ending.pop(step.place, []):
                 memory.give_back(where, size)
         self.arena, self.slots = memory.top, count
+
+    def _takes_over(
+        self, value: Val, place: int, last: dict[int, int], ending: dict[int, list[Any]]
+    ) -> bool:
+        """Give a value with a part written over it the buffer of what it was, where that ends."""
+        whole, part = value.ins
+        slot = self.slot.get(whole.id)
+        found = [one for one in ending.get(place, ()) if one[0] == slot]
+        if whole.is_view or not found or part.base is whole or last.get(whole.id) != place:
+            return False
+        ending[place] = [one for one in ending[place] if one[0] != slot]
+        ending.setdefault(last.get(value.id, place), []).extend(found)
+        assert slot is not None
+        self.slot[value.id] = slot
+        self.over.add(value.id)
+        return True
 
     def _copied_totals(self, step: Any, *, shared: bool) -> list[Val]:
         """The totals of a step that have copies; notes which have them for blocks of rows."""
