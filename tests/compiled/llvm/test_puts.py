@@ -116,3 +116,48 @@ def test_random_writes_give_what_eager_gives(seed):
 
     x = torch.randn(7, 5, requires_grad=seed % 2 == 0)
     compared(work, x, torch.randn(7, 5, requires_grad=seed % 3 == 0))
+
+
+def test_parts_of_an_argument_are_written_where_they_lie():
+    """A cache that is written to by slices is never copied."""
+
+    def step(cache, x):
+        cache[:, 1:3] = x * 2
+        cache[:, 4] += x[:, 0]
+        return (cache * 3).sum(1)
+
+    ours, eager = torch.zeros(4, 6, 5), torch.zeros(4, 6, 5)
+    f = torch.compile(step, backend="llvm")
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(4, 2, 5)
+            assert torch.allclose(f(ours, x), step(eager, x))
+            assert torch.equal(ours, eager)
+    (program,) = f.entries[0].programs()
+    assert len(program.in_place) == 1
+    assert len(program.plan.over) == 2
+
+
+@pytest.mark.parametrize("how", ["before", "after", "between", "itself", "returned"])
+def test_an_argument_that_is_read_besides_its_writes(how):
+    def step(cache, x):
+        old = cache.sin() if how in ("before", "after") else 0
+        cache[1:3] = x[:2]
+        kept = cache.clone() if how == "between" else 0
+        cache[2:5] = cache[:3].flip(0) if how == "itself" else x[:3]
+        late = old * 2 if how == "after" else old
+        result = cache.cos() + late + kept
+        return (result, cache) if how == "returned" else result
+
+    ours, eager = torch.randn(6, 5), None
+    eager = ours.clone()
+    f = torch.compile(step, backend="llvm")
+    with torch.no_grad():
+        for _ in range(4):
+            x = torch.randn(6, 5)
+            made, wanted = f(ours, x), step(eager, x)
+            if how == "returned":
+                assert made[1] is ours
+                made, wanted = made[0], wanted[0]
+            assert torch.allclose(made, wanted, rtol=1e-4, atol=1e-5)
+            assert torch.equal(ours, eager)
