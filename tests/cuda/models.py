@@ -10,7 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-__all__ = ["MODELS", "NOT_CAPTURED", "REFUSED", "precision"]
+__all__ = ["MODELS", "NOT_CAPTURED", "REFUSED", "STEPS", "TRAINED", "losses", "precision"]
 
 Step = Callable[[], Any]
 
@@ -405,3 +405,12 @@ REFUSED = {"sparse embedding": "The gradient of a leaf is on device cpu"}
 def precision(name: str) -> float:
     """How far losses may be from the host's: halves are rounded at other places there."""
     return 1e-3 if name in ("bfloat16", "float16") else 1e-5
+
+
+STEPS = 10
+TRAINED = [name for name in MODELS if name not in REFUSED]
+
+
+def losses(step: Step, count: int) -> list[float]:
+    """The losses of so many steps."""
+    return [float(step()) for _ in range(count)]

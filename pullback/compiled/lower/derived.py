@@ -354,7 +354,7 @@ def _run(op: Op, b: Builder, given: dict[str, Any]) -> Val:
         name: Standing(b, one) if isinstance(one, Val) else one for name, one in given.items()
     }
     try:
-        made = _respelled(op.forward)(Space(b), **arguments)
+        made = _respelled(op.meaning)(Space(b), **arguments)
     except NotLowered:
         raise
     except Exception:
