@@ -364,6 +364,8 @@ class Tracer:
             value = self._laid_out(value, storage)
         storage.value = value
         storage.version += 1
+        if self.interpreter is not None:
+            self.interpreter.touched += 1
         if storage not in self.written:
             self.written.append(storage)
             self._check_apart(storage)
