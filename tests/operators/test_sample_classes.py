@@ -70,7 +70,7 @@ def gradients(made, inputs):
 def same(one, other):
     assert len(one) == len(other)
     for a, b in zip(one, other, strict=True):
-        numpy.testing.assert_array_equal(a, b, strict=True)
+        numpy.testing.assert_allclose(a, b, rtol=1e-12, atol=1e-14, strict=True)
 
 
 def parameter(tensor):
