@@ -44,6 +44,7 @@ class FakeTensor(Tensor):
 
     _asks_for_attributes = False  # whose answers are right as they are
 
+    _is_param: bool = False  # what `nn.Parameter` asks instances of other classes for
     fake_device: device = CPU
     fake_mode: FakeTensorMode | None = None
     # The real tensor that a program brought along, where it was allowed to.
