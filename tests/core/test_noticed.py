@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
+import gc
+import weakref
+
 import numpy as np
 import pytest
 
 import pullback as torch
+from pullback.core import passes
 from pullback.core.node import node_and_number
 from tests.leaves import leaf
 
@@ -57,3 +61,36 @@ def test_sums_over_no_dims_are_views_of_the_shape():
 
     g = np.arange(6).reshape(2, 3, 1)  # integers: neither few sums nor half precision
     assert summed(g, (), (2, 3)).tolist() == [[0, 1, 2], [3, 4, 5]]
+
+
+def test_a_room_of_the_package_is_the_module_itself_and_what_is_in_it():
+    from pullback.core.home import is_in_package
+
+    assert is_in_package("pullback.nn", "nn")
+    assert is_in_package("pullback.nn.modules", "optim", "nn")
+    assert is_in_package("pullback")
+    assert not is_in_package("pullback.nnx", "nn")
+    assert not is_in_package("pullbacks.nn")
+
+
+def test_a_pass_that_served_leaves_early_is_freed_without_the_collector():
+    """What serves them knows the request, and the request knows it."""
+    x = leaf()
+    y = x * 2
+    seen = []
+
+    def look(g):
+        seen.append((x.grad, weakref.ref(passes.running.get())))
+
+    y.register_hook(look)
+    gc.collect()
+    gc.disable()
+    try:
+        (y * y).sum().backward()
+        # A second root takes the long way.
+        z = x * 2
+        z.register_hook(look)
+        torch.autograd.backward([(z * z).sum(), z.sum()])
+        assert [request() for _, request in seen] == [None, None]
+    finally:
+        gc.enable()
