@@ -16,7 +16,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core.forward import LEVELS
-from pullback.core.mode import current, get_mode
+from pullback.core.mode import Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
@@ -35,6 +35,7 @@ def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
     """The form of a function of `op` whose globals these are; `plainly`: its straight line."""
     scope |= {
         "Batched": Batched,
+        "Mapped": Mapped,
         "Tensor": Tensor,
         "LEVELS": LEVELS,
         "new": new,

@@ -371,7 +371,7 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
     for level in open_levels():
-        level.put(tensor, level.saved.get(node, {}).get(name))
+        level.put(tensor, level.kept(node, name))
     return tensor
 
 
