@@ -117,7 +117,8 @@ class Mapped(Mode):
     level: Any
 
     def __init__(self, settings: tuple[Any, ...], below: Mode) -> None:
-        super().__init__(settings)
+        for fill, value in zip(_FILL, settings, strict=True):
+            fill(self, value)
         _fill_below(self, below)
         _fill_level(self, self.levels[-1])
 
@@ -243,6 +244,8 @@ def with_grad(mode: Mode, *, grad: bool) -> Mode:
     """`mode` with grad mode on or off."""
     if mode is PLAIN or mode is NO_GRAD:
         return PLAIN if grad else NO_GRAD
+    if mode.__class__ is Mapped:
+        return mode if mode.grad is grad else with_level(with_grad(mode.below, grad=grad), mode.level)  # type: ignore[attr-defined]  # as the class says
     if mode is FORWARD and fast.plain is not None:  # no levels are open, so nothing is pushed
         return PLAIN if grad else FORWARD
     return changed(mode, grad=grad)

@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
+from pullback.transforms.batched import Batched
 
 __all__ = ["Chosen", "flat_tensors", "name_of", "split_aux"]
 
@@ -32,10 +33,12 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
                 "positional "
                 "arguments."
             )
-    chosen = tuple(number % count for number in numbers)
-    if len(set(chosen)) != len(chosen):
+    chosen = []
+    for number in numbers:
+        chosen.append(number % count)
+    if len(chosen) > 1 and len(set(chosen)) != len(chosen):
         raise RuntimeError(f"{transform}: argnums={argnums!r} names an argument twice.")
-    return chosen
+    return tuple(chosen)
 
 
 def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeSpec]:
@@ -58,8 +61,13 @@ class Chosen:
         self.single = not isinstance(argnums, tuple)
         self.numbers = checked_argnums(transform, argnums, len(args))
         self.leaves: list[Any] = []
-        self.specs: list[TreeSpec] = []
+        self.specs: list[TreeSpec | None] = []  # None: the argument is a tensor
         for number in self.numbers:
+            one = args[number]
+            if one.__class__ is Tensor or one.__class__ is Batched:
+                self.leaves.append(one)
+                self.specs.append(None)
+                continue
             leaves, spec = flat_tensors(transform, f"argument {number}", args[number])
             self.leaves += leaves
             self.specs.append(spec)
@@ -67,18 +75,28 @@ class Chosen:
     def replaced(self, leaves: Sequence[Any]) -> list[Any]:
         """All positional arguments, with `leaves` in the chosen ones."""
         args = list(self.args)
+        if len(self.specs) == 1 and self.specs[0] is None:
+            args[self.numbers[0]] = leaves[0]
+            return args
         for number, tree in zip(self.numbers, self._trees(leaves), strict=True):
             args[number] = tree
         return args
 
     def structured(self, leaves: Sequence[Any]) -> Any:
         """One value per leaf, in the structure of the chosen argument, or a tuple of them."""
+        if self.single and self.specs[0] is None:
+            return leaves[0]
         trees = self._trees(leaves)
         return trees[0] if self.single else tuple(trees)
 
     def _trees(self, leaves: Sequence[Any]) -> list[Any]:
-        trees, start = [], 0
+        trees: list[Any] = []
+        start = 0
         for spec in self.specs:
+            if spec is None:
+                trees.append(leaves[start])
+                start += 1
+                continue
             trees.append(tree_unflatten(leaves[start : start + spec.num_leaves], spec))
             start += spec.num_leaves
         return trees
