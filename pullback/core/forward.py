@@ -114,19 +114,20 @@ def close_level(level: Level) -> None:
 class Inside:
     """A perturbation that only this context sees, within those that a mode sees."""
 
-    __slots__ = ("_before", "_seen", "level", "mode")
+    __slots__ = ("_before", "level", "mode", "seen")
 
     def __init__(self, mode: Mode) -> None:
         """The level, and the mode that will see it; nothing is open yet."""
-        self._seen = _seen_in(mode)
+        outer = _everywhere if mode.dual_depth is None else open_levels()[: mode.dual_depth]
         self.level = Level(everywhere=False)
-        self.mode = with_perturbation(mode, (*self._seen, self.level))
+        self.seen = (*outer, self.level)
+        self.mode = with_perturbation(mode, self.seen)
         self._before = _inside.get()
 
     def open(self) -> None:
         """Begin it."""
         LEVELS.append(self.level)
-        _inside.set((*self._seen, self.level))
+        _inside.set(self.seen)
 
     def close(self) -> None:
         """End it, as far as it was opened, and erase its tangents."""

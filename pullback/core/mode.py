@@ -245,7 +245,11 @@ def with_grad(mode: Mode, *, grad: bool) -> Mode:
     if mode is PLAIN or mode is NO_GRAD:
         return PLAIN if grad else NO_GRAD
     if mode.__class__ is Mapped:
-        return mode if mode.grad is grad else with_level(with_grad(mode.below, grad=grad), mode.level)  # type: ignore[attr-defined]  # as the class says
+        return (
+            mode if mode.grad is grad else with_level(with_grad(mode.below, grad=grad), mode.level)
+        )  # type: ignore[attr-defined]  # as the class says
+    if mode.__class__ is Dual:
+        return mode if mode.grad is grad else _perturbed((grad, *_settings(mode)[1:]), mode.seen)  # type: ignore[attr-defined]  # as the class says
     if mode is FORWARD and fast.plain is not None:  # no levels are open, so nothing is pushed
         return PLAIN if grad else FORWARD
     return changed(mode, grad=grad)
@@ -310,8 +314,9 @@ def _perturbed(settings: tuple[Any, ...], seen: tuple[Any, ...]) -> Mode:
     below = PLAIN if grad else NO_GRAD
     if not levels:
         return Dual(settings, seen, below, None)
-    if len(levels) == 1 and levels[0].for_tangents and _maps(levels[0]):
-        return Dual(settings, seen, below, with_level(below, levels[0]))  # type: ignore[arg-type]  # a Mapped, from one of these
+    if len(levels) == 1 and levels[0].for_tangents and levels[0].transform == "vmap":
+        batch = Mapped((grad, inference, True, None, levels, *others), below)
+        return Dual(settings, seen, below, batch)
     return Perturbed(settings, seen)
 
 

@@ -23,7 +23,7 @@ from pullback.core.mode import (
     get_mode,
     with_grad,
 )
-from pullback.core.node import OUTPUT_SEQ, Leaf
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Leaf
 from pullback.core.origin import getframe, internal, last_user, passing, user_frame
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.passes import evaluating, running
@@ -92,11 +92,14 @@ def freed_by(edge: Any, frame: Any) -> Freed:
     return Freed(frame, (ref(edge),) if edge._seq < 0 else ())
 
 
-def chosen_by(edge: Any, leaves: list[Any]) -> Filter | None:
-    """Which nodes lead to the leaves; None if all that `edge` leads to does, and nowhere else."""
+def chosen_by(edge: Any, wanted: list[Any]) -> Filter | None:
+    """Which nodes lead to what is wanted; None: leaves, and `edge` leads to no others."""
+    for one in wanted:
+        if one._seq != LEAF_SEQ:
+            return Filter((edge,), wanted, accumulates=False)
     node = edge if edge._seq < 0 else edge.node
-    walk = walk_on([node], {None, node}, dict.fromkeys(leaves))
-    return Filter((edge,), leaves, accumulates=False, walk=walk) if walk[2] else None
+    walk = walk_on([node], {None, node}, dict.fromkeys(wanted))
+    return Filter((edge,), wanted, accumulates=False, walk=walk) if walk[2] else None
 
 
 def tensors_of(leaves: list[Any], arrays: dict[Any, Any]) -> tuple[Tensor, ...] | None:
@@ -135,7 +138,7 @@ def quick_pass(
         return None
     frame = user_frame_at(3) if create_graph else None
     request = Request(roots, True, create_graph, False, wanted, _KEPT)
-    request.chosen = Filter((edge,), wanted, accumulates=False)
+    request.chosen = chosen_by(edge, wanted)
     request.tensors = with_tensors
     inside = NO_GRAD if usual and not create_graph else with_grad(mode, grad=create_graph)
     captured: dict[Any, Any] = {}

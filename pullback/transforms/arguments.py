@@ -33,12 +33,10 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
                 "positional "
                 "arguments."
             )
-    chosen = []
-    for number in numbers:
-        chosen.append(number % count)
-    if len(chosen) > 1 and len(set(chosen)) != len(chosen):
+    chosen = tuple([number % count for number in numbers])
+    if len(set(chosen)) != len(chosen):
         raise RuntimeError(f"{transform}: argnums={argnums!r} names an argument twice.")
-    return tuple(chosen)
+    return chosen
 
 
 def flat_tensors(transform: str, what: str, tree: Any) -> tuple[list[Any], TreeSpec]:
@@ -59,7 +57,8 @@ class Chosen:
     def __init__(self, transform: str, argnums: Any, args: Sequence[Any]) -> None:
         self.args = list(args)
         self.single = not isinstance(argnums, tuple)
-        self.numbers = checked_argnums(transform, argnums, len(args))
+        known = type(argnums) is int and 0 <= argnums < len(args)
+        self.numbers = (argnums,) if known else checked_argnums(transform, argnums, len(args))
         self.leaves: list[Any] = []
         self.specs: list[TreeSpec | None] = []  # None: the argument is a tensor
         for number in self.numbers:
@@ -102,10 +101,8 @@ class Chosen:
         return trees
 
 
-def split_aux(transform: str, function: Callable[..., Any], result: Any, *, has_aux: bool) -> Any:
-    """(output, aux) as the function returned it; aux is None unless asked for."""
-    if not has_aux:
-        return result, None
+def split_aux(transform: str, function: Callable[..., Any], result: Any) -> Any:
+    """(output, aux) as the function returned it."""
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
         raise RuntimeError(

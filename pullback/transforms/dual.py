@@ -62,8 +62,11 @@ def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
         "finished_array": _finished_array,
         "finished_batch": _finished_batch,
         "jvp_rule": op.jvp,
-        "rules": rules_apart(op, {}, on_arrays) if _runs_on_arrays(op) else None,
     }
+    if _runs_on_arrays(op):
+        scope["rules"] = rules_apart(op, {}, on_arrays)
+        scope["tensor_rules"] = rules_apart(op, {}, on_arrays, tensors=True)
+    _saving[op] = bool(op.rules) and bool(plan_of(op).outputs)
     for param in op.params:
         if param.default is not REQUIRED:
             scope[f"default_{param.name}"] = param.default
@@ -170,7 +173,10 @@ def _finished_array(level: forward.Level, result: Any, total: Any, batch: Any, *
     shape = wanted.shape if batch is None else (batch.size, *wanted.shape)
     if total.__class__ is not ndarray:
         total = numpy.asarray(total)
-    if total.base is not None or any(total is one for one in given) or total.shape != shape:
+    shared = total.base is not None or total.shape != shape
+    for one in given:
+        shared = shared or total is one
+    if shared:
         total = numpy.broadcast_to(total, shape).copy()
     if total.dtype is not wanted.dtype:
         total = total.astype(wanted.dtype)
@@ -216,13 +222,31 @@ def _finished(op: Op, level: forward.Level, result: Any, tangent: Any, *given: A
             if shared or array.strides != wanted.strides:
                 tangent = derive.owned(tangent, result, shared=shared)
     elif op.kind != "view":
-        tangent = derive.fitted(tangent, result) if op.jvp is not None else tangent
-        shared = derive.shares_memory(tangent, given)
-        tangent = derive.owned(tangent, result, shared=shared)
+        tangent = _owned_batch(op, result, tangent, given)
     level.put(result, tangent)
-    if result._node is not None:
+    if result._node is not None and _saving[op]:
         derive.keep_saved(level, op, op.outputs[0], result, tangent)
     return result
+
+
+def _owned_batch(op: Op, result: Any, tangent: Any, given: tuple[Any, ...]) -> Any:
+    """As `derive.owned`, for tangents that are a batch to the operator."""
+    if op.jvp is not None:
+        tangent = derive.fitted(tangent, result)
+    elif tangent.__class__ is Batched and not tangent.bdim and tangent.value.__class__ is Tensor:
+        array = tangent.value._array
+        if array.base is None and array.flags.c_contiguous and result._array.flags.c_contiguous:
+            for one in given:
+                if one.__class__ is Batched and one.value._raw is array:
+                    break
+            else:
+                return tangent
+    shared = derive.shares_memory(tangent, given)
+    return derive.owned(tangent, result, shared=shared)
+
+
+# Whether the nodes of an operator keep its result.
+_saving: dict[Op, bool] = {}
 
 
 def _shares(array: Any, given: tuple[Any, ...]) -> bool:
@@ -245,14 +269,16 @@ def _finished_batch(
         tangents = tangents.to(result.dtype)
     if array.shape != shape:
         tangents = tangents.expand(shape)
-    shared = any(tangents is one for one in given)
+    shared = False
+    for one in given:
+        shared = shared or tangents is one
     if shared or (0 in tangents._array.strides and wanted.size):
         tangents = tangents.clone()
     if wanted.flags.c_contiguous and not tangents._array.flags.c_contiguous:
         tangents = tangents.contiguous()
     made = batched(tangents, 0, batch)
     level.put(result, made)
-    if result._node is not None:
+    if result._node is not None and _saving[op]:
         derive.keep_saved(level, op, op.outputs[0], result, made)
     return result
 
@@ -307,8 +333,11 @@ def _given(felt: list[int]) -> str:
 
 def _complex_ones(felt: list[int], general: str) -> list[str]:
     """A real result may have been fed by complex tangents, whose rules are conjugates."""
-    met = " or ".join(f"(t{i} is not None and t{i}._array.dtype.kind in 'cW')" for i in felt)
-    return block(f"if {met}", [general])
+    lines = []
+    for i in felt:
+        array = f"(t{i} if t{i}.__class__ is Tensor else t{i}.value)._array"
+        lines += block(f"if t{i} is not None and {array}.dtype.kind in 'cW'", [general])
+    return lines
 
 
 # Elementwise --------------------------------------------------------------------------------------
@@ -324,29 +353,31 @@ def _on_arrays(op: Op, felt: list[int]) -> list[str]:
     """Where nothing is recorded: the rules as nodes run them, with tangents for gradients."""
     if not _runs_on_arrays(op):
         return []
-    plan = plan_of(op)
     values = "".join(f"{param.local}, " for param in op.inputs)
     names = [*(f"g{i}" for i in felt), *(f"a{i}" for i in range(len(op.inputs))), "batch"]
-    number = {param.name: i for i, param in enumerate(op.inputs)}
-    kept = {name: f"a{number[name]}" for name in plan.kept if name in number}
-    kept |= dict.fromkeys(plan.outputs, "result._array")
-    kept |= {name: theirs(name) for name in plan.options}
-    asked = "".join(f", {name}={value}" for name, value in kept.items())
-    places = {param.name: place for place, param in enumerate(plan.edges)}
     lines = [f"{', '.join(names)} = given", "total = None"]
+    operands = {param.name: f"a{i}" for i, param in enumerate(op.inputs)}
     for i in felt:
-        place = places.get(op.inputs[i].name)
-        if place is None:
-            continue
-        edges = "".join("True, " if n == place else "None, " for n in range(len(plan.edges)))
-        lines += block(
-            f"if g{i} is not None",
-            [f"term = rules(({edges}), g{i}{asked})[{place}]", *_SUMMED],
-        )
+        term = _rule(op, i, "rules", f"g{i}", operands, "result._array")
+        lines += block(f"if g{i} is not None", [term, *_SUMMED]) if term else []
     arrays = ", ".join(f"g{i}" for i in felt)
     lines.append(f"return finished_array(level, result, total, batch, {arrays})")
     found = f"given = arrays_of(result, ({''.join(f't{i}, ' for i in felt)}), ({values}))"
     return [found, *block("if given is not None", lines)]
+
+
+def _rule(op: Op, i: int, rules: str, g: str, inputs: dict[str, str], result: str) -> str:
+    """The term of one input: the rules as a function, asked for that alone; empty without one."""
+    plan = plan_of(op)
+    places = {param.name: place for place, param in enumerate(plan.edges)}
+    place = places.get(op.inputs[i].name)
+    if place is None:
+        return ""
+    edges = "".join("True, " if n == place else "None, " for n in range(len(plan.edges)))
+    given = {name: inputs[name] for name in plan.kept if name in inputs}
+    given |= dict.fromkeys(plan.outputs, result) | {name: theirs(name) for name in plan.options}
+    asked = "".join(f", {name}={value}" for name, value in given.items())
+    return f"term = {rules}(({edges}), {g}{asked})[{place}]"
 
 
 _SUMMED = [
@@ -370,10 +401,13 @@ def _by_rules(op: Op, felt: list[int], general: str) -> list[str]:
             ],
         )
     steps = ["current.set(below)", "total = None"]
+    tensors = {param.name: param.local for param in op.inputs}
     for i in felt:
         rule = op.rules.get(op.inputs[i].name)
         if rule is not None:
             term = f"term = rule_{i}({_asked(op, rule, i)})"
+            if _runs_on_arrays(op):
+                term = _rule(op, i, "tensor_rules", f"t{i}", tensors, "result")
             steps += block(f"if t{i} is not None", [term, *_SUMMED])
     several = "batch is not None and total is not None and total._array.ndim > result._array.ndim"
     steps += [

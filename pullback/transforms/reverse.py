@@ -17,7 +17,7 @@ import numpy
 from pullback.core.arrays import beside
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
-from pullback.core.mode import Mapped, changed, current, get_mode, settle, with_grad
+from pullback.core.mode import FRESH, Mapped, changed, current, get_mode, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
 from pullback.core.node import LEAF_SEQ, AccumulateGrad, OperatorNode, Output
 from pullback.core.overriding import DISPATCH
@@ -37,7 +37,6 @@ from pullback.transforms.batched import (
     Batched,
     base_of,
     batched,
-    check_open,
     differentiated,
     exposed,
     hidden,
@@ -166,11 +165,14 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
 
 def _mapping(levels: tuple[Any, ...], primals: Sequence[Any]) -> tuple[Any, ...]:
     """The levels that map a whole derivative; those for tangents alone batch none of its values."""
-    return tuple(
-        level
-        for level in levels
-        if not level.for_tangents or any(is_batched_at(primal, level) for primal in primals)
-    )
+    found = []
+    for level in levels:
+        mapping = not level.for_tangents
+        for primal in primals:
+            mapping = mapping or (primal.__class__ is Batched and is_batched_at(primal, level))
+        if mapping:
+            found.append(level)
+    return levels if len(found) == len(levels) else tuple(found)
 
 
 class Recording(Whole):
@@ -182,7 +184,8 @@ class Recording(Whole):
     def __init__(self, transform: str, primals: Sequence[Any], scope: Scope | None = None) -> None:
         self.transform = transform
         self.scope = scope
-        self.before = before = settle()
+        before = get_mode()
+        self.before = before = before if before is not FRESH else settle()
         self.levels = _mapping(before.levels, primals) if before.levels else ()
         self._outside = running.get()
         self.depth = len(self._outside) + 1
@@ -207,8 +210,8 @@ class Recording(Whole):
             return tensor
         if len(levels) == 1 and tensor.__class__ is Batched and not LEVELS:
             value = tensor.value
-            if tensor.level is levels[0] and not tensor.bdim and value.__class__ is Tensor:
-                check_open(tensor)
+            level = tensor.level if tensor.level.open else None
+            if level is levels[0] and not tensor.bdim and value.__class__ is Tensor:
                 return value
         return expose(tensor, levels)
 
@@ -243,16 +246,20 @@ class Recording(Whole):
         self, outputs: Sequence[Any], cotangents: Sequence[Any] | None, *, keep: bool
     ) -> list[Any]:
         """Gradients of the inputs; zeros for those that do not matter. None: cotangents of one."""
-        mode = settle()
+        mode = get_mode()
+        mode = mode if mode is not FRESH else settle()
         pairs = []
         for place, output in enumerate(outputs):
             root = self._exposed(output, exposed)
-            edge = None if root._node is None else edge_of(root)
-            if cotangents is not None:
-                pairs.append((edge, self._exposed(cotangents[place])))
-            elif edge is not None:
+            edge = root._node
+            if edge is not None and edge._special:
+                edge = edge_of(root)
+            if edge is None:
+                continue
+            if cotangents is None:
                 pairs.append((edge, _filled_like(root, 1)))
-        pairs = [pair for pair in pairs if pair[0] is not None]
+            else:
+                pairs.append((edge, self._exposed(cotangents[place])))
         records = mode.grad and not mode.inference
         create = records and self._seen_outside(pairs, given=cotangents is not None)
         inner = self._inner(mode)
@@ -285,13 +292,15 @@ class Recording(Whole):
 
     def _seen_outside(self, pairs: list[tuple[Any, Any]], *, given: bool) -> bool:
         """Whether someone outside could differentiate the gradients; by cotangents, if `given`."""
-        if given and any(base_of(seed).requires_grad for _, seed in pairs):
-            return True
-        if LEVELS and any(level.tracked for level in open_levels()):  # by way of a tangent
-            return True
         edges = []
-        for edge, _ in pairs:
+        for edge, seed in pairs:
             edges.append(edge)
+            if given and base_of(seed).requires_grad:
+                return True
+        if LEVELS:
+            for level in open_levels():
+                if level.tracked:  # by way of a tangent
+                    return True
         return self.leads_outside(edges)
 
     def leads_outside(self, edges: list[Any]) -> bool:
