@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import json
 import os
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -24,9 +25,12 @@ class Recorder:
         self.seconds: dict[str, float] = {}
         self.failed: set[str] = set()
         self.coverage.start()
+        self.tracer = sys.gettrace()
 
     def pytest_runtest_protocol(self, item: Any) -> None:
-        """A test begins: what runs from here on is its own."""
+        """A test begins: what runs from here on is its own. One before may have stopped tracing."""
+        if sys.gettrace() is not self.tracer:
+            sys.settrace(self.tracer)
         self.coverage.switch_context(function_of(item.nodeid))
 
     def pytest_runtest_logreport(self, report: Any) -> None:

@@ -54,6 +54,7 @@ def explain(function: Any, **options: Any) -> Any:
     from pullback.compiled.frontend import CompiledFunction, compile
 
     compiled = function if isinstance(function, CompiledFunction) else compile(function, **options)
+    compiled = vars(compiled).get("_compiled", compiled)  # of a module
 
     def call(*args: Any, **kwargs: Any) -> Explanation:
         start = time.perf_counter()

@@ -121,7 +121,8 @@ class CompiledFunction:
 
     def _note_outlines(self) -> None:
         """Write down what the calls of all programs look like, where that tells them apart."""
-        found = [one.guards.outline() for one in (*self.entries, *self.families.found)]
+        bases: list[Any] = [*self.entries, *self.families.found]
+        found = [one.guards.outline() for one in bases]
         if None not in found:
             self._outlines = set(found)
 
@@ -205,6 +206,8 @@ class CompiledFunction:
         if not entry.calls:
             with _quiet_collector():
                 entry.prepare()
+        if entry.quick is None and entry.shared is not None and entry.calls < 2:
+            entry.quick = entry.shared.quick(entry, args, kwargs)
         if entry.quick is None and entry.calls == 1:
             entry.quick = quick_way(entry, args, kwargs)
         self._note_quick(entry)

@@ -33,7 +33,13 @@ def steps(n):
     return n
 """
 TESTS = """\
+import sys
+
 from pkg.thing import at_least, steps, twice
+
+
+def test_that_ends_all_tracing():
+    sys.settrace(None)
 
 
 def test_at_least():

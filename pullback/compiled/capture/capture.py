@@ -163,6 +163,8 @@ class _Run:
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
+            made = [one.place for one in outputs if one.kind in ("input", "view")]
+            self._given_back = {one.value.number for one in made}
             forward_calls = len(self.tracer.calls)
             self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
@@ -412,6 +414,7 @@ class _Run:
     def _inputs(self, surroundings: Surroundings) -> list[Input]:
         inputs = []
         owner = {id(one.grad.tensor): one for one in self.known.values() if one.grad is not None}
+        used = self._used()
         for one in self.known.values():
             key = id(one.tensor)
             parameter = type(one.tensor) is not Tensor
@@ -420,8 +423,10 @@ class _Run:
                 where: Any = one.tensor
             elif key in self._numbers:
                 kind, where = "argument", self._numbers[key]
-            else:
+            elif one.value.number in used:
                 kind, where = "grad", owner[key].value.number
+            else:
+                continue  # a `.grad` that the function does not look at
             inputs.append(Input(kind, one.value, where, one.requires_grad, parameter))
         numbers = {one.value.number: n for n, one in enumerate(inputs)}
         inputs = [
@@ -429,6 +434,12 @@ class _Run:
             for i in inputs
         ]
         return inputs + self._constants()
+
+    def _used(self) -> set[int]:
+        """The numbers of the values that the program reads, writes to, or gives back."""
+        read = {value.number for call in self.tracer.calls for value in call.inputs}
+        read |= {one.value.number for one in self.known.values() if one.written}
+        return read | self._given_back
 
     def _constants(self) -> list[Input]:
         """Arrays that the function made itself; those that somebody else holds are no constants."""

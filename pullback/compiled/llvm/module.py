@@ -113,14 +113,17 @@ class ModuleText:
         self.texts.append(writer.text(slot, self.functions, self.declared))
         work = v.size * v.ins[0].shape[-1]
         self.work += work
-        parallel = writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
+        parallel = self.plan.threads > 1 and (
+            writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
+        )
         self._run(name, writer.units, "null", parallel=parallel)
 
     def _units(self, name: str, v: Val) -> None:
         writer = _UNITS[v.op](self.plan, name, v, self.machine, self.declared)
         self.texts += writer.texts()
         self.work += writer.work
-        self._run(name, writer.units, "null", parallel=writer.work > _SHARED_PRODUCT)
+        parallel = self.plan.threads > 1 and writer.work > _SHARED_PRODUCT
+        self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
         key, slots = likeness(self.plan, group)
@@ -205,7 +208,7 @@ class ModuleText:
             em.raw(f"  store {kind} {made}, ptr {target}, align {v.itemsize}")
 
         whole = v.size - v.size % width
-        if whole:
+        if whole != 0:
             with em.loop(whole, width) as place:
                 join(place, width)
         if whole < v.size:

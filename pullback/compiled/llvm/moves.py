@@ -36,7 +36,7 @@ def copy_text(
     rows = math.prod(one[0] for one in dims[:-1])
     lines = [f"define void @{name}(ptr %B) #0 {{", "entry:", *_base(plan, source, "s"),
              *_base(plan, target, "d")]  # fmt: skip
-    if clear:
+    if clear != 0:
         lines.append(f"  call void @llvm.memset.p0.i64(ptr %d, i8 0, i64 {clear}, i1 false)")
     lines += ["  br label %rows", "rows:", "  %r = phi i64 [ 0, %entry ], [ %r1, %inner.end ]"]
     at_source, at_target, step = str(source.off), str(offset), rows

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value, say_where
+from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
@@ -26,17 +27,27 @@ class Kernel:
     """An eager kernel between native parts: arrays of its inputs in, arrays out."""
 
     def __init__(self, call: Call, inputs: list[Value]) -> None:
-        self.call = call
+        self.call, self.inputs = call, inputs
         self.numbers = [one.number for one in inputs]
         self.random = call.random
+        self._run: Any = None  # written when it first runs
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run it."""
+        run = self._run
+        if run is None:
+            run = self._run = prepared(self.call, self.numbers)
+        made: list[Any]
         try:
-            return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+            made = run(arrays)
         except Exception as error:
             say_where(error, self.call)
             raise
+        return made
+
+    def at(self, call: Call) -> Kernel:
+        """The same of a call like its own, for other sizes."""
+        return Kernel(call, self.inputs)
 
     @property
     def name(self) -> str:
@@ -60,6 +71,10 @@ class Check:
             say_where(error, self.call)
             raise
         return []
+
+    def at(self, call: Call) -> Check:
+        """The same of a call like its own, for other sizes."""
+        return Check(call, classes.check_kernel(call))
 
     @property
     def name(self) -> str:
@@ -168,7 +183,7 @@ class Lowered:
         key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
         for param in op.inputs:  # a number where a tensor may stand
-            if isinstance(given[param.name], int | float):
+            if isinstance(given[param.name], int | float | Symbolic):
                 like = dtype_name(call.results[0].dtype)
                 if like not in BYTES:
                     raise NotLowered
@@ -200,6 +215,8 @@ class Lowered:
             return self.values[one.number]
         if one.__class__ is tuple:
             return tuple(self._argument(part) for part in one)
+        if one.__class__ is SymbolicArray and dtype_name(one.dtype) in BYTES:
+            return self.b.const(one.number, dtype_name(one.dtype))
         if isinstance(one, numpy.ndarray) and one.ndim == 0 and dtype_name(one.dtype) in BYTES:
             return self.b.const(one.item(), dtype_name(one.dtype))
         return one
@@ -229,7 +246,7 @@ class Lowered:
     def _geometry(self, x: Val, v: Value) -> Val:
         strides = tuple(stride // v.dtype.itemsize for stride in v.strides)
         # A dimension that is repeated is an expansion, which loops read without memory.
-        return self.b.view("view", x, v.shape, x.off + (v.shift or 0), strides)
+        return self.b.view("view", x, v.shape, x.off + (0 if v.shift is None else v.shift), strides)
 
     def _other(self, call: Call) -> Val:
         """Steps that are no operators."""

@@ -17,7 +17,6 @@ from pullback.compiled.lower.rules import (
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
 from pullback.operators.nn.norm import standardise
-from pullback.operators.nn.norm.layout import layout
 from pullback.operators.reduce import extremes, statistics, sums
 
 
@@ -180,13 +179,23 @@ def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
     return b.ew("mul", c, r), r, share
 
 
+def _grouped(shape: Any, over: Any) -> tuple[Any, Any]:
+    """A shape with groups as a dimension, and that of weights beside it; None: as they are."""
+    channel, groups = over.channel, over.groups
+    if channel is None:
+        return shape, None
+    each = (shape[channel],) if groups is None else (groups, shape[channel] // groups)
+    inside = shape[channel + 1 :]
+    return (*shape[:channel], *each, *inside), each + (1,) * len(inside)
+
+
 def _in_groups(b: Builder, x: Val, over: Any) -> Val:
-    return b.reshape(x, layout(x.shape, over).shape)
+    return b.reshape(x, _grouped(x.shape, over)[0])
 
 
 def _aligned(b: Builder, weight: Val, x: Val, over: Any) -> Val:
     """A weight in the shape that broadcasts against the groups of `x`."""
-    shape = layout(x.shape, over).weights
+    shape = _grouped(x.shape, over)[1]
     return weight if shape is None else b.reshape(weight, shape)
 
 

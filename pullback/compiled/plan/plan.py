@@ -13,6 +13,7 @@ from bisect import bisect
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.symbols import Symbolic
 from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val, live_values
 from pullback.compiled.plan.blocks import RowBlocks, blocks_of
 from pullback.compiled.plan.repeats import epochs
@@ -458,8 +459,9 @@ class Plan:
 
     def is_shared(self, group: Group) -> bool:
         """Whether threads share its rows."""
-        many = group.rows >= 2 * self.threads and group.work > _SHARED_WORK
-        return self.threads > 1 and many
+        if self.threads == 1:
+            return False
+        return group.rows >= 2 * self.threads and group.work > _SHARED_WORK
 
     def bytes_of(self, value: Val) -> int:
         """Memory of a temporary, in whole lines of the cache."""
@@ -476,19 +478,26 @@ class Plan:
 
 
 def _in_lines(size: int) -> int:
-    return -(-max(size, 1) // _ALIGNMENT) * _ALIGNMENT
+    return (max(size, 1) + _ALIGNMENT - 1) // _ALIGNMENT * _ALIGNMENT
 
 
 class _Arena:
-    """First fit in one stretch of memory."""
+    """First fit in one stretch of memory.
+
+    Stretches whose size varies are taken by others of the same size alone: whether one fits into
+    another would be decided anew at each size.
+    """
 
     def __init__(self) -> None:
         self.free: list[tuple[int, int]] = []  # where, size
-        self.top = 0
+        self.varying: dict[Any, list[Any]] = {}  # size -> where
+        self.top: Any = 0
 
-    def take(self, size: int) -> int:
+    def take(self, size: Any) -> Any:
         """A place of this size."""
-        for number, (where, room) in enumerate(self.free):
+        if left := self.varying.get(size):
+            return left.pop()
+        for number, (where, room) in enumerate(() if isinstance(size, Symbolic) else self.free):
             if room >= size:
                 rest = [(where + size, room - size)] if room > size else []
                 self.free[number : number + 1] = rest
@@ -499,6 +508,9 @@ class _Arena:
 
     def give_back(self, where: int, size: int) -> None:
         """It is free again; neighbours become one."""
+        if isinstance(size, Symbolic) or isinstance(where, Symbolic):
+            self.varying.setdefault(size, []).append(where)
+            return
         place = bisect(self.free, (where, size))
         if place < len(self.free) and where + size == self.free[place][0]:
             size += self.free.pop(place)[1]

@@ -39,6 +39,16 @@ class Entry:
     ) -> None:
         """`shared` is what programs of a family share (llvm/template.py)."""
         self.guards = Guards(captured, leaves)
+        self._begin(captured, backend, shared)
+
+    def twin(self, captured: Captured, backend: Callable[..., Any], shared: Any = None) -> Entry:
+        """An entry with the same guards, for a capture that is like its own."""
+        made = object.__new__(type(self))
+        made.guards = self.guards
+        made._begin(captured, backend, shared)
+        return made
+
+    def _begin(self, captured: Captured, backend: Callable[..., Any], shared: Any) -> None:
         self.checks = captured.checks
         self.strays = 0  # calls in a row that decided otherwise
         self._deciding: tuple[list[Any], list[Value]] | None = None
@@ -73,6 +83,7 @@ class Entry:
         # Gradients for 1, scaled by what arrives, would have other bits than eager's.
         self.is_ahead = self._is_one_number() and not backends.is_exact(self.backend)
         self._ready: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
 
     def _is_one_number(self) -> bool:
         values = [v for v, wanted in zip(self.results, self.differentiable, strict=True) if wanted]
@@ -83,7 +94,15 @@ class Entry:
     def _program(self, name: str) -> Any:
         known = self._ready.get(name)
         if known is None:
-            known = self._ready[name] = getattr(self, f"_make_{name}")()
+            cast = None if self.shared is None else self.shared.program(name, self)
+            known = self._ready[name] = cast or self.written(name)
+        return known
+
+    def written(self, name: str) -> Any:
+        """A program written for the sizes of this entry alone."""
+        known = self._written.get(name)
+        if known is None:
+            known = self._written[name] = getattr(self, f"_make_{name}")()
         return known
 
     def prepare(self) -> None:
@@ -325,8 +344,8 @@ class Entry:
         edges = tuple(edge_of(tensors[place]) for place in self.targets)
         node = nodes.attach(nodes.CompiledBackward, self._wanted(results), edges)
         node.entry = self
-        node.sources = [one for one in tensors if one is not None]
-        node.versions = [one._cell[0] for one in node.sources]
+        node.sources = tensors
+        node.versions = [None if one is None else one._cell[0] for one in tensors]
         ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
         node.saved = None if ahead else rest
@@ -360,9 +379,10 @@ class Entry:
         """Gradients by edge, as arrays."""
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
         given = nodes.zeros_for(sizes, gradients, self._xp)
-        tensors = self._tensors_of(node)
+        tensors = node.sources
         (first, sources, _), (second, behind, extra), saved = self._program("pair")
         kept = node.saved
+        node.check_versions((*behind, *(sources if kept is None else ())))
         if kept is None:
             made = first(self._arrays(sources, tensors))
             kept = made[len(made) - len(saved) :] if saved else []
@@ -371,17 +391,14 @@ class Entry:
         arrays = self._arrays(behind, tensors) + [known[one.number] for one in extra]
         return tuple(owned(second(arrays), arrays))
 
-    def _tensors_of(self, node: Any) -> list[Any]:
-        sources = iter(node.sources)
-        return [None if one.kind == "constant" else next(sources) for one in self.captured.inputs]
-
     def backward_tensors(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Gradients by edge, as tensors that can be differentiated again."""
         from pullback.compiled.runtime.replay import replayed
 
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
         given = nodes.tensors_for(sizes, gradients, self._xp)
-        return replayed(self.captured, self._tensors_of(node), given, self._constants)
+        node.check_versions(range(len(node.sources)))
+        return replayed(self.captured, node.sources, given, self._constants)
 
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:

@@ -21,8 +21,8 @@ _BY_VALUE = frozenset({bool, int, float, str, bytes, type(None)})
 def outline(args: Any) -> tuple[Any, ...]:
     """What arguments look like, sizes aside: where it differs, nothing can be the same."""
     return tuple([
-        one._array.ndim if isinstance(one, Tensor)
-        else one if one.__class__ in _BY_VALUE
+        one if one.__class__ in _BY_VALUE
+        else one._array.ndim if isinstance(one, Tensor)
         else one.__class__
         for one in args
     ])  # fmt: skip

@@ -23,30 +23,36 @@ from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.view import edge_of
 from pullback.operators.writing.writer import define_once
 
-__all__ = ["quick_way"]
+__all__ = ["Writer", "may_be_quick", "quick_way"]
 
 _MOST_GUARDS = 400
 MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
-def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of the arguments' tuple that gives the result, or None where it must not."""
+def may_be_quick(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call is plain: tensors and plain values in, tensors out, nothing written."""
     captured = entry.captured
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
-        return None
+        return False
     if captured.world.identities or entry.checks:
-        return None
+        return False
     if captured.mode.inference:
-        return None  # whose tensors are marked as such
+        return False  # whose tensors are marked as such
     if any(one.kind != "value" or one.is_leaf for one in captured.outputs) or not captured.outputs:
-        return None
+        return False
     if wants and not (entry.is_ahead and captured.gradients):
-        return None
+        return False
     if any(one.kind == "grad" for one in captured.inputs):
+        return False
+    return all(isinstance(one, Tensor) or _is_plain(one) for one in args)
+
+
+def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the arguments' tuple that gives the result, or None where it must not."""
+    if not may_be_quick(entry, args, kwargs):
         return None
-    if not all(isinstance(one, Tensor) or _is_plain(one) for one in args):
-        return None
+    wants = bool(entry.captured.tangents)
     program, sources, _ = entry._program("joint" if wants else "plain")
     if not getattr(program, "is_native", False) or not native.is_usable():
         return None
@@ -55,7 +61,7 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     pairs = zip(program.outputs, program.examples(), strict=True)
     if not all(_is_simple(one.geometry, array.size) for one, array in pairs):
         return None
-    return _Writer(entry, args, program, sources, wants=wants).function()
+    return Writer(entry, args, program, sources, wants=wants).function()
 
 
 def _is_simple(geometry: Any, size: int) -> bool:
@@ -74,10 +80,10 @@ def _is_simple(geometry: Any, size: int) -> bool:
 
 
 def _is_plain(one: Any) -> bool:
-    return one is None or isinstance(one, bool | int | str)
+    return one is None or isinstance(one, bool | int | float | str)
 
 
-class _Writer:
+class Writer:
     """Writes the short way of one entry."""
 
     def __init__(self, entry: Any, args: Any, program: Any, sources: list[int], *,
@@ -85,6 +91,7 @@ class _Writer:
         self.entry, self.args, self.program, self.sources = entry, args, program, sources
         self.wants = wants
         self.captured = entry.captured
+        self.numbers: set[int] = set()  # arguments that are numbers which vary
         self.scope: dict[str, Any] = {}
         self.count = 0
 
@@ -109,9 +116,16 @@ class _Writer:
         for start in range(0, len(conditions), 16):
             text = " and ".join(conditions[start : start + 16])
             lines += [f"    if not ({text}):", "        return None"]
-        lines += [f"    made = run({given})", "    if made is None:", "        return None"]
+        lines += [*self._run_lines(given), "    if made is None:", "        return None"]
         lines += self._result_lines()
         return define_once("\n".join(lines), self.scope, "quick way", "quick")
+
+    def _run_lines(self, given: str) -> list[str]:
+        return [f"    made = run({given})"]
+
+    def _entry_text(self) -> str:
+        """What is said of the entry where a call is recorded, beyond its own."""
+        return ""
 
     # Guards -----------------------------------------------------------------------------------
 
@@ -121,7 +135,7 @@ class _Writer:
         if self.wants:  # gradients that nobody asked for twice are not computed ahead again
             conditions.append(f"{self.name(self.entry)}.unused < {MOST_UNUSED}")
         for number, one in enumerate(self.args):
-            if isinstance(one, Tensor):
+            if isinstance(one, Tensor) or number in self.numbers:
                 continue
             conditions.append(f"args[{number}] is {self.name(one)}")
         for number, other, tensor in guards.same:
@@ -213,7 +227,7 @@ class _Writer:
         if self.wants:
             number = self.entry.differentiable.index(True)
             self.scope["record"] = _recorder(self.entry, count, number)
-            lines.append("    record(made, args)")
+            lines.append(f"    record(made, args{self._entry_text()})")
         tree = self.captured.tree
         if tree.is_leaf():
             return [*lines, "    return made[0]"]
@@ -239,15 +253,16 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         (one.place, None) if one.kind == "argument" else (None, one.place)
         for one in (inputs[place] for place in entry.targets)
     ]
-    reads = [
-        (one.place, None) if one.kind == "argument" else (None, one.place)
-        for one in inputs
-        if one.kind != "constant"
-    ]
+    # Where the tensors of the inputs are among the arguments; the others are the same in each call.
+    held: list[Any] = [one.place if one.kind == "held" else None for one in inputs]
+    given = [(n, one.place) for n, one in enumerate(inputs) if one.kind == "argument"]
+    watched = [n for n, one in enumerate(inputs) if one.kind != "constant"]
 
-    def record(made: Any, args: Any) -> None:
+    blank: list[int | None] = [None] * len(inputs)
+
+    def record(made: Any, args: Any, of_sizes: Any = None) -> None:
         result = made[number]
-        edges = tuple([edge_of(args[place] if held is None else held) for place, held in targets])
+        edges = tuple([edge_of(args[place] if one is None else one) for place, one in targets])
         node = new(CompiledBackward)
         node._edges = edges
         node._cold = None
@@ -258,11 +273,15 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         if internal[frame.f_code.co_filename]:
             frame = user_frame(frame)
         node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-        node.entry = entry
+        node.entry = entry if of_sizes is None else of_sizes
         node.ahead = [one._array for one in made[count:]]
         node.saved = None
-        node.sources = [args[place] if held is None else held for place, held in reads]
-        node.versions = [one._cell[0] for one in node.sources]
+        node.sources = sources = held.copy()
+        for n, place in given:
+            sources[n] = args[place]
+        node.versions = versions = blank.copy()
+        for n in watched:
+            versions[n] = sources[n]._cell[0]
         node.used = used = [False]
         node._seq = numbering.next()
         last = entry.last

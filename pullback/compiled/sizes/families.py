@@ -9,7 +9,8 @@ from pullback.compiled.backends import is_exact
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
-from pullback.compiled.sizes.places import Place, differing, marked
+from pullback.compiled.sizes.moulds import writes_code
+from pullback.compiled.sizes.places import NUMBER, Place, differing, marked, standing
 from pullback.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -63,7 +64,9 @@ class Families:
         bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
             places = _only_sizes(base.guards, mode, spec, leaves)
-            if not places:
+            # Other back ends write a program for each number, which would cost more than eager.
+            has_numbers = any(dim == NUMBER for _, dim in places)
+            if not places or (has_numbers and not writes_code(self.backend)):
                 continue
             places |= getattr(base, "places", set())  # of a family
             family = self._made(args, kwargs, leaves, base, places)
@@ -91,7 +94,7 @@ class Families:
 
         groups: dict[int, set[Place]] = {}
         for number, dim in places:
-            groups.setdefault(leaves[number]._array.shape[dim], set()).add((number, dim))
+            groups.setdefault(standing(leaves, (number, dim)), set()).add((number, dim))
         try:
             family = attempts(
                 lambda some: generalised(
@@ -120,7 +123,9 @@ def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[
     if not places:
         return set()
     wanted = list(guards.leaves)
-    for number in {number for number, _ in places}:
+    for number in {number for number, dim in places if dim == NUMBER}:
+        wanted[number] = (None, leaves[number])
+    for number in {number for number, dim in places if dim != NUMBER}:
         kind, dtype, _, _, *rest = wanted[number]
         leaf = leaves[number]
         if not isinstance(leaf, Tensor):

@@ -25,8 +25,10 @@ from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
 from pullback.operators.cuda.philox import Philox
 from pullback.operators.cuda.pool import Pool
+from pullback.operators.cuda.recurrence import Recurrence
 from pullback.operators.cuda.retarget import copied, on_device, unbound_forward
 from pullback.operators.cuda.rows import Rows
+from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.running import interpret
 from pullback.operators.writing.choice import is_choice
@@ -55,6 +57,7 @@ class CudaLibrary(Library):
         self.rows, self.windows = Rows(cupy), Windows(cupy)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
+        self.updates, self.recurrence = Updates(cupy), Recurrence(cupy)
         self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device
         self._add = fused_ufunc(cupy, "add", cupy.add)

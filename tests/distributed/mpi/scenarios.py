@@ -186,6 +186,20 @@ def killed():
         dist.all_reduce(torch.ones(2))
 
 
+def early():
+    """Rank 1 has fewer batches, and ends well."""
+    for step in range(4 - 2 * (dist.get_rank() == 1)):
+        if dist.get_rank() == 0 and step == 2:
+            fails()
+        dist.all_reduce(torch.ones(2))
+
+
+def without_goodbye():
+    dist.all_reduce(torch.ones(2))
+    dist.destroy_process_group()
+    os._exit(0)
+
+
 def late():
     dist.barrier()  # so that starting is over
     fails()

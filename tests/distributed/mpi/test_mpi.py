@@ -171,6 +171,25 @@ def test_a_death_is_told_by_every_survivor_and_by_the_launcher(name, status, how
     assert leaves_nothing(before)
 
 
+def test_a_rank_that_ends_early_is_named_at_once():
+    """D-4."""
+    job = launch(2, "early")
+    assert job.status == 1
+    told = job.failed()
+    assert (
+        "rank 0: all_reduce #2 (float32[2] SUM) of the default group cannot finish: rank 1" in told
+    )
+
+
+def test_ranks_that_leave_without_a_word_leave_no_memory_behind():
+    """D-17, D-18: as forked ranks do, which end by os._exit."""
+    before = stale()
+    job = launch(2, "without_goodbye")
+    assert job.status == 0, job.output
+    assert "is gone" not in job.output
+    assert leaves_nothing(before)
+
+
 def test_a_late_rank_is_named():
     """B-9."""
     job = launch(3, "late")

@@ -53,7 +53,6 @@ def change(tensor):
 
 
 def test_sparse_tensors_go_there_and_back():
-    """D-1."""
 
     def first():
         s = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0]), (3,))
