@@ -93,21 +93,15 @@ def _along(xp: Any, x: Any, table: Any, axis: int) -> Any:
     return out
 
 
-def _few(*args: Any) -> Any:
-    """No look-up of few windows by a product with a matrix."""
-    return None
-
-
 def enter() -> None:
     """Into the table."""
     from pullback.operators.nn.image import taps
-    from pullback.operators.nn.pool import average, kernels, places
+    from pullback.operators.nn.pool import kernels, places
 
     replace(
         {
             kernels.maxima_and_places: _maxima_and_places,
             places.added_up: _added_up,
             taps._resampled: _resampled,
-            average._few: _few,
         }
     )
