@@ -14,7 +14,7 @@ from typing import Any, TypeVar
 
 from pullback.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
 from pullback.distributed.group import in_seconds
-from pullback.distributed.pmi_service import notice_silence
+from pullback.distributed.meeting.pmi_service import notice_silence
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 

@@ -15,10 +15,11 @@ from types import TracebackType
 from typing import Any
 
 from pullback.core.device import holder_of
-from pullback.distributed import errors, joining
+from pullback.distributed import errors
 from pullback.distributed.backend import BackendConfig
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.group import DEFAULT_TIMEOUT, ProcessGroup, in_seconds
+from pullback.distributed.meeting import joining
 
 __all__ = [
     "GroupMember",

@@ -12,10 +12,10 @@ from types import SimpleNamespace
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
-from pullback.distributed import pmi, watch
 from pullback.distributed.backend import Backend
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.engines.fake import FakeCommunicator
+from pullback.distributed.meeting import pmi, watch
 from pullback.distributed.rendezvous import rendezvous
 
 __all__ = ["Place", "find", "thread_of"]
