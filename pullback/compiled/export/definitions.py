@@ -33,6 +33,7 @@ from pullback.compiled.export.source import bound_by, source_of
 from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhere
 from pullback.core.home import home_of as module_of
 from pullback.core.home import scope_name
+from pullback.operators.writing.choice import written
 from pullback.operators.writing.layers import code_of
 
 __all__ = ["Definitions"]
@@ -111,6 +112,7 @@ class Definitions:
         if known is not None:
             return known
         value = INSTEAD.get(value, value) if isinstance(value, FunctionType) else value
+        value = written(value)
         named = named_elsewhere(self, value)
         if named is not None:
             return named

@@ -4,7 +4,8 @@ Kernels are written against an array namespace, mostly as `xp`, here and there a
 such a function has the same code and other globals: `numpy` is the device's namespace, operators
 are their forwards on it, functions of the package are such copies themselves, constants that are
 arrays are on the device. So a kernel is written once. Where a device wants another program
-altogether, the function is in `INSTEAD`, by its full name.
+altogether, `replace` enters that: for a whole operator as its kernel `on="cuda"`, else for the
+helper that it stands for. Both are named as objects, so what does not exist fails when loaded.
 
 Machinery (declarations, tensors, errors) is shared, not copied; classes are too. Plans that they
 make are host arrays, and `namespace` brings those to the device when they meet one of its arrays.
@@ -29,12 +30,15 @@ import numpy
 
 from pullback.core.home import home_of, is_in_package, path_of
 from pullback.operators.arrays.direct import DIRECT
+from pullback.operators.conditions import always
+from pullback.operators.kernels import Kernel
+from pullback.operators.writing.choice import choice_among, chooses_for, is_choice
 from pullback.operators.writing.layers import code_of
 
-__all__ = ["INSTEAD", "copied", "on_device"]
+__all__ = ["INSTEAD", "copied", "instead_of", "on_device", "replace", "unbound_forward"]
 
-# Functions of the package that are replaced as a whole: full name -> function of a device.
-INSTEAD: dict[str, Callable[..., Any]] = {}
+# Functions of the package that are replaced as a whole: function -> function of a device.
+INSTEAD: dict[Any, Callable[..., Any]] = {}
 # Constants, by the names that kernels have for them: no short cuts by the arrays' own `dot`, and no
 # blocks that would stay in a cache.
 _CONSTANTS = {"BLAS": frozenset(), "BLOCK": 1 << 40, "_BLOCK": 1 << 40}
@@ -70,8 +74,10 @@ def on_device(value: Any, space: Any) -> Any:
     if op is not None and op.function is value:
         return _known(space, value, lambda: forward_of(op, space))
     if isinstance(value, FunctionType):
+        if is_choice(value):
+            return _known(space, value, lambda: _choice(chooses_for(value), space))
         if not _is_ours(value):
-            return INSTEAD.get(path_of(value), value)
+            return instead_of(value) or value
         return _copied(value, space)
     if isinstance(value, type):
         return (
@@ -103,10 +109,38 @@ def on_device(value: Any, space: Any) -> Any:
 
 def forward_of(op: Any, space: Any) -> Any:
     """An operator's forward on the device, bound to its namespace; `.op.forward` is not bound."""
-    forward = on_device(op.forward, space)
+    forward = unbound_forward(op, space)
     bound: Any = partial(forward, space.xp)
     bound.op = SimpleNamespace(forward=forward, function=bound)
     return bound
+
+
+def replace(functions: dict[Any, Callable[..., Any]]) -> None:
+    """Have a device run others in place of these functions: helpers, or whole operators."""
+    for function, own in functions.items():
+        op = getattr(function, "op", None)
+        if op is not None and all(one.function is not own for one in op.kernels):
+            op.add_kernel(Kernel(op, own, always, on="cuda"))
+        plain = function.__wrapped__ if isinstance(function, _CACHED) else function
+        INSTEAD[plain if op is None else op.meaning] = own
+
+
+def instead_of(function: Any) -> Any:
+    """What a device runs in place of a function of the package; None where it runs a copy."""
+    return INSTEAD.get(function) or INSTEAD.get(path_of(function))
+
+
+def unbound_forward(op: Any, space: Any) -> Any:
+    """The same, not bound to a namespace."""
+    has_own = any(one.on == "cuda" for one in op.kernels)
+    return _choice(op, space) if has_own else on_device(op.forward, space)
+
+
+def _choice(op: Any, space: Any) -> Any:
+    """What a device has of an operator's kernels: its own, and the meaning."""
+    meaning, own = on_device(op.meaning, space), [one for one in op.kernels if one.on == "cuda"]
+    chosen = [one for one in own if one.function is not meaning]  # which one of them may stand for
+    return choice_among(op, lambda: chosen, meaning) if chosen else meaning
 
 
 def _is_ours(function: Any) -> bool:
@@ -129,7 +163,7 @@ def _copied(function: FunctionType, space: Any) -> Any:
     found = space.copies.get(id(function))
     if found is not None:
         return found[1]
-    instead = INSTEAD.get(path_of(function))
+    instead = instead_of(function)
     if instead is not None:
         space.copies[id(function)] = (function, instead)
         return instead

@@ -91,7 +91,7 @@ def _embedding_adjoint(
 ) -> Array:
     """Zeros, with each row of the gradient added where it came from."""
     out = xp.zeros(shape, gradient.dtype)
-    rows, index = gradient.reshape(-1, shape[1]), indices.reshape(-1)
+    rows, index = gradient.reshape(indices.size, shape[1]), indices.reshape(-1)
     if scale_grad_by_freq:
         rows = rows / xp.bincount(index)[index].astype(rows.dtype)[:, None]
     add_at(xp, out, (index,), (0,), rows)
@@ -175,8 +175,7 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
             "embedding: rows are shortened of a floating-point matrix, not of "
             f"{tuple(table.shape)} {weight.dtype}."
         )
-    if indices._array.dtype.kind not in "iu":
-        raise RuntimeError(f"embedding: indices are integers, got {indices.dtype}.")
+    check_index_dtype("embedding", indices._array)
     for name, number in (("max_norm", max_norm), ("norm_type", norm_type)):
         if not isinstance(number, int | float):
             raise TypeError(f"embedding: {name} is a number, got {type(number).__name__}.")
