@@ -27,7 +27,7 @@ def named(op, sample):
     facts = {"xp": numpy, **sample}
     for param in op.inputs:
         value = sample[param.name]
-        for fact in FACTS if value is not None else ():
+        for fact in FACTS if isinstance(value, numpy.ndarray) else ():
             facts[f"{param.name}_{fact}"] = getattr(value, fact)
     return facts
 
@@ -51,6 +51,8 @@ def listed(made):
 
 
 def in_double(value):
+    if type(value) is tuple:
+        return tuple(map(in_double, value))
     is_float = isinstance(value, numpy.ndarray) and value.dtype.kind == "f"
     return value.astype(numpy.float64) if is_float else value
 
