@@ -16,7 +16,7 @@ from pullback.compiled.lower.rules import (
 )
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
-from pullback.operators.nn.norm import standardise
+from pullback.operators.nn.norm import running, standardise
 from pullback.operators.reduce import extremes, statistics, sums
 
 
@@ -212,6 +212,29 @@ def _layer_norm(
     if bias is not None:
         y = b.ew("add", y, _aligned(b, bias, input, over))
     return b.reshape(y, input.shape)
+
+
+@lower(standardise.inverse_deviation)
+def _inverse_deviation(b: Builder, input: Val, over: Any) -> Val:
+    floating(input)
+    return _standardised(b, _in_groups(b, input, over), over)[1]
+
+
+@lower(running._given_standardise)
+def _given_statistics(
+    b: Builder, input: Val, weight: Any, bias: Any, average: Any, variance: Val, eps: float
+) -> Val:
+    floating(input, variance, *(one for one in (weight, bias, average) if one is not None))
+    factor = b.ew("rsqrt", b.ew("add", variance, constant(b, eps, variance)))
+    if weight is not None:
+        factor = b.ew("mul", factor, weight)
+    shift = bias
+    if average is not None:
+        moved = b.ew("mul", average, factor)
+        shift = b.ew("neg", moved) if bias is None else b.ew("sub", bias, moved)
+    beside = (1,) * (len(input.shape) - 2)
+    y = b.ew("mul", input, b.reshape(factor, (*factor.shape, *beside)))
+    return y if shift is None else b.ew("add", y, b.reshape(shift, (*shift.shape, *beside)))
 
 
 @lower(standardise._standardise_adjoint)
