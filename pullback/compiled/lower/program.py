@@ -13,6 +13,7 @@ from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
+from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.rules import RULES, NotLowered
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
@@ -176,6 +177,8 @@ class Lowered:
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
         rule = RULES.get(key)
+        if rule is None and op.formula is not None:
+            return by_formula(op.formula, self.b, given)
         if rule is None:
             return derived(op, self.b, given)
         if key in _CHECKED:
