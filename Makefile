@@ -32,9 +32,9 @@ endef
 
 .DELETE_ON_ERROR:
 .NOTPARALLEL:
-.PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names coverage
+.PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names
 .PHONY: accuracy docs gallery dist clients
-.PHONY: bench bench-compile bench-sizes bench-small bench-threads stress clean
+.PHONY: bench bench-compile bench-sizes bench-small bench-threads stress mutate clean
 .PHONY: test-cuda bench-cuda
 
 help:
@@ -52,14 +52,14 @@ help:
 	@echo "make bench-small ORACLE=1  small calls one by one, forward alone and with backward"
 	@echo "make bench-threads ORACLE=1  large works on two threads, and eight users of one net"
 	@echo "make stress          wrong calls, faults, threads, hostile files, SECONDS each; STRESS=api for one"
-	@echo "make coverage        write docs/coverage.md, the table of operators by mode"
+	@echo "make mutate          change the source one place at a time for SECONDS, list what no test notices"
 	@echo "make accuracy        write docs/accuracy.md, the errors of sums by operator"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
 	@echo "make docs            the pages as a site, in build/site; every link is checked"
 	@echo "make gallery         run the examples that draw, and write their pictures for the docs"
 	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
 	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
-	@echo "make generate        write the tables of names and the stubs from the declarations"
+	@echo "make generate        write tables of names, stubs and docs/coverage.md from the declarations"
 	@echo "make lint            ruff, mypy and import-linter alone"
 	@echo "make format          let ruff mend what it can"
 	@echo "make clean           remove the environment and everything built"
@@ -87,7 +87,7 @@ test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 
 # Ranks of all kinds, and what they do when one of them fails: a few minutes.
 test-distributed: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
-	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
+	PULLBACK_TEST_HOSTS=1 $(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed $(ARGS)
 
 lint: $(VENV)/.test
 	$(BIN)/ruff check
@@ -136,12 +136,15 @@ STRESS ?=
 stress: $(VENV)/.test $(oracle)
 	$(ONE_THREAD) $(BIN)/python -m stress $(STRESS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
 
+# Changes are drawn from SEED among those of PATHS, or of what mutate/__init__.py names. Which tests
+# come by a line is recorded once, in some minutes, and kept in build/mutate; ARGS=--again does so anew.
+PATHS ?=
+mutate: $(VENV)/.test
+	$(ONE_THREAD) $(BIN)/python -m mutate $(PATHS) --seconds $(SECONDS) --seed $(SEED) $(ARGS)
+
 # After a declaration is added or changed; a test fails until then.
 generate: $(VENV)/.base
 	$(BIN)/python -m generate
-
-coverage: $(VENV)/.base
-	$(BIN)/python -m pullback.compiled.coverage
 
 accuracy: $(VENV)/.base
 	$(ONE_THREAD) $(BIN)/python -m pullback.testing.accuracy docs/accuracy.md

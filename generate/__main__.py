@@ -1,7 +1,12 @@
-"""`python -m generate` writes the generated files; with `--check` it says which are behind."""
+"""`python -m generate` writes the generated files; with `--check` it says which are behind.
+
+The table of operators by mode, docs/coverage.md, is made from what was written, so in a process of
+its own; a test of compiled/ holds it current.
+"""
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from pathlib import Path
 
@@ -9,6 +14,7 @@ from generate import (
     declared,
     stubs,
     tables,
+    tree,
 )  # declared first: it notes what `import pullback` loads
 
 _PACKAGE = Path(declared.operators.__path__[0]).parent
@@ -17,7 +23,7 @@ _PACKAGE = Path(declared.operators.__path__[0]).parent
 def files() -> dict[Path, str]:
     """Generated file -> its text."""
     made = {"operators/attach/names.py": tables.text(), **stubs.files()}
-    return {_PACKAGE / path: text for path, text in made.items()}
+    return {**{_PACKAGE / path: text for path, text in made.items()}, tree.PAGE: tree.page()}
 
 
 def main(arguments: list[str]) -> int:
@@ -34,7 +40,11 @@ def main(arguments: list[str]) -> int:
         else:
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
-    return 1 if behind and "--check" in arguments else 0
+    if "--check" in arguments:
+        return 1 if behind else 0
+    return subprocess.run(
+        [sys.executable, "-m", "pullback.compiled.coverage"], check=False
+    ).returncode
 
 
 sys.exit(main(sys.argv[1:]))

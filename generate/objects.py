@@ -9,7 +9,7 @@ from types import FunctionType, MethodType, ModuleType
 from typing import Any
 
 from generate import signatures
-from generate.types_of import Imports, ours
+from generate.types_of import Imports, ours, seen_at
 from pullback.core.dtype import dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.tensor import Tensor
@@ -21,7 +21,7 @@ def line(name: str, value: Any, imports: Imports, *, own: str = "pullback") -> s
         if isinstance(value, kind):
             return f"{name}: {ours(kind.__name__, imports)}"
     if isinstance(value, ModuleType):
-        parent, _, last = value.__name__.rpartition(".")
+        parent, _, last = seen_at(value.__name__).rpartition(".")
         return f"from {parent} import {last} as {name}"
     if value is None:
         return f"{name}: None"
@@ -35,7 +35,7 @@ def line(name: str, value: Any, imports: Imports, *, own: str = "pullback") -> s
         if getattr(inner, "__module__", own) == own or not _is_there(inner):
             return _written_out(name, value, imports)
         value = inner
-    return f"from {value.__module__} import {value.__name__} as {name}"
+    return f"from {seen_at(value.__module__)} import {value.__name__} as {name}"
 
 
 def _is_there(value: Any) -> bool:

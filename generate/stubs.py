@@ -12,7 +12,7 @@ from typing import Any
 
 import pullback
 from generate import declared, objects, overloads, signatures
-from generate.types_of import Imports, ours
+from generate.types_of import Imports, ours, seen_at
 from pullback.core import tensor as tensor_module
 from pullback.core.tensor import Tensor
 from pullback.operators.attach import faces, names
@@ -123,7 +123,7 @@ def package(name: str) -> str:
         if folder and ((folder / public).is_dir() or (folder / f"{public}.py").exists()):
             value = vars(module).get(public)
             if value is None or isinstance(value, ModuleType):
-                body.append(f"from {module.__name__} import {public} as {public}")
+                body.append(f"from {seen_at(module.__name__)} import {public} as {public}")
                 continue
         value = getattr(module, public)
         body.append(objects.line(public, value, imports, own=module.__name__))
@@ -249,4 +249,5 @@ def files() -> dict[str, str]:
 
 def _path(name: str) -> str:
     module = import_module(f"pullback.{name}")
-    return name.replace(".", "/") + ("/__init__.pyi" if hasattr(module, "__path__") else ".pyi")
+    path = seen_at(module.__name__).partition(".")[2].replace(".", "/")
+    return path + ("/__init__.pyi" if hasattr(module, "__path__") else ".pyi")

@@ -12,8 +12,10 @@ import builtins
 import collections.abc
 import typing
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
+import pullback
 from generate import declared  # loads every family, so that RESULTS has all
 from pullback.operators.declare import Op, Param
 from pullback.operators.results import RESULTS
@@ -62,6 +64,21 @@ _HOMES = {
 }
 
 
+_TORCH_NAMES = Path(pullback.__path__[-1])
+
+
+def seen_at(module: str) -> str:
+    """Where type checkers find a module: they do not know that torch_names/ is on the path.
+
+    >>> seen_at("pullback.mps.profiler")
+    'pullback.torch_names.mps.profiler'
+    """
+    package, _, inside = module.partition(".")
+    first = inside.partition(".")[0]
+    found = (_TORCH_NAMES / first).is_dir() or (_TORCH_NAMES / f"{first}.py").exists()
+    return f"{package}.torch_names.{inside}" if first and found else module
+
+
 class Imports:
     """What the annotations of one stub name; every name with an underscore, as `float` is a dtype.
 
@@ -73,7 +90,7 @@ class Imports:
 
     def name(self, name: str, home: str) -> str:
         """The name as the stub spells it."""
-        self._used.setdefault(home, set()).add(name)
+        self._used.setdefault(seen_at(home), set()).add(name)
         return f"_{name}"
 
     def lines(self) -> Iterator[str]:

@@ -13,8 +13,8 @@ from importlib import import_module as _import_module
 from math import e, inf, nan, pi
 from typing import TYPE_CHECKING as _TYPE_CHECKING, Any as _Any
 
-# torch_names/ holds what exists only so that torch's inner import paths work: `pullback._C` is a
-# file of that folder.
+# torch_names/ holds what exists only so that torch's import paths work: `pullback._C` and
+# `pullback.mps` are a file and a folder of it.
 __path__ = [*__path__, f"{__path__[0]}/torch_names"]
 
 from pullback.core.memory import allocator as _memory
@@ -102,7 +102,7 @@ _LATER = {
         ),
         "pullback.core.process.determinism",
     ),
-    **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "pullback.accelerator.found"),
+    **dict.fromkeys(("AcceleratorError", "OutOfMemoryError"), "pullback.backends.accelerators"),
     **dict.fromkeys(
         ("get_float32_matmul_precision", "set_float32_matmul_precision"),
         "pullback.backends.precision",
@@ -120,7 +120,7 @@ _LATER = {
     ),
     **dict.fromkeys(("TypedStorage", "UntypedStorage"), "pullback.storage"),
     "lobpcg": "pullback._lobpcg",
-    "get_device_module": "pullback.accelerator.found",
+    "get_device_module": "pullback.backends.accelerators",
     "stand_in": "pullback.checking.standing_in",
     "autocast": "pullback.amp.autocast_mode",
     "GradScaler": "pullback.amp.grad_scaler",
@@ -134,7 +134,7 @@ _LATER = {
         ),
         "pullback.amp.state",
     ),
-    **dict.fromkeys(("Event", "Stream"), "pullback.accelerator.streams"),
+    **dict.fromkeys(("Event", "Stream"), "pullback.backends.streams"),
     **dict.fromkeys(
         (
             *("gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),

@@ -57,7 +57,7 @@ ComplexFloatTensor: _Any
 from pullback.operators.watching.switching import DisableTorchFunction as DisableTorchFunction
 from pullback.operators.watching.switching import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 DoubleTensor: _Any
-from pullback.accelerator.streams import Event as Event
+from pullback.backends.streams import Event as Event
 FloatTensor: _Any
 from pullback.futures import Future as Future
 from pullback.operators.random.generator import Generator as Generator
@@ -71,7 +71,7 @@ from pullback.jit._script import ScriptFunction as ScriptFunction
 from pullback.jit._script import ScriptModule as ScriptModule
 ShortTensor: _Any
 from pullback.core.size import Size as Size
-from pullback.accelerator.streams import Stream as Stream
+from pullback.backends.streams import Stream as Stream
 from pullback.operators.tensor.symbols import SymBool as SymBool
 from pullback.operators.tensor.symbols import SymFloat as SymFloat
 from pullback.operators.tensor.symbols import SymInt as SymInt
@@ -149,7 +149,7 @@ def abs_(input: _Tensor) -> _Tensor:
     """In-place form of `abs`, for real tensors."""
 def absolute(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The absolute value of each element; real for complex ones."""
-from pullback import accelerator as accelerator
+from pullback.torch_names import accelerator as accelerator
 def acos(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The angle whose cosine each element is."""
 def acos_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -205,7 +205,7 @@ def angle(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | N
     """The angle in the complex plane, in radians: 0 or pi for real numbers."""
 def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
     """Whether any element is true (not 0), or any over the dimensions `dim`."""
-from pullback import ao as ao
+from pullback.torch_names import ao as ao
 def arange(*bounds: _Any, start: _Any = ..., end: _Any = ..., step: _Any = ..., out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
     """Numbers from `start` (0 if only one is given) up to but without `end`, `step` apart."""
 def arccos(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -436,7 +436,7 @@ def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, 
     """How many elements are not 0."""
 def cov(input: _Tensor, *, correction: _int = 1, fweights: _Any = None, aweights: _Any = None) -> _Tensor:
     """Covariances of variables (rows) over observations (columns), optionally weighted."""
-from pullback import cpu as cpu
+from pullback.torch_names import cpu as cpu
 def cross(input: _Tensor, other: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
 def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _int = 0, zero_infinity: _bool = False) -> _Tensor:
@@ -548,7 +548,7 @@ def expm1(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | N
     """`exp(x) - 1`, with all its digits where x is small."""
 def expm1_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `expm1`: the result replaces the tensor's values."""
-from pullback import export as export
+from pullback.torch_names import export as export
 def eye(n: _int, m: _int = ..., *, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
     """A matrix of n rows and m columns (n if not given) with ones on the diagonal."""
 def feature_alpha_dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
@@ -641,7 +641,7 @@ from pullback.core.dtype import get_default_dtype as get_default_dtype
 from pullback.core.process.determinism import get_deterministic_debug_mode as get_deterministic_debug_mode
 def get_device(self: _Tensor) -> _int:
     """The number of the device; -1 for the CPU."""
-from pullback.accelerator.found import get_device_module as get_device_module
+from pullback.backends.accelerators import get_device_module as get_device_module
 from pullback.installed import get_file_path as get_file_path
 from pullback.backends.precision import get_float32_matmul_precision as get_float32_matmul_precision
 from pullback.backends.threads import get_num_interop_threads as get_num_interop_threads
@@ -954,10 +954,10 @@ def moveaxis(input: _Tensor, source: _Any, destination: _Any) -> _Tensor:
     """Move dimensions to other places; the rest keep their order."""
 def movedim(input: _Tensor, source: _Any, destination: _Any) -> _Tensor:
     """Move dimensions to other places; the rest keep their order."""
-from pullback import mps as mps
+from pullback.torch_names import mps as mps
 def msort(input: _Tensor, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The elements in order along the first dimension."""
-from pullback import mtia as mtia
+from pullback.torch_names import mtia as mtia
 def mul(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """Multiply element by element, with broadcasting."""
 def multinomial(input: _Tensor, num_samples: _int, replacement: _bool = False, *, generator: _Generator | None = None, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -1034,7 +1034,7 @@ def ones(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = N
     """A tensor of ones; the size as ints or as one tuple."""
 def ones_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
-from pullback import onnx as onnx
+from pullback.torch_names import onnx as onnx
 from pullback import ops as ops
 from pullback import optim as optim
 def orgqr(input: _Tensor, input2: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -1044,7 +1044,7 @@ def ormqr(input: _Tensor, input2: _Any, input3: _Any, left: _bool = True, transp
 def outer(input: _Tensor, vec2: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """All products of an element of one vector with an element of another, as a matrix."""
 from pullback import overrides as overrides
-from pullback import package as package
+from pullback.torch_names import package as package
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
 def pca_lowrank(A: _Tensor, q: _int | None = None, center: _bool = True, niter: _int = 2) -> _tuple[_Tensor, _Tensor, _Tensor]:
@@ -1088,7 +1088,7 @@ def put(input: _Tensor, index: _Tensor, source: _Tensor, accumulate: _Any = Fals
 def qr(input: _Tensor, some: _bool = True, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _qr: ...
 def quantile(input: _Tensor, q: _Any, dim: _int | None = None, keepdim: _bool = False, *, interpolation: _str = 'linear', out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The element at the fraction `q` of the sorted ones, interpolated; NaN if one is among them."""
-from pullback import quantization as quantization
+from pullback.torch_names import quantization as quantization
 from pullback import quasirandom as quasirandom
 def rad2deg(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """From radians to degrees."""
@@ -1467,7 +1467,7 @@ def xlogy(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _b
     """`input * log(other)`, and 0 where `input` is 0, whatever number `other` is."""
 def xlogy_(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `xlogy`: the result replaces the tensor's values."""
-from pullback import xpu as xpu
+from pullback.torch_names import xpu as xpu
 def zero_(input: _Tensor) -> _Tensor:
     """Overwrite every element with 0."""
 def zeros(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:

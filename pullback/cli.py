@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import argparse
-import inspect
 import os
 import runpy
 import sys
@@ -42,8 +41,11 @@ def _obey(arguments: Sequence[str] | None) -> int:
     )
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
-    show = commands.add_parser("show", help="print an operator's declaration and built source")
-    show.add_argument("operator", help="its name, e.g. mul or nn.functional.gelu")
+    show = commands.add_parser(
+        "show",
+        help="print what there is of an operator: meaning, kernels, rules, lowering, written code",
+    )
+    show.add_argument("operator", help="a public name, e.g. mul, conv2d or Tensor.view")
     _add_graph_command(commands)
     add_check_command(commands)
     _add_watch_command(commands)
@@ -247,27 +249,15 @@ def draw_graph(parsed: argparse.Namespace) -> int:
 
 
 def show_operator(name: str) -> int:
-    """Print the declaration of an operator, and the function written from it."""
-    import pullback  # noqa: F401 (declares the operators)
-    from pullback.operators.attach.methods import load_all
-    from pullback.operators.declare import OPERATORS
-    from pullback.operators.writing.build import source_of
-    from pullback.operators.writing.nodes import node_class
+    """Print what there is of an operator, or of a function of operators."""
+    from pullback.compiled.show import Unknown, shown
 
-    load_all()
-    op = OPERATORS.get(name) or OPERATORS.get(f"_{name}")
-    if op is None:
-        near = sorted(known for known in OPERATORS if name in known)
-        hint = f"; did you mean {', '.join(near[:8])}?" if near else ""
-        print(f"pullback has no declared operator {name!r}{hint}", file=sys.stderr)
+    try:
+        print(shown(name))
+    except Unknown as unknown:
+        hint = f"; did you mean {', '.join(unknown.args)}?" if unknown.args else ""
+        print(f"pullback has no operator {name!r}{hint}", file=sys.stderr)
         return 1
-    print(f"# declared in {inspect.getsourcefile(op.forward)}")
-    print(inspect.getsource(op.forward))
-    print(f"# written on the first call (kind: {op.kind}, node: {op.node_name})")
-    print(source_of(op).replace("def written(", f"def {op.name}(", 1))
-    if op.rules:
-        print("\n# the rules, as its node runs them on arrays")
-        print(inspect.getsource(node_class(op)._run))
     return 0
 
 

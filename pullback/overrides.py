@@ -19,7 +19,13 @@ from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
 from pullback.operators.watching import dispatch
 from pullback.operators.watching.asking import WATCH, public_functions
-from pullback.operators.watching.switching import ModeOn
+from pullback.operators.watching.switching import (
+    ModeOn,
+    Stack,
+)
+from pullback.operators.watching.switching import (
+    len_function_stack as _len_torch_function_stack,  # noqa: F401 (torch's name)
+)
 
 __all__ = [
     "BaseTorchFunctionMode",
@@ -40,6 +46,7 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound="TorchFunctionMode")
+_STACK = Stack("functions", "__torch_function__")
 
 
 class TorchFunctionMode(Reentrant):
@@ -71,10 +78,7 @@ class TorchFunctionMode(Reentrant):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """What the function gives; to be written by the subclass."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no __torch_function__; define "
-            "__torch_function__(self, func, types, args=(), kwargs=None)."
-        )
+        raise _STACK.unwritten(self)
 
     def _entry(self) -> Whole:
         return ModeOn(self, "functions", WATCH)
@@ -107,27 +111,10 @@ class BaseTorchFunctionMode(TorchFunctionMode):
         return func(*args, **(kwargs or {}))
 
 
-def _get_current_function_mode() -> TorchFunctionMode | None:
-    modes = get_mode().functions
-    return modes[-1] if modes else None
-
-
-def _get_current_function_mode_stack() -> list[TorchFunctionMode]:
-    return list(get_mode().functions)
-
-
-def _len_torch_function_stack() -> int:
-    return len(get_mode().functions)
-
-
-def _push_mode(mode: TorchFunctionMode) -> None:
-    mode.__enter__()
-
-
-def _pop_mode() -> TorchFunctionMode:
-    mode: TorchFunctionMode = get_mode().functions[-1]
-    mode.__exit__(None, None, None)
-    return mode
+# Torch's names for what its libraries ask.
+_get_current_function_mode = _STACK.innermost
+_get_current_function_mode_stack = _STACK.modes
+_push_mode, _pop_mode = _STACK.push, _STACK.pop
 
 
 @contextmanager

@@ -77,9 +77,9 @@ def public_functions() -> dict[str, Callable[..., Any]]:
             if _is_function(name, value):
                 found[f"{space}.{name}".lstrip(".")] = value
     for name in dir(torch.Tensor):
-        value = inspect.getattr_static(torch.Tensor, name)
+        value = getattr(torch.Tensor, name, None)  # loads those that stand on a descriptor
         if _is_function(name, value) or name in _SIGNS:
-            found[f"Tensor.{name}"] = getattr(torch.Tensor, name)
+            found[f"Tensor.{name}"] = value
     return dict(sorted(found.items()))
 
 

@@ -96,7 +96,7 @@ def test_a_wrong_ending_is_told_before_the_script_runs(command, name, tmp_path, 
 def test_a_closed_pipe_is_no_error():
     command = f"{sys.executable} -m pullback show mul | head -1"
     done = subprocess.run(command, shell=True, capture_output=True, text=True)
-    assert done.stdout.startswith("# declared in")
+    assert done.stdout.startswith("# mul: elementwise")
     assert done.stderr == ""
 
 

@@ -37,7 +37,11 @@ def test_files_that_the_package_names_are_there(folder):
     assert not wrong
 
 
-@pytest.mark.parametrize("page", ["README.md", "CONTRIBUTING.md", "docs/architecture.md"])
+PAGES = ["README.md", "CONTRIBUTING.md", "docs/architecture.md"]
+PAGES += sorted(p.relative_to(ROOT).as_posix() for p in ROOT.glob("docs/architecture/*.md"))
+
+
+@pytest.mark.parametrize("page", PAGES)
 def test_files_that_pages_name_are_there(page):
     ticked = " ".join(re.findall(r"`[^`\n]*`", (ROOT / page).read_text("utf-8")))
     assert unknown(ticked.replace("`", " ")) == []

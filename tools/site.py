@@ -41,6 +41,7 @@ NAV: dict[str, list[str]] = {
     "Gallery": ["gallery.md"],
     "Inside": [
         "architecture.md",
+        *sorted(f"architecture/{page.name}" for page in (DOCS / "architecture").glob("*.md")),
         "from-scratch.md",
         "coverage.md",
         "coverage-cuda.md",

@@ -1,4 +1,4 @@
-"""Mixed precision: `autocast` chooses dtypes by operator, `GradScaler` keeps gradients in range."""
+"""Training: mixed precision. `autocast` chooses dtypes, `GradScaler` keeps gradients in range."""
 
 from __future__ import annotations
 

@@ -7,8 +7,8 @@ import warnings
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pullback.accelerator.found import Kind
 from pullback.amp.compositions import compositions
+from pullback.backends.accelerators import Kind
 from pullback.core import autocast as settings
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
 from pullback.core.dtype import named_dtype

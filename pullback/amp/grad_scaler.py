@@ -10,8 +10,8 @@ from typing import Any
 
 import numpy
 
-from pullback.accelerator.found import Kind
 from pullback.autograd.grad_mode import no_grad
+from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import Tensor, wrap

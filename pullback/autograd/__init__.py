@@ -1,4 +1,4 @@
-"""Automatic differentiation: backward(), grad(), grad modes, and tools around them."""
+"""Insight: backward(), grad() and grad modes, and the tools that check, measure and show passes."""
 
 from __future__ import annotations
 

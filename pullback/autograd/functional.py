@@ -20,6 +20,7 @@ from pullback.engine.backward import grad
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import reshape, view_as
+from pullback.transforms.basis import basis, split_columns
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing
@@ -107,6 +108,16 @@ def _check_requires_grad(outputs: tuple[Any, ...], function: str, what: str) -> 
             )
 
 
+def _outputs(
+    func: Callable[..., Any], inputs: tuple[Any, ...], function: str, *, strict: bool
+) -> tuple[bool, tuple[Any, ...]]:
+    """Whether `func` gives several results, and those; with `strict` all depend on the inputs."""
+    many, outputs = _as_tuple(func(*inputs), "the result of func", function)
+    if strict:
+        _check_requires_grad(outputs, function, "output")
+    return many, outputs
+
+
 def _gradients(
     outputs: tuple[Any, ...],
     inputs: tuple[Any, ...],
@@ -175,9 +186,7 @@ def vjp(
     with enable_grad():
         many_inputs, given = _as_tuple(inputs, "inputs", "vjp")
         entered = _entered(given, create_graph=create_graph)
-        many_outputs, outputs = _as_tuple(func(*entered), "the result of func", "vjp")
-        if strict:
-            _check_requires_grad(outputs, "vjp", "output")
+        many_outputs, outputs = _outputs(func, entered, "vjp", strict=strict)
         vectors = _direction(v, outputs, "output", "vjp")
         gradients = _gradients(outputs, entered, vectors, create_graph=create_graph)
         made = _filled(
@@ -207,9 +216,7 @@ def jvp(
         _, given = _as_tuple(inputs, "inputs", "jvp")
         entered = _entered(given, create_graph=create_graph)
         vectors = _direction(v, entered, "input", "jvp")
-        many_outputs, outputs = _as_tuple(func(*entered), "the result of func", "jvp")
-        if strict:
-            _check_requires_grad(outputs, "jvp", "output")
+        many_outputs, outputs = _outputs(func, entered, "jvp", strict=strict)
         made = _transposed(
             outputs, entered, vectors, create_graph=create_graph, strict=strict, function="jvp"
         )
@@ -277,9 +284,7 @@ def jacobian(
             many_outputs, blocks = _forward_blocks(func, given)
         else:
             entered = _entered(given, create_graph=create_graph)
-            many_outputs, outputs = _as_tuple(func(*entered), "the result of func", "jacobian")
-            if strict:
-                _check_requires_grad(outputs, "jacobian", "output")
+            many_outputs, outputs = _outputs(func, entered, "jacobian", strict=strict)
             blocks = tuple(
                 _rows(one, entered, create_graph=create_graph, strict=strict, vectorize=vectorize)
                 for one in outputs
@@ -340,29 +345,14 @@ def _forward_blocks(
     refuse_inside("autograd.functional", "Use the functions of pullback.func there.")
     sizes = [one._array.size for one in inputs]
     total = sum(sizes)
-    offsets = numpy.cumsum([0, *sizes])
-    directions = []
-    for one, start, size in zip(inputs, offsets, sizes, strict=False):
-        units = numpy.zeros((total, size), one._array.dtype)
-        units[start : start + size] = numpy.eye(size)
-        directions.append(wrap(units.reshape((total, *one._array.shape))))
     with mapped(total, for_tangents=True) as level:
-        inside = [batched(one, 0, level) for one in directions]
+        inside = [batched(one, 0, level) for one in basis(inputs, 0, total)]
         pushing = Pushing("jacobian", [one.detach() for one in inputs], inside)
         with pushing as duals:
             many, outputs = _as_tuple(func(*duals), "the result of func", "jacobian")
             tangents = [pushing.tangent_or_zeros(one) for one in outputs]
-    blocks = []
-    for output, tangent in zip(outputs, tangents, strict=True):
-        whole = taken_out(tangent, level, output.ndim)
-        parts = whole.split(sizes, -1)
-        blocks.append(
-            tuple(
-                reshape(part, (*output.shape, *one.shape))
-                for part, one in zip(parts, inputs, strict=True)
-            )
-        )
-    return many, tuple(blocks)
+    columns = [taken_out(one, level, out.ndim) for out, one in zip(outputs, tangents, strict=True)]
+    return many, tuple(tuple(split_columns(one, sizes, inputs)) for one in columns)
 
 
 # Second order -------------------------------------------------------------------------------------

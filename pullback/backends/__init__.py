@@ -1,7 +1,7 @@
-"""Libraries that torch computes with, and their switches. Here NumPy computes, or CuPy.
+"""Devices: the libraries that torch computes with, and their switches. Here NumPy, or CuPy.
 
 Programs read and set these switches; they are kept, and change nothing. `opt_einsum`, `native` and
-the precision of products say so themselves.
+the precision of products say so themselves. `kernels_used` says which kernels computed.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from pullback.core.listing import only_public as _only_public
 
 __all__ = [
     *("cpu", "cuda", "cudnn", "cusparselt", "kleidiai", "mha", "miopen", "mkl", "mkldnn", "mps"),
-    *("native", "nnpack", "openmp", "opt_einsum", "quantized"),
+    *("kernels_used", "native", "nnpack", "openmp", "opt_einsum", "quantized"),
 ]
 
 fp32_precision = "none"
@@ -26,6 +26,10 @@ def flags_frozen() -> bool:
 
 
 def __getattr__(name: str) -> Any:
+    if name == "kernels_used":
+        from pullback.backends.used import kernels_used
+
+        return kernels_used
     if name in __all__:
         return _import_module(f"pullback.backends.{name}")
     raise _absent(__name__, name)

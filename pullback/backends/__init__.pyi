@@ -8,6 +8,7 @@ from pullback.backends import cpu as cpu
 from pullback.backends import cuda as cuda
 from pullback.backends import cudnn as cudnn
 from pullback.backends import cusparselt as cusparselt
+from pullback.backends.used import kernels_used as kernels_used
 from pullback.backends import kleidiai as kleidiai
 from pullback.backends import mha as mha
 from pullback.backends import miopen as miopen
@@ -19,4 +20,4 @@ from pullback.backends import nnpack as nnpack
 from pullback.backends import openmp as openmp
 from pullback.backends import opt_einsum as opt_einsum
 from pullback.backends import quantized as quantized
-__all__: _list[_str] = ['cpu', 'cuda', 'cudnn', 'cusparselt', 'kleidiai', 'mha', 'miopen', 'mkl', 'mkldnn', 'mps', 'native', 'nnpack', 'openmp', 'opt_einsum', 'quantized']
+__all__: _list[_str] = ['cpu', 'cuda', 'cudnn', 'cusparselt', 'kernels_used', 'kleidiai', 'mha', 'miopen', 'mkl', 'mkldnn', 'mps', 'native', 'nnpack', 'openmp', 'opt_einsum', 'quantized']

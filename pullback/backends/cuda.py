@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.accelerator.found import Kind
 from pullback.backends import precision
+from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 

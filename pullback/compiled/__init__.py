@@ -1,4 +1,4 @@
-"""Compiled functions: forward and backward captured together, run as one program.
+"""Compiler: forward and backward captured together, run as one program.
 
 `capture/` runs a function once on arrays without data and writes down what it does; `ir/` and
 `lower/` turn that into values of a small array language, `llvm/` those into machine code, `python/`

@@ -7,8 +7,8 @@ from typing import Any
 
 from pullback.compiled.capture.steps import live
 from pullback.compiled.counting import counters
+from pullback.compiled.errors import InvalidBackend
 from pullback.compiled.python.program import PythonProgram
-from pullback.compiler.errors import InvalidBackend
 from pullback.installed import install_command
 
 log = logging.getLogger("pullback.compile")

@@ -1,1 +1,1 @@
-"""What a tensor and its history are: imports NumPy and nothing else of pullback."""
+"""Core to study: what a tensor and its history are. Imports NumPy and nothing else of pullback."""

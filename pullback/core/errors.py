@@ -477,11 +477,15 @@ def shapes_do_not_broadcast(op: str, *shapes: tuple[int, ...]) -> RuntimeError:
     """Operands that do not broadcast together; the offending dimension is shown."""
     ndim = max(map(len, shapes))
     padded = [(1,) * (ndim - len(shape)) + tuple(shape) for shape in shapes]
-    at = next(
-        dim for dim in range(-1, -ndim - 1, -1) if len({p[dim] for p in padded if p[dim] != 1}) > 1
-    )
-    sizes = " and ".join(str(p[at]) for p in padded if p[at] != 1)
+    dims = range(-1, -ndim - 1, -1)
+    at = next((dim for dim in dims if len({p[dim] for p in padded if p[dim] != 1}) > 1), None)
     listed = " and ".join(str(tuple(shape)) for shape in shapes)
+    if at is None:  # together they do, but to more than the first, which is to be written
+        return RuntimeError(
+            f"{op}: shapes {listed} broadcast to more than the first, which keeps its shape. "
+            "Expand it first."
+        )
+    sizes = " and ".join(str(p[at]) for p in padded if p[at] != 1)
     return RuntimeError(
         f"{op}: shapes {listed} do not broadcast: sizes {sizes} meet at dim {at}. Sizes must be "
         "equal there, or one of them 1 (unsqueeze or expand one operand)."

@@ -1,4 +1,4 @@
-"""CUDA devices, under torch's names, through CuPy.
+"""Devices: CUDA devices, under torch's names, through CuPy.
 
 Where CuPy or a device is missing, questions get answers and work gets an error: what torch without
 CUDA allows is harmless here too (seeds, empty caches, counters of memory), what needs the device
@@ -9,11 +9,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.accelerator import found as _found
-from pullback.accelerator.found import (
+from pullback.backends import accelerators as _found
+from pullback.backends.accelerators import (
     AcceleratorError as AcceleratorError,
 )
-from pullback.accelerator.found import (
+from pullback.backends.accelerators import (
     OutOfMemoryError as OutOfMemoryError,
 )
 from pullback.core.device import HOLDERS as _HOLDERS

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.device import holder_of
 from pullback.operators.cuda.found import found
 

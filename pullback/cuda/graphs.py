@@ -13,7 +13,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 from pullback.cuda._running import cupy, is_there, needs_device
 from pullback.cuda.streams import Stream, current_stream

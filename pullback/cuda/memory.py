@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections import OrderedDict
 from typing import Any
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 from pullback.cuda._running import cupy, index_of, is_there, needs_device
 from pullback.operators.cuda import pool

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [

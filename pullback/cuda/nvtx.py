@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.device import holder_of
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.cuda.found import found

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 from pullback.core.device import holder_of
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.cuda.found import found

@@ -1,4 +1,4 @@
-"""Gradients across processes: collectives, data parallelism, distributed autograd.
+"""Distributed: collectives, data parallelism and distributed autograd, across processes.
 
 `engines` carry numbers between ranks; `collectives` put torch's names on them; `ddp` averages
 gradients; `rpc` and `autograd` follow gradients through remote calls. Loading this package loads no
@@ -18,6 +18,7 @@ from pullback.distributed.collectives import *
 from pullback.distributed.constants import default_pg_timeout
 from pullback.distributed.errors import *
 from pullback.distributed.group import ProcessGroup, Work
+from pullback.distributed.groups import *
 from pullback.distributed.messages import *
 from pullback.distributed.not_here import add as _add_not_here
 from pullback.distributed.objects import *
@@ -26,8 +27,16 @@ from pullback.distributed.store import *
 from pullback.distributed.world import *
 
 _PARTS = (
-    *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp"),
-    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "threads"),
+    *(
+        "_functional_collectives",
+        "algorithms",
+        "autograd",
+        "checkpoint",
+        "ddp",
+        "device_mesh",
+        "fsdp",
+    ),
+    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "tensor", "threads"),
 )
 _ELSEWHERE = {
     "GradBucket": "ddp.buckets",
@@ -49,5 +58,6 @@ def __getattr__(name: str) -> _Any:
 __all__: list[str] = _defined(globals())
 __dir__ = _only_public(
     globals(),
-    "GradBucket algorithms autograd checkpoint distributed_c10d launch nn optim rendezvous rpc ",
+    "DeviceMesh GradBucket algorithms autograd checkpoint device_mesh distributed_c10d "
+    "init_device_mesh launch nn optim rendezvous rpc ",
 )

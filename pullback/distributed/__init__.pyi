@@ -7,6 +7,7 @@ from datetime import timedelta as _timedelta
 from pullback.distributed.world import GroupMember as _GroupMember
 
 from pullback.distributed.backend import Backend as Backend
+from pullback.distributed.device_mesh import DeviceMesh as DeviceMesh
 from pullback.distributed.errors import DistBackendError as DistBackendError
 from pullback.distributed.errors import DistError as DistError
 from pullback.distributed.errors import DistNetworkError as DistNetworkError
@@ -40,6 +41,7 @@ from pullback.distributed.objects import broadcast_object_list as broadcast_obje
 from pullback.distributed import checkpoint as checkpoint
 default_pg_timeout: _timedelta
 from pullback.distributed.world import destroy_process_group as destroy_process_group
+from pullback.distributed import device_mesh as device_mesh
 from pullback.distributed import distributed_c10d as distributed_c10d
 from pullback.distributed.collectives import gather as gather
 from pullback.distributed.objects import gather_object as gather_object
@@ -51,6 +53,7 @@ from pullback.distributed.world import get_process_group_ranks as get_process_gr
 from pullback.distributed.world import get_rank as get_rank
 from pullback.distributed.world import get_world_size as get_world_size
 group: _GroupMember
+from pullback.distributed.device_mesh import init_device_mesh as init_device_mesh
 from pullback.distributed.world import init_process_group as init_process_group
 from pullback.distributed.messages import irecv as irecv
 from pullback.distributed.world import is_available as is_available
@@ -65,9 +68,9 @@ from pullback.distributed.world import is_xccl_available as is_xccl_available
 from pullback.distributed.messages import isend as isend
 from pullback.distributed import launch as launch
 from pullback.distributed.collectives import monitored_barrier as monitored_barrier
-from pullback.distributed.world import new_group as new_group
-from pullback.distributed.world import new_subgroups as new_subgroups
-from pullback.distributed.world import new_subgroups_by_enumeration as new_subgroups_by_enumeration
+from pullback.distributed.groups import new_group as new_group
+from pullback.distributed.groups import new_subgroups as new_subgroups
+from pullback.distributed.groups import new_subgroups_by_enumeration as new_subgroups_by_enumeration
 from pullback.distributed import nn as nn
 from pullback.distributed import optim as optim
 from pullback.distributed.messages import recv as recv
@@ -81,5 +84,5 @@ from pullback.distributed.collectives import scatter as scatter
 from pullback.distributed.objects import scatter_object_list as scatter_object_list
 from pullback.distributed.messages import send as send
 from pullback.distributed.objects import send_object_list as send_object_list
-from pullback.distributed.world import split_group as split_group
+from pullback.distributed.groups import split_group as split_group
 __all__: _list[_str] = ['Backend', 'DistBackendError', 'DistError', 'DistNetworkError', 'DistStoreError', 'FileStore', 'GroupMember', 'HashStore', 'P2POp', 'PrefixStore', 'ProcessGroup', 'RankErrors', 'ReduceOp', 'Store', 'TCPStore', 'Work', 'all_gather', 'all_gather_coalesced', 'all_gather_into_tensor', 'all_gather_object', 'all_reduce', 'all_reduce_coalesced', 'all_to_all', 'all_to_all_single', 'barrier', 'batch_isend_irecv', 'broadcast', 'broadcast_object_list', 'default_pg_timeout', 'destroy_process_group', 'gather', 'gather_object', 'get_backend', 'get_global_rank', 'get_group_rank', 'get_node_local_rank', 'get_process_group_ranks', 'get_rank', 'get_world_size', 'group', 'init_process_group', 'irecv', 'is_available', 'is_backend_available', 'is_gloo_available', 'is_initialized', 'is_mpi_available', 'is_nccl_available', 'is_torchelastic_launched', 'is_ucc_available', 'is_xccl_available', 'isend', 'monitored_barrier', 'new_group', 'new_subgroups', 'new_subgroups_by_enumeration', 'recv', 'recv_object_list', 'reduce', 'reduce_scatter', 'reduce_scatter_tensor', 'scatter', 'scatter_object_list', 'send', 'send_object_list', 'split_group']

@@ -83,3 +83,13 @@ def late_text(rank: int, group: str, call: Call, missing: list[int], seconds: fl
         f"rank {rank}: {call} of {group} waited {seconds:.1f} s for {who}, which did not come. "
         "It died, hangs, or made another call; a larger timeout= gives it longer."
     )
+
+
+def left_text(rank: int, group: str, call: Call, left: list[int]) -> str:
+    """Who has ended, though a call needs it."""
+    named = ", ".join(map(str, left[:16])) + (" ..." if len(left) > 16 else "")
+    return (
+        f"rank {rank}: {call} of {group} cannot finish: rank {named} has ended, or left by "
+        "destroy_process_group(). All ranks must make the same calls; for inputs of different "
+        "lengths there is distributed.algorithms.Join."
+    )

@@ -1,7 +1,7 @@
 """`pullback launch -n 4 train.py`: a script on several ranks of this machine, or of several.
 
 The flags and the environment variables are torchrun's. Ranks that are still there when one has
-failed are ended, and the exit of each is told.
+failed are ended, and the exit of each is told; when the launcher is ended, its ranks are.
 """
 
 from __future__ import annotations
@@ -9,20 +9,18 @@ from __future__ import annotations
 import argparse
 import contextlib
 import os
+import re
 import signal
 import socket
-import subprocess
 import sys
-import time
-from collections.abc import Sequence
+import threading
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed import pmi
+from pullback.distributed.job import Interrupted, Job, Share, say
 
 __all__ = ["main"]
-
-_GRACE = 3.0  # seconds that ranks have to end by themselves once one has failed
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -32,15 +30,52 @@ def main(arguments: Sequence[str] | None = None) -> int:
     here = _ranks_here(options.nproc_per_node)
     if nodes < 1 or not 0 <= options.node_rank < nodes:
         raise SystemExit(f"pullback launch: node {options.node_rank} of {nodes} nodes.")
-    status = 1
-    for attempt in range(options.max_restarts + 1):
-        job = _Job(options, nodes, here, attempt)
-        status = job.run()
-        if status == 0 or status == 130:
-            return status
-        if attempt < options.max_restarts:
-            _say(f"restart {attempt + 1} of {options.max_restarts}")
-    return status
+    status: int | None = 1
+    with _ended_by(options.signals_to_handle):
+        for attempt in range(options.max_restarts + 1):
+            job = Job(options, _share(options, nodes, here), attempt)
+            status = job.run()
+            if not status or status >= 128:  # ended well, or by a signal
+                break
+            if attempt < options.max_restarts:
+                say(f"restart {attempt + 1} of {options.max_restarts}")
+    return status or 0
+
+
+@contextlib.contextmanager
+def _ended_by(names: str) -> Iterator[None]:
+    """Inside, these signals end the ranks, and then the launcher."""
+
+    def told(number: int, frame: Any) -> None:
+        raise Interrupted(number)
+
+    before: dict[int, Any] = {}
+    try:
+        if threading.current_thread() is threading.main_thread():
+            for name in filter(None, names.split(",")):
+                number = getattr(signal, name.strip(), None)
+                if not isinstance(number, signal.Signals):
+                    raise SystemExit(f"pullback launch: there is no signal {name!r}.")
+                if number is not signal.SIGINT:  # which raises KeyboardInterrupt
+                    before[number] = signal.signal(number, told)
+        yield
+    finally:
+        for number, handler in before.items():
+            signal.signal(number, handler)
+
+
+def _share(options: Any, nodes: int, here: int) -> Share:
+    """The ranks of this machine, where every machine has as many."""
+    host, port = options.master_addr, options.master_port
+    if options.rdzv_endpoint:
+        host, _, given = options.rdzv_endpoint.partition(":")
+        port = int(given or 29400)
+    if nodes > 1 and not port:
+        raise SystemExit("pullback launch: several nodes need --master-port.")
+    port = port or _free_port()
+    first = options.node_rank * here
+    pmi_port = port + 1 if nodes > 1 else 0
+    return Share(options.node_rank, nodes, here, first, nodes * here, host, port, pmi_port)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -48,7 +83,13 @@ def _parser() -> argparse.ArgumentParser:
         prog="pullback launch", description="Run a script on several ranks."
     )
     add = parser.add_argument
-    add("-n", "--nproc-per-node", "--nproc_per_node", default="1", help="ranks here: N, or auto")
+    add(
+        "-n",
+        "--nproc-per-node",
+        "--nproc_per_node",
+        default="1",
+        help="ranks here: N, cpu, gpu or auto",
+    )
     add("--nnodes", default="1", help="how many machines")
     add("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
     add("--master-addr", "--master_addr", default="127.0.0.1", help="where node 0 is")
@@ -56,19 +97,41 @@ def _parser() -> argparse.ArgumentParser:
     add("--rdzv-endpoint", "--rdzv_endpoint", default="", help="host:port, the same in one")
     add("--rdzv-backend", "--rdzv_backend", default="static", help="static or c10d; alike here")
     add("--rdzv-id", "--rdzv_id", default="none", help="a name of the job")
+    add("--rdzv-conf", "--rdzv_conf", default="", help="settings of the meeting: key=value,...")
     add("--standalone", action="store_true", help="one machine, any free port")
     add("--max-restarts", "--max_restarts", type=int, default=0, help="times to begin again")
     add("--monitor-interval", "--monitor_interval", type=float, default=0.1, help="seconds")
     add("-m", "--module", action="store_true", help="the script is the name of a module")
     add("--no-python", "--no_python", action="store_true", help="the script is a program")
     add("--log-dir", "--log_dir", default=None, help="write each rank's output to a file there")
+    add("-r", "--redirects", default="0", help="write 1 stdout, 2 stderr or 3 both to files")
+    add("-t", "--tee", default="0", help="the same, and show them")
+    add("--local-ranks-filter", "--local_ranks_filter", default="", help="show these alone: 0,1")
+    add("--role", default="default", help="what the ranks are called")
+    add("--start-method", "--start_method", default="spawn", help="taken; ranks are new processes")
+    add(
+        *("--signals-to-handle", "--signals_to_handle"),
+        default="SIGTERM,SIGINT,SIGHUP,SIGQUIT",
+        help="signals that end the ranks",
+    )
+    add(
+        *("--shutdown-timeout", "--shutdown_timeout"),
+        type=float,
+        default=30.0,
+        help="seconds that ranks have to end when a signal ends the launcher",
+    )
     add("script")
     add("arguments", nargs=argparse.REMAINDER)
     return parser
 
 
 def _ranks_here(wanted: str) -> int:
-    if wanted in ("auto", "cpu"):
+    if wanted in ("auto", "gpu"):
+        devices = _devices()
+        if wanted == "gpu" and not devices:
+            raise SystemExit("pullback launch: -n gpu is for machines with a GPU; this has none.")
+        return devices or os.cpu_count() or 1
+    if wanted == "cpu":
         return os.cpu_count() or 1
     try:
         count = int(wanted)
@@ -79,141 +142,14 @@ def _ranks_here(wanted: str) -> int:
     return count
 
 
-def _say(text: str) -> None:
-    pmi.tell(f"pullback launch: {text}")
-
-
-class _Job:
-    """The ranks of this machine, from their start to their end."""
-
-    def __init__(self, options: Any, nodes: int, here: int, attempt: int) -> None:
-        self.options, self.here, self.attempt = options, here, attempt
-        self.size = nodes * here
-        self.first = options.node_rank * here
-        host, port = options.master_addr, options.master_port
-        if options.rdzv_endpoint:
-            host, _, given = options.rdzv_endpoint.partition(":")
-            port = int(given or 29400)
-        self.nodes = nodes
-        if nodes > 1 and not port:
-            raise SystemExit("pullback launch: several nodes need --master-port.")
-        self.host, self.port = host, port or _free_port()
-        self.ranks: list[subprocess.Popen[Any]] = []
-        self.ended: dict[int, int] = {}
-        self.left_behind: set[str] = set()
-
-    def run(self) -> int:
-        """Start all, watch them, tell how each ended."""
-        service = None
-        pmi_port = self.port + 1 if self.nodes > 1 else 0
-        try:
-            if self.size > 1 and self.options.node_rank == 0:
-                host = "127.0.0.1" if self.nodes == 1 else ""
-                service = pmi.ServiceHere(self.size, host, pmi_port, self.here)
-                pmi_port = service.port
-            for local in range(self.here):
-                self.ranks.append(self._start(local, pmi_port))
-            return self._watch()
-        except KeyboardInterrupt:
-            self._end_all()
-            return 130
-        finally:
-            self._end_all()
-            if service is not None:
-                service.end()
-            for path in self.left_behind:  # of ranks that were killed
-                with contextlib.suppress(OSError):
-                    os.unlink(path)
-
-    def _start(self, local: int, pmi_port: int) -> subprocess.Popen[Any]:
-        options, rank = self.options, self.first + local
-        environment = {
-            **os.environ,
-            "RANK": str(rank),
-            "LOCAL_RANK": str(local),
-            "WORLD_SIZE": str(self.size),
-            "LOCAL_WORLD_SIZE": str(self.here),
-            "GROUP_RANK": str(options.node_rank),
-            "GROUP_WORLD_SIZE": str(self.nodes),
-            "ROLE_RANK": str(rank),
-            "ROLE_WORLD_SIZE": str(self.size),
-            "MASTER_ADDR": self.host,
-            "MASTER_PORT": str(self.port),
-            "PULLBACK_PMI_PORT": str(pmi_port),
-            "TORCHELASTIC_RESTART_COUNT": str(self.attempt),
-            "TORCHELASTIC_MAX_RESTARTS": str(options.max_restarts),
-            "TORCHELASTIC_RUN_ID": options.rdzv_id,
-            "PYTHONUNBUFFERED": "1",
-        }
-        environment.setdefault("OMP_NUM_THREADS", "1")
-        kept: dict[str, Any] = {}
-        if options.log_dir:
-            os.makedirs(options.log_dir, exist_ok=True)
-            log = os.path.join(options.log_dir, f"rank_{rank}.log")
-            kept = {"stdout": open(log, "wb"), "stderr": subprocess.STDOUT}  # noqa: SIM115 (closed below)
-        try:
-            return subprocess.Popen(self._command(), env=environment, **kept)
-        finally:
-            if kept:
-                kept["stdout"].close()
-
-    def _command(self) -> list[str]:
-        options = self.options
-        if options.no_python:
-            return [options.script, *options.arguments]
-        run = [sys.executable, "-m", "pullback", "run", *(["-m"] if options.module else [])]
-        return [*run, options.script, *options.arguments]
-
-    def _watch(self) -> int:
-        failed = 0
-        until = float("inf")
-        while len(self.ended) < len(self.ranks):
-            for local, process in enumerate(self.ranks):
-                code = process.poll()
-                if code is not None and local not in self.ended:
-                    self.ended[local] = code
-                    if code and not failed:
-                        failed = code
-                        for other in self.ranks:
-                            self.left_behind |= pmi.shared_memory(other.pid)
-                        until = time.monotonic() + _GRACE
-                        _say(f"rank {self.first + local} {_told(code)}; the others are ended")
-            if time.monotonic() > until:
-                break
-            time.sleep(0.01)
-        if failed:
-            killed = self._end_all()
-            for local, process in enumerate(self.ranks):
-                how = "was ended by the launcher" if local in killed else _told(process.returncode)
-                _say(f"rank {self.first + local} {how}")
-        return failed if failed >= 0 else 128 - failed
-
-    def _end_all(self) -> set[int]:
-        """End ranks that still run; which those were."""
-        alive = {n for n, process in enumerate(self.ranks) if process.poll() is None}
-        for number in alive:
-            self.left_behind |= pmi.shared_memory(self.ranks[number].pid)
-            self.ranks[number].terminate()
-        until = time.monotonic() + 1.0
-        for number in alive:
-            try:
-                self.ranks[number].wait(max(0.0, until - time.monotonic()))
-            except subprocess.TimeoutExpired:
-                self.ranks[number].kill()
-                self.ranks[number].wait()
-        return alive
-
-
-def _told(code: int) -> str:
-    if code == 0:
-        return "ended well"
-    if code > 0:
-        return f"exited with status {code}"
-    try:
-        name = signal.Signals(-code).name
-    except ValueError:
-        name = str(-code)
-    return f"was killed by {name}"
+def _devices() -> int:
+    """How many GPUs ranks may use, without asking a library that loads for a second."""
+    named = os.environ.get("CUDA_VISIBLE_DEVICES")
+    if named is not None:
+        return len([one for one in named.split(",") if one.strip() not in ("", "-1")])
+    with contextlib.suppress(OSError):
+        return sum(re.fullmatch(r"nvidia\d+", name) is not None for name in os.listdir("/dev"))
+    return 0
 
 
 def _free_port() -> int:

@@ -11,26 +11,47 @@ import sys
 import threading
 import time
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any, NamedTuple
 
+from pullback.distributed import hosts
 from pullback.distributed.errors import DistNetworkError
 from pullback.distributed.pmi_service import Service, listen
+from pullback.distributed.watch import Watch, shared_memory, tell
 
-__all__ = ["ServiceHere", "address_in", "join", "leave", "shared_memory", "start_service", "tell"]
+__all__ = ["Meeting", "ServiceHere", "join", "meeting_in", "shared_memory", "start_service", "tell"]
 
 _PATIENCE = 30.0  # seconds in which the service must be there
 _SERVICE = Path(__file__).with_name("pmi_service.py")
 _LOOPBACK = ("127.0.0.1", "localhost", "::1")
 
 
+class Meeting(NamedTuple):
+    """Where the ranks of a job find its service.
+
+    `hosts` are addresses of one machine, of which another may reach some only; what answers there
+    is the service if it knows the `word`. `mapping` says which ranks are on which machine.
+    """
+
+    hosts: tuple[str, ...]
+    port: int
+    word: str = ""
+    mapping: str = ""
+
+
 def start_service(
-    size: int, host: str = "127.0.0.1", port: int = 0, on_each_node: int = 0
+    size: int,
+    host: str = "127.0.0.1",
+    port: int = 0,
+    on_each_node: int = 0,
+    mapping: str = "",
+    word: str = "",
 ) -> tuple[Any, int]:
     """A process that serves one job of `size` ranks, and its port.
 
-    Where ranks are known to be spread evenly, `on_each_node` tells MPI who shares memory.
+    Where ranks are known to be spread evenly, `on_each_node` tells MPI who shares memory;
+    otherwise `mapping` may, in MPI's own words.
     """
-    given = [str(size), str(on_each_node), host, str(port)]
+    given = [str(size), str(on_each_node), host, str(port), mapping, word]
     process = subprocess.Popen(
         [sys.executable, "-I", "-S", str(_SERVICE), *given],
         stdout=subprocess.PIPE,
@@ -62,28 +83,38 @@ class ServiceHere:
         self._thread = threading.Thread(
             target=Service(size, on_each_node).serve, args=(self._listening,), daemon=True
         )
+
+    def start(self) -> None:
+        """Begin to answer; who came before has waited."""
         self._thread.start()
 
     def end(self) -> None:
         """Hear nobody any more; those who were connected are gone by now."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # closing alone would not end the wait
-        self._thread.join(1.0)
+        if self._thread.ident is not None:
+            self._thread.join(1.0)
         self._listening.close()
 
 
-def address_in(store: Any, rank: int) -> tuple[str, int]:
-    """Where the service is, by way of a store: rank 0 chooses the port and tells."""
+def meeting_in(store: Any, rank: int, size: int) -> Meeting:
+    """Where the service is, by way of a store: rank 0 says, once it knows where the others are."""
+    store.set(f"pullback/host/{rank}", hosts.identity())
     if rank == 0:
-        with socket.socket() as probe:
-            probe.bind(("127.0.0.1", 0))
-            store.set("pullback/pmi", f"127.0.0.1:{probe.getsockname()[1]}")
-    host, _, port = store.get("pullback/pmi").decode().rpartition(":")
-    return host, int(port)
+        machines = [store.get(f"pullback/host/{other}").decode() for other in range(size)]
+        alone = len(set(machines)) == 1
+        host = "127.0.0.1" if alone else ""
+        with socket.create_server((host, 0)) as probe:
+            port = probe.getsockname()[1]
+        reached = ["127.0.0.1"] if alone else hosts.addresses(store)
+        word = os.urandom(8).hex()
+        store.set("pullback/pmi", " ".join([str(port), word, hosts.mapping(machines), *reached]))
+    found, word, mapping, *reached = store.get("pullback/pmi").decode().split()
+    return Meeting(tuple(reached), int(found), word, mapping)
 
 
-def join(address: tuple[str, int], rank: int, size: int) -> None:
-    """Become a rank of the job at `address`; what follows is importing mpi4py.
+def join(place: Meeting, rank: int, size: int) -> None:
+    """Become a rank of the job that meets there; what follows is importing mpi4py.
 
     Rank 0 starts the service, unless a launcher has (`PULLBACK_PMI_PORT` says so).
     """
@@ -91,10 +122,12 @@ def join(address: tuple[str, int], rank: int, size: int) -> None:
     if known is not None and known.Is_initialized():
         raise RuntimeError("MPI runs already in this process: it can be joined only before that.")
     if rank == 0 and "PULLBACK_PMI_PORT" not in os.environ:
-        here = os.environ.get("LOCAL_WORLD_SIZE", str(size if address[0] in _LOOPBACK else 0))
-        service, _ = start_service(size, *address, on_each_node=int(here))
+        near = place.hosts[0] in _LOOPBACK
+        here = 0 if place.mapping else os.environ.get("LOCAL_WORLD_SIZE", size if near else 0)
+        host = "" if place.word and not near else place.hosts[0]
+        service, _ = start_service(size, host, place.port, int(here), place.mapping, place.word)
         atexit.register(_let_end, service)
-    connection = _connect(address, rank)
+    connection = _connect(place, rank)
     os.set_inheritable(connection.fileno(), True)
     # Detached: MPI uses it until its end, which comes after Python would have closed it.
     os.environ.update(
@@ -104,7 +137,7 @@ def join(address: tuple[str, int], rank: int, size: int) -> None:
         PMI_SPAWNED="0",
         PULLBACK_JOINED="1",
     )
-    _stay_in_touch(_connect(address, rank), rank)
+    Watch(_connect(place, rank), rank)
 
 
 def _let_end(service: Any) -> None:
@@ -113,66 +146,31 @@ def _let_end(service: Any) -> None:
     service.returncode = service.returncode or 0
 
 
-def _connect(address: tuple[str, int], rank: int) -> socket.socket:
+def _connect(place: Meeting, rank: int) -> socket.socket:
     until = time.monotonic() + _PATIENCE
     while True:
-        try:
-            connection = socket.create_connection(address, timeout=5.0)
-        except OSError as error:
-            if time.monotonic() > until:
-                raise DistNetworkError(
-                    f"rank {rank}: nobody answers at {address[0]}:{address[1]} after "
-                    f"{_PATIENCE:.0f} s: is rank 0 running, and are MASTER_ADDR and MASTER_PORT "
-                    "the same for all?"
-                ) from error
-            time.sleep(0.05)
-        else:
-            connection.settimeout(None)
-            return connection
+        for host in place.hosts:
+            with contextlib.suppress(OSError):
+                connection = socket.create_connection((host, place.port), timeout=5.0)
+                if _is_known(connection, place.word):
+                    connection.settimeout(None)
+                    return connection
+                connection.close()
+        if time.monotonic() > until:
+            where = " or ".join(f"{host}:{place.port}" for host in place.hosts)
+            raise DistNetworkError(
+                f"rank {rank}: nobody answers at {where} after {_PATIENCE:.0f} s: is rank 0 "
+                "running, and are MASTER_ADDR and MASTER_PORT the same for all?"
+            )
+        time.sleep(0.05)
 
 
-def shared_memory(pid: int | str) -> set[str]:
-    """Files of shared memory that MPICH has open in a process."""
-    try:
-        with open(f"/proc/{pid}/maps") as maps:
-            return {line.split()[-1] for line in maps if "/dev/shm/mpich_shm_" in line}
-    except OSError:
-        return set()
-
-
-def tell(text: str) -> None:
-    """A line on stderr, in one piece: other ranks write there too, and `print` writes in two."""
-    sys.stderr.write(f"{text}\n")
-    sys.stderr.flush()
-
-
-def leave() -> NoReturn:
-    """End this process, failed; what MPI would not remove then is removed."""
-    for path in shared_memory("self"):
-        with contextlib.suppress(OSError):
-            os.unlink(path)
-    os._exit(1)
-
-
-def _stay_in_touch(connection: socket.socket, rank: int) -> None:
-    """End this process when another rank has died: MPI would wait for it without end."""
-    connection.sendall(f"watch {rank}\n".encode())
-    ended: list[bool] = []
-
-    def say_bye() -> None:
-        ended.append(True)
-        try:
-            connection.sendall(b"bye\n")
-        except OSError:
-            return
-
-    def listen() -> None:
-        with connection.makefile("r") as lines:
-            said = lines.readline().split()
-        if said[:1] == ["lost"] and not ended:
-            time.sleep(0.5)  # a failed rank may have told this one why
-            tell(f"rank {rank}: rank {said[1]} is gone; the job is aborted.")
-            leave()
-
-    atexit.register(say_bye)
-    threading.Thread(target=listen, name="watch over ranks", daemon=True).start()
+def _is_known(connection: socket.socket, word: str) -> bool:
+    """Whether it is the job's service that answers; an address alone may be another machine's."""
+    if not word:
+        return True
+    connection.sendall(f"hello {word}\n".encode())
+    heard = b""
+    while len(heard) < 6 and (more := connection.recv(6 - len(heard))):
+        heard += more
+    return heard == b"hello\n"

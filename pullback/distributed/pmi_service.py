@@ -5,37 +5,60 @@ runs in no rank's process, since starting MPI may hold Python's lock for long: i
 as a process of its own; and it imports nothing of ours, so that it starts at once. Every job has
 a fresh name: MPICH names its shared memory after it, and would stumble over what a killed job left.
 
-Beside it each rank holds a second connection, on which nothing is said but `bye`: one that closes
-without a word is that of a rank that died, and the others are told.
+Beside it each rank holds a second connection, by which it is watched over. One that closes without
+`bye` is that of a rank that died, one whose host answers no more that of a cut link or a stopped
+machine: the others are told. They are told of a `bye` too, so that nobody waits for who has ended,
+and can ask who is waiting at a call, and so who is not.
 """
 
 from __future__ import annotations
 
 import contextlib
 import os
+import signal
 import socket
 import sys
 import threading
 
-__all__ = ["Service", "listen"]
+__all__ = ["SILENCE", "Service", "listen", "notice_silence"]
 
 _PATIENCE = 300.0  # seconds in which all ranks must have come
+SILENCE = 8  # seconds without an answer after which a host counts as lost
+
+
+def notice_silence(connection: socket.socket) -> None:
+    """Have the system ask the other host every two seconds, and fail when it does not answer.
+
+    Systems answer one another, not programs: a rank that computes for long is not taken for dead.
+    """
+    if connection.family == socket.AF_UNIX:  # which has no link that could be cut
+        return
+    connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+    options = {"TCP_KEEPIDLE": 2, "TCP_KEEPINTVL": 2, "TCP_KEEPCNT": 3}
+    for name, value in {**options, "TCP_USER_TIMEOUT": 1000 * SILENCE}.items():
+        if hasattr(socket, name):  # Linux has all, others some
+            connection.setsockopt(socket.IPPROTO_TCP, getattr(socket, name), value)
 
 
 class Service:
     """Keys and values of one job, its barriers, and who is still there."""
 
-    def __init__(self, size: int, on_each_node: int = 0) -> None:
+    def __init__(self, size: int, on_each_node: int = 0, mapping: str = "", word: str = "") -> None:
         self.size = size
+        self._word = word  # by which ranks that look for this job at several places know it
         self.job = f"pullback_{os.getpid()}_{os.urandom(6).hex()}"
         self._values: dict[str, str] = {}
         if on_each_node:
             nodes = -(-size // on_each_node)
-            self._values["PMI_process_mapping"] = f"(vector,(0,{nodes},{on_each_node}))"
+            mapping = mapping or f"(vector,(0,{nodes},{on_each_node}))"
+        if mapping:
+            self._values["PMI_process_mapping"] = mapping
         self._inside = 0
         self._round = 0
         self._changed = threading.Condition()
-        self._lost: int | None = None  # the rank that died first
+        self._lost: str | None = None  # the rank that died first, and what is known of it
+        self._left: set[int] = set()  # ranks that have said bye
+        self._waits: dict[int, tuple[str, int]] = {}  # at which group's which call a rank waits
         self._watchers: dict[int, socket.socket] = {}
 
     def serve(self, listening: socket.socket) -> None:
@@ -59,33 +82,61 @@ class Service:
     def _hear(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection, connection.makefile("r") as lines:
             first = lines.readline()
+            if first.startswith("hello"):
+                if first.split()[1:] != [self._word]:
+                    return
+                connection.sendall(b"hello\n")
+                first = lines.readline()
             if first.startswith("watch "):
                 self._watch(int(first.split()[1]), connection, lines)
                 return
             self._answer_all(first, connection, lines)
 
     def _watch(self, rank: int, connection: socket.socket, lines: object) -> None:
-        """Wait for a rank's `bye`; if the connection ends without, tell the others."""
+        """Hear a rank until its connection ends; if it has said no `bye`, tell the others."""
+        notice_silence(connection)
+        host = _host(connection)  # one that is lost cannot be asked
         with self._changed:
             self._watchers[rank] = connection
+            for left in sorted(self._left):
+                _say(connection, f"left {left}")
             if self._lost is not None:  # before this one came
-                self._tell_loss(connection)
-        said = ""
-        with contextlib.suppress(OSError):
-            said = lines.readline()  # type: ignore[attr-defined]  # a file of a socket
+                _say(connection, f"lost {self._lost}")
+        why = ""
+        try:
+            for line in lines:  # type: ignore[attr-defined]  # a file of a socket
+                self._told(rank, line.split(), connection)
+        except OSError:
+            why = f" its host {host} does not answer: it is stopped, or a link is cut"
         with self._changed:
             del self._watchers[rank]
-            if said.startswith("bye"):
+            if rank in self._left:
                 return
             if self._lost is None:
-                self._lost = rank  # nobody waits for it any more
+                self._lost = f"{rank}{why}"  # nobody waits for it any more
             self._changed.notify_all()
-            for other in self._watchers.values():
-                self._tell_loss(other)
+            self._tell_all(f"lost {self._lost}")
 
-    def _tell_loss(self, connection: socket.socket) -> None:
-        with contextlib.suppress(OSError):
-            connection.sendall(f"lost {self._lost}\n".encode())
+    def _told(self, rank: int, words: list[str], connection: socket.socket) -> None:
+        """A line of a rank: it goes, comes back, waits, or asks who waits at the same call."""
+        said, *rest = words
+        with self._changed:
+            if said == "bye":
+                self._left.add(rank)
+                self._tell_all(f"left {rank}")
+            elif said == "back":
+                self._left.discard(rank)
+                self._tell_all(f"back {rank}")
+            elif said == "waits":
+                self._waits[rank] = " ".join(rest[1:]), int(rest[0])
+            elif said == "who":
+                group, number = " ".join(rest[1:]), int(rest[0])
+                here = [r for r, (g, n) in self._waits.items() if g == group and n >= number]
+                _say(connection, " ".join(["here", *map(str, sorted(here))]))
+
+    def _tell_all(self, text: str) -> None:
+        for connection in self._watchers.values():
+            _say(connection, text)
 
     def _answer_all(self, line: str, connection: socket.socket, lines: object) -> None:
         while line:
@@ -133,18 +184,28 @@ class Service:
             return 0 if mine != self._round else -1
 
 
+def _say(connection: socket.socket, text: str) -> None:
+    with contextlib.suppress(OSError):
+        connection.sendall(f"{text}\n".encode())
+
+
+def _host(connection: socket.socket) -> str:
+    return "here" if connection.family == socket.AF_UNIX else str(connection.getpeername()[0])
+
+
 def listen(size: int, host: str, port: int) -> socket.socket:
     """Where the ranks of a job will come; port 0 is any that is free."""
     return socket.create_server((host, port), backlog=min(2 * size, 1024))
 
 
 def main() -> None:
-    """Serve one job: `pmi_service.py SIZE ON_EACH_NODE HOST PORT`; prints the port."""
-    size, on_each_node, host, port = sys.argv[1:5]
+    """Serve one job: `SIZE ON_EACH_NODE HOST PORT [MAPPING WORD]`; prints the port."""
+    size, on_each_node, host, port, *more = sys.argv[1:]
+    signal.signal(signal.SIGINT, signal.SIG_IGN)  # it ends with its ranks, however those end
     listening = listen(int(size), host, int(port))
     print(listening.getsockname()[1], flush=True)
     sys.stdout.close()
-    Service(int(size), int(on_each_node)).serve(listening)
+    Service(int(size), int(on_each_node), *more).serve(listening)
 
 
 if __name__ == "__main__":

@@ -9,7 +9,7 @@ from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed import pmi
+from pullback.distributed import pmi, watch
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.engines.fake import FakeCommunicator
 
@@ -23,11 +23,11 @@ class Place:
     """Which rank of how many this process is, and where the others are to be found."""
 
     def __init__(
-        self, backend: str, rank: int, size: int, address: tuple[str, int] | None = None
+        self, backend: str, rank: int, size: int, meeting: pmi.Meeting | None = None
     ) -> None:
         self.backend = backend
         self.rank, self.size = rank, size
-        self.address = address
+        self.meeting = meeting
 
     def connect(self) -> Communicator:
         """Be that rank."""
@@ -45,10 +45,13 @@ class Place:
         from pullback.distributed.engines.mpi import MPICommunicator, load_mpi, need_mpi
 
         need_mpi()
-        if self.address is not None and not _under_mpiexec(os.environ):
-            pmi.join(self.address, self.rank, self.size)
+        if (known := watch.current()) is not None:
+            known.back()
+        elif self.meeting is not None and not _under_mpiexec(os.environ):
+            pmi.join(self.meeting, self.rank, self.size)
         mpi = load_mpi()
         communicator = MPICommunicator(mpi, mpi.COMM_WORLD)
+        watch.remove_shared_memory()  # every rank has it by now, and nobody can leave it behind
         self._check(communicator, mpi)
         return communicator
 
@@ -110,7 +113,7 @@ def find(backend: str | None, method: str | None, size: int, rank: int, store: A
     if store is not None:
         if method is not None:
             raise ValueError("init_process_group takes init_method or store, not both.")
-        return Place(engine, rank, size, pmi.address_in(store, rank))
+        return Place(engine, rank, size, pmi.meeting_in(store, rank, size))
     if method is not None and not method.startswith("env://"):
         return _from_url(engine, method, size, rank)
     if _under_mpiexec(os.environ):
@@ -135,7 +138,7 @@ def _from_environment(engine: str, size: int, rank: int) -> Place:
     if size == 1:
         return Place(engine, rank, size)
     port = environment.get("PULLBACK_PMI_PORT", environment["MASTER_PORT"])
-    return Place(engine, rank, size, (environment["MASTER_ADDR"], int(port)))
+    return Place(engine, rank, size, pmi.Meeting((environment["MASTER_ADDR"],), int(port)))
 
 
 def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
@@ -148,10 +151,10 @@ def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
     if url.scheme == "file":
         from pullback.distributed.store import FileStore
 
-        return Place(engine, rank, size, pmi.address_in(FileStore(url.path, size), rank))
+        return Place(engine, rank, size, pmi.meeting_in(FileStore(url.path, size), rank, size))
     if url.scheme != "tcp" or url.hostname is None or url.port is None:
         raise ValueError(f"init_method is env://, tcp://host:port or file:///path, got {method!r}.")
-    return Place(engine, rank, size, (url.hostname, url.port))
+    return Place(engine, rank, size, pmi.Meeting((url.hostname,), url.port))
 
 
 __dir__ = _only_public(globals())

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 
 from pullback.distributed.errors import DistNetworkError, DistStoreError
 from pullback.distributed.group import in_seconds
+from pullback.distributed.pmi_service import notice_silence
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
@@ -249,6 +250,11 @@ class PrefixStore(Store):
         """How many keys the whole store has."""
         return self.underlying_store.num_keys()
 
+    def reached_by(self) -> str:
+        """As the store that it is a part of says it; empty where that does not."""
+        asked = getattr(self.underlying_store, "reached_by", None)
+        return "" if asked is None else str(asked())
+
 
 class TCPStore(Store):
     """A dict in one process, which the others reach over a socket. For trusted networks only.
@@ -300,13 +306,16 @@ class TCPStore(Store):
         until = time.monotonic() + self.timeout
         while True:
             try:
-                return socket.create_connection((self.host, self.port), timeout=self.timeout)
+                made = socket.create_connection((self.host, self.port), timeout=self.timeout)
             except OSError as error:
                 if time.monotonic() > until:
                     raise DistNetworkError(
                         f"No store answers at {self.host}:{self.port} after {self.timeout} s."
                     ) from error
                 time.sleep(0.05)
+            else:
+                notice_silence(made)
+                return made
 
     def _serve(self) -> None:
         while True:
@@ -340,6 +349,10 @@ class TCPStore(Store):
         self.wait([key])
         value: bytes = self._ask("get", key)
         return value
+
+    def reached_by(self) -> str:
+        """The address of this machine on the way to the store: others come that way too."""
+        return str(self._connection.getsockname()[0])
 
     def close(self) -> None:
         """Hang up; the master closes the store."""

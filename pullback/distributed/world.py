@@ -1,4 +1,4 @@
-"""Who we are: the default group, other groups, and how they begin and end.
+"""Who we are: the default group, and how it begins and ends; `groups` makes others.
 
 A process has one default group. Where ranks are threads each has its own, kept in the context
 that the thread runs in; that is the only place where the two kinds differ.
@@ -9,15 +9,13 @@ from __future__ import annotations
 import os
 import sys
 import traceback
-import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
 from pullback.core.device import holder_of
 from pullback.distributed import errors, rendezvous
-from pullback.distributed.call import Call
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.group import DEFAULT_TIMEOUT, ProcessGroup, in_seconds
 
@@ -42,10 +40,6 @@ __all__ = [
     "is_torchelastic_launched",
     "is_ucc_available",
     "is_xccl_available",
-    "new_group",
-    "new_subgroups",
-    "new_subgroups_by_enumeration",
-    "split_group",
 ]
 
 
@@ -56,6 +50,7 @@ class World:
         self.default = default
         self.groups: list[ProcessGroup] = [default]
         self.made = 0
+        self.made_locally: dict[tuple[int, ...], int] = {}
         self.at_end: list[Callable[[], None]] = []
 
     def close(self) -> None:
@@ -68,7 +63,6 @@ class World:
 
 _of_process: World | None = None
 _of_thread: ContextVar[World | None] = ContextVar("pullback_distributed_world", default=None)
-_by_name: weakref.WeakValueDictionary[str, ProcessGroup] = weakref.WeakValueDictionary()
 
 
 def current_world() -> World | None:
@@ -248,7 +242,6 @@ def init_process_group(
     size = communicator.size
     default = ProcessGroup(communicator, list(range(size)), limit, place.backend)
     _of_process = World(default)
-    _by_name[default.group_name] = default
     if size > 1 and communicator.engine in ("mpi", "nccl"):
         sys.excepthook = _abort_on_exception(communicator, sys.excepthook)
 
@@ -279,7 +272,7 @@ def destroy_process_group(group: Any = None) -> None:
     [False, False]
     """
     global _of_process
-    world = _need_world()
+    world = need_world()
     if group is not None and group is not world.default:
         world.groups.remove(group)
         group.close()
@@ -291,7 +284,8 @@ def destroy_process_group(group: Any = None) -> None:
         _of_process = None
 
 
-def _need_world() -> World:
+def need_world() -> World:
+    """The world of this rank; an error before there is one."""
     world = current_world()
     if world is None:
         raise errors.not_initialized()
@@ -301,14 +295,22 @@ def _need_world() -> World:
 def group_of(group: Any) -> ProcessGroup | None:
     """The group meant by an argument; None where this rank is no part of it."""
     if group is None:
-        return _need_world().default
+        return need_world().default
     if isinstance(group, ProcessGroup):
         return group
     if isinstance(group, int) and group == GroupMember.NON_GROUP_MEMBER:
         return None
-    if isinstance(group, str) and group in _by_name:
-        return _by_name[group]
+    if isinstance(group, str) and (named := _group_named(group)) is not None:
+        return named
     raise TypeError(f"group= takes a ProcessGroup or None, got {type(group).__name__}.")
+
+
+def _group_named(name: str) -> ProcessGroup | None:
+    groups = need_world().groups
+    for known in (*(g for g in groups if g.group_name == name), *groups):
+        if name in (known.group_name, known.group_desc):
+            return known
+    return None
 
 
 def get_rank(group: Any = None) -> int:
@@ -337,7 +339,7 @@ def get_world_size(group: Any = None) -> int:
 
 def takes_devices() -> bool:
     """Whether tensors on devices are carried: if not so far, from now on, if that can be."""
-    world = _need_world()
+    world = need_world()
     known = world.default.communicator
     if known.takes_devices or not known.may_be_staged:
         return known.takes_devices
@@ -414,123 +416,3 @@ def get_global_rank(group: Any, group_rank: int) -> int:
     if known is None or not 0 <= group_rank < known.size():
         raise ValueError(f"{known} has no rank {group_rank}.")
     return known.ranks[group_rank]
-
-
-def new_group(
-    ranks: Sequence[int] | None = None,
-    timeout: Any = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    use_local_synchronization: bool = False,
-    group_desc: str | None = None,
-    device_id: Any = None,
-    sort_ranks: bool = True,
-) -> Any:
-    """A group of some ranks. Every rank calls this, also one that is not in it.
-
-    >>> import pullback as torch
-    >>> dist = torch.distributed
-    >>> def in_pairs():
-    ...     pair = dist.new_group([0, 1])
-    ...     return dist.get_rank(pair)
-    >>> dist.threads.run(in_pairs, 3)
-    [0, 1, -1]
-    """
-    world = _need_world()
-    default = world.default
-    chosen = list(range(default.size())) if ranks is None else [int(rank) for rank in ranks]
-    if sort_ranks:
-        chosen.sort()
-    wrong = [rank for rank in chosen if not 0 <= rank < default.size()]
-    if wrong or len(set(chosen)) != len(chosen) or not chosen:
-        raise ValueError(
-            f"new_group: ranks are different numbers below {default.size()}, got {chosen}."
-        )
-    if backend not in (None, default.backend, default.communicator.engine):
-        raise ValueError(f"new_group: the backend is {default.backend!r}, as of the default group.")
-    world.made += 1
-    name = group_desc or f"group {world.made} of ranks {chosen}"
-    limit = in_seconds(timeout, default.timeout)
-    call = Call("new_group", f"ranks {chosen}", default.timeout)
-    made = default.do(call, lambda: default.communicator.split(call, chosen, name), later=False)
-    if made is None:
-        return GroupMember.NON_GROUP_MEMBER
-    fresh = ProcessGroup(made, chosen, limit, default.backend)
-    world.groups.append(fresh)
-    _by_name[name] = fresh
-    return fresh
-
-
-def new_subgroups_by_enumeration(
-    ranks_per_subgroup_list: Sequence[Sequence[int]],
-    timeout: Any = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:
-    """One group for each list of ranks; the one this rank is in, and all.
-
-    >>> import pullback as torch
-    >>> dist = torch.distributed
-    >>> def apart():
-    ...     own, every = dist.new_subgroups_by_enumeration([[0, 2], [1]])
-    ...     return dist.get_process_group_ranks(own)
-    >>> dist.threads.run(apart, 3)
-    [[0, 2], [1], [0, 2]]
-    """
-    mine, all_groups = None, []
-    for ranks in ranks_per_subgroup_list:
-        made = new_group(ranks, timeout, backend, pg_options, group_desc=group_desc)
-        all_groups.append(made)
-        if get_rank() in ranks:
-            mine = made
-    return mine, all_groups
-
-
-def new_subgroups(
-    group_size: int | None = None,
-    group: Any = None,
-    timeout: Any = None,
-    backend: str | None = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> tuple[Any, list[Any]]:
-    """Groups of `group_size` neighbours each.
-
-    >>> import pullback as torch
-    >>> dist = torch.distributed
-    >>> def in_pairs():
-    ...     own, every = dist.new_subgroups(2)
-    ...     return dist.get_rank(own)
-    >>> dist.threads.run(in_pairs, 4)
-    [0, 1, 0, 1]
-    """
-    size = get_world_size(group)
-    if group_size is None or group_size < 1 or size % group_size:
-        raise ValueError(f"new_subgroups: {size} ranks do not part into groups of {group_size}.")
-    ranks = get_process_group_ranks(group)
-    parts = [ranks[start : start + group_size] for start in range(0, size, group_size)]
-    return new_subgroups_by_enumeration(parts, timeout, backend, pg_options, group_desc)
-
-
-def split_group(
-    parent_pg: Any = None,
-    split_ranks: Sequence[Sequence[int]] | None = None,
-    timeout: Any = None,
-    pg_options: Any = None,
-    group_desc: str | None = None,
-) -> Any:
-    """The group, of those in `split_ranks`, that this rank is in; None if in none.
-
-    >>> import pullback as torch
-    >>> dist = torch.distributed
-    >>> def halves():
-    ...     return dist.get_process_group_ranks(dist.split_group(split_ranks=[[0, 1], [2, 3]]))
-    >>> dist.threads.run(halves, 4)
-    [[0, 1], [0, 1], [2, 3], [2, 3]]
-    """
-    if not split_ranks:
-        raise ValueError("split_group: split_ranks is empty.")
-    ranks = get_process_group_ranks(parent_pg)
-    parts = [[ranks[number] for number in part] for part in split_ranks]
-    return new_subgroups_by_enumeration(parts, timeout, None, pg_options, group_desc)[0]

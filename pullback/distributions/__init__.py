@@ -1,4 +1,4 @@
-"""Probability distributions, under torch's names: sampling, densities, divergences, transforms.
+"""Training: probability distributions. Sampling, densities, divergences, transforms.
 
 A family has a file of its own, in `continuous/`, `discrete/` or `multivariate/`; torch's paths lead
 there, too: `pullback.distributions.normal` is `pullback.distributions.continuous.normal`.

@@ -1,1 +1,1 @@
-"""From a root's gradient to the leaves' gradients."""
+"""Core to study: from a root's gradient to the leaves' gradients."""

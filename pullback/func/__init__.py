@@ -1,4 +1,4 @@
-"""Transforms of functions: derivatives and batches, in any nesting."""
+"""Torch's surface: transforms of functions, derivatives and batches in any nesting."""
 
 from __future__ import annotations
 

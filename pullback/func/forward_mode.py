@@ -10,9 +10,10 @@ from typing import Any
 from pullback.core.captured import Scope
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
-from pullback.func.reverse_mode import basis, jacrev, refuse_complex
+from pullback.func.reverse_mode import jacrev, refuse_complex
 from pullback.operators.create.sizes import zeros_like
 from pullback.transforms.arguments import Chosen, name_of, split_aux
+from pullback.transforms.basis import basis, split_columns
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing
@@ -161,7 +162,9 @@ def jacfwd(
             outputs, spec = tree_flatten(output)
             refuse_complex("jacfwd", "outputs", outputs)
         columns = [taken_out(one, level, one_ndim(one)) for one in tree_flatten(tangent)[0]]
-        blocks = [chosen.structured(_split(column, sizes, chosen.leaves)) for column in columns]
+        blocks = [
+            chosen.structured(split_columns(column, sizes, chosen.leaves)) for column in columns
+        ]
         result = tree_unflatten(blocks, spec)
         return (result, aux) if has_aux else result
 
@@ -172,17 +175,6 @@ def one_ndim(tensor: Any) -> int:
     """The number of dimensions of one example; of its batch it is one more."""
     value = getattr(tensor, "value", None)
     return int(tensor.ndim if value is None else value.ndim - 1)
-
-
-def _split(column: Any, sizes: list[int], leaves: list[Any]) -> list[Any]:
-    """The last dimension of a Jacobian, taken apart into those of the inputs."""
-    if len(sizes) == 1:
-        return [column.reshape((*column.shape[:-1], *leaves[0].shape))]
-    parts = column.split(sizes, -1)
-    return [
-        part.reshape((*part.shape[:-1], *leaf.shape))
-        for part, leaf in zip(parts, leaves, strict=True)
-    ]
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:

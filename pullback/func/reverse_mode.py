@@ -7,13 +7,12 @@ import math
 from collections.abc import Callable
 from typing import Any
 
-import numpy
-
 from pullback.core.captured import Scope
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_map, tree_unflatten
 from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import Chosen, name_of, split_aux
+from pullback.transforms.basis import basis
 from pullback.transforms.mapping import over_batch
 from pullback.transforms.reverse import Recording
 
@@ -266,17 +265,3 @@ def _rows(
     if len(runs) == 1:
         return runs[0]
     return [cat(parts) for parts in zip(*runs, strict=True)]
-
-
-def basis(tensors: list[Any], start: int, count: int) -> list[Any]:
-    """Unit vectors number `start` to `start + count` of the space of all `tensors` together."""
-    made, offset = [], 0
-    for one in tensors:
-        array = numpy.zeros((count, *one.shape), one.dtype.numpy)
-        flat = array.reshape(count, math.prod(one.shape))
-        first, last = max(start, offset), min(start + count, offset + flat.shape[1])
-        if first < last:
-            flat[range(first - start, last - start), range(first - offset, last - offset)] = 1
-        made.append(wrap(array))
-        offset += flat.shape[1]
-    return made

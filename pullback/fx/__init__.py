@@ -1,4 +1,4 @@
-"""`torch.fx`: programs as graphs that can be looked at, changed, and run again.
+"""Compiler: `torch.fx`, programs as graphs that can be looked at, changed, and run again.
 
 >>> import pullback as torch
 >>> from pullback import fx

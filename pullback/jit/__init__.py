@@ -1,4 +1,4 @@
-"""`torch.jit`: scripts run as the Python they are, traces as graphs of what ran.
+"""Compiler: `torch.jit`, scripts that run as the Python they are, traces as graphs of what ran.
 
 >>> import pullback as torch
 >>> scripted = torch.jit.script(torch.nn.Linear(2, 1))

@@ -1,4 +1,4 @@
-"""Operators that users define, with their own autograd: `pullback.library`, under torch's names.
+"""Operators: those that users define, with their own autograd.
 
 `custom_op` is the way in; `Library`, `define` and `impl` are what lies below it.
 """

@@ -1,4 +1,4 @@
-"""`pullback.masked`: reductions of the elements that a mask selects, and tensors that have one."""
+"""Operators: reductions of the elements that a mask selects, and tensors that have one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Python's `multiprocessing`, with tensors that go to other processes through shared memory.
+"""Distributed: Python's `multiprocessing`, with tensors that travel through shared memory.
 
 Everything of the standard module is here. A tensor put into a queue, sent through a pipe or given
 to a process is not copied on the way back and forth: sender and receiver see the same memory.

@@ -1,4 +1,4 @@
-"""`nn`: modules, parameters, and the functions that layers are made of."""
+"""Training: modules, parameters, and the functions that layers are made of."""
 
 from __future__ import annotations
 

@@ -1,1 +1,1 @@
-"""One declaration per operator, and what is built from it."""
+"""Operators: one declaration per operator, and what is built from it."""

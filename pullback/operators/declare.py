@@ -27,6 +27,9 @@ from pullback.core.arrays import Array, Namespace
 from pullback.core.home import home_of
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.operators.conditions import Condition, always
+from pullback.operators.kernels import Kernel
+from pullback.operators.writing.choice import choice_of, inline_text
 from pullback.operators.writing.layers import code_of
 from pullback.operators.writing.writer import theirs
 
@@ -95,7 +98,10 @@ class Op:
         self, kind: str, forward: Any, rules: dict[str, Rule], about: dict[str, Any]
     ) -> None:
         self.kind = kind
+        # What it means, as declared; and what runs on arrays: that, or the choice among kernels.
+        self.meaning = forward
         self.forward = forward
+        self.kernels: tuple[Kernel, ...] = ()
         self.rules = rules
         self.name: str = about.pop("name", None) or forward.__name__
         self.params = _params(forward)
@@ -144,8 +150,8 @@ class Op:
         # The forward for most arguments as an expression of the array `a0` and of options, `$dim`,
         # which the written line has in place of a call. Where NumPy refuses it, the forward runs.
         # It may name what its module can; what is right for NumPy's arrays alone says so, by
-        # `ndarray is host_array`.
-        self.usual: str = about.pop("usual", "")
+        # `ndarray is host_array`. Where a kernel says `inline=True`, it is that.
+        self._usual: str | None = about.pop("usual", None)
         # The kernels of its formula, see formula/declare.py; None where the forward is by hand.
         self.formula: Any = about.pop("formula", None)
         self.jvp: Rule | None = about.pop("jvp", None)
@@ -247,6 +253,23 @@ class Op:
                     "are "
                     f"{sorted(known)}."
                 )
+
+    @property
+    def usual(self) -> str:
+        """The expression for most arguments, `""` where there is none; see `__init__`."""
+        if self._usual is None:
+            self._usual = inline_text(self)
+        return self._usual
+
+    def add_kernel(self, kernel: Kernel) -> None:
+        """Enter one more kernel, after those that there are; see `kernel`."""
+        if any(one.name == kernel.name and one.on == kernel.on for one in self.kernels):
+            raise TypeError(f"{self.name}: there is a kernel {kernel.name!r} already.")
+        if kernel.inline and self._usual is not None:
+            raise TypeError(f"{self.name}: it has an expression in line already.")
+        self.kernels = (*self.kernels, kernel)
+        if kernel.on == "host" and self.forward is self.meaning:
+            self.forward = choice_of(self)
 
     def __repr__(self) -> str:
         return f"<operator {self.name}>"
@@ -352,6 +375,24 @@ def _enter(op: Op) -> None:
             f"{home_of(op.forward)} another name."
         )
     OPERATORS[key] = op
+
+
+def kernel(
+    *functions: Callable[..., Any], when: Condition = always, **about: Any
+) -> Callable[[T], T]:
+    """Make a function of arrays a kernel of these operators, after those that they have.
+
+    It takes parameters of the operator, `xp` and facts (`input_shape`, `input_size`) by name, and
+    runs where its condition holds; `kernels.Kernel` has what else there is to say `about` it.
+    """
+
+    def enter(function: Any) -> Any:
+        for one in functions:
+            op: Op = one.op  # type: ignore[attr-defined]  # a declared operator has it
+            op.add_kernel(Kernel(op, function, when, **about))
+        return function
+
+    return enter
 
 
 # Plain functions of operators that are methods of Tensor too, by method name.

@@ -1,4 +1,4 @@
-"""`optim`: what changes parameters by their gradients, and schedules of learning rates."""
+"""Training: what changes parameters by their gradients, and schedules of learning rates."""
 
 from __future__ import annotations
 

@@ -93,6 +93,29 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Any], options: dict[str, Any
         subtract_scaled(value, value, numpy.divide(mean, other, other), alpha=rate)
 
 
+def _on_device(
+    kernels: Any, x: Any, g: Any, arrays: dict[str, Any], options: dict[str, Any],
+    state: dict[str, Any],
+) -> bool:  # fmt: skip
+    """`_rule` in one launch; the count of steps is the host's, or the device's where captured."""
+    step = state["step"]
+    if options["capturable"]:
+        count = arrays["step"]
+        if type(count) is not type(x) or count.dtype.char != "f":
+            return False
+    elif type(arrays["step"]) is type(x):
+        return False  # looking at it would wait
+    else:
+        count = step.item() + 1
+        step.fill_(count)
+    kernels.adam(
+        x, g, arrays["exp_avg"], arrays["exp_avg_sq"], arrays.get("max_exp_avg_sq"), count,
+        options["lr"], options["betas"], options["eps"], options["weight_decay"],
+        decoupled=bool(options.get("decoupled_weight_decay")), turned=options["maximize"],
+    )  # fmt: skip
+    return True
+
+
 def decoupled_or_decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
     """The gradient, with weight decay in it; or without, and the parameter shrunk by itself."""
     if not options.get("decoupled_weight_decay"):
@@ -118,6 +141,7 @@ class Adam(ElementwiseOptimizer):
 
     _rule = staticmethod(_rule)
     _kernel = staticmethod(_on_arrays)
+    _on_device = staticmethod(_on_device)
 
     def __init__(
         self,

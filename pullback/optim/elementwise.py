@@ -12,10 +12,12 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.autograd.grad_mode import no_grad
+from pullback.core.arrays import LIBRARIES
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators.create.data import tensor
 from pullback.operators.pointwise.complex import view_as_real
+from pullback.optim.on_device import DeviceStep, step_on_device
 from pullback.optim.optimizer import (
     Optimizer,
     _device_dtype_check_for_fused,
@@ -53,6 +55,8 @@ class ElementwiseOptimizer(Optimizer):
     _rule: Rule
     # The rule on arrays, where that is worth having twice.
     _kernel: Kernel | None = None
+    # The rule in one launch on a device, likewise.
+    _on_device: DeviceStep | None = None
     # Whether the rule sees complex numbers as pairs of real ones.
     _as_real = True
     # Whether foreach=True has no meaning, rather than one that excludes differentiable=True.
@@ -108,6 +112,14 @@ class ElementwiseOptimizer(Optimizer):
         self._check_group(group, params)
         chosen: Iterable[int] = range(len(params))
         differentiable = bool(group.get("differentiable"))
+        if LIBRARIES and self._on_device is not None and can_pack() and not differentiable:
+            name = type(self).__name__
+            self._make_states(params, group)
+            left = step_on_device(self._on_device, params, grads, self.state, group, name)
+            if not left:
+                return
+            params, grads = [params[i] for i in left], [grads[i] for i in left]
+            chosen = range(len(params))
         if can_pack() and not differentiable and not group.get("capturable"):
             options = in_numbers(group)
             plan = self._plan(number, params)

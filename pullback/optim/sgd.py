@@ -71,6 +71,22 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Array], options: dict[str, A
         subtract_scaled(value, value, given, alpha=options["lr"])
 
 
+def _on_device(
+    kernels: Any, x: Any, g: Any, arrays: dict[str, Any], options: dict[str, Any],
+    state: dict[str, Any],
+) -> bool:  # fmt: skip
+    """`_rule` in one launch, but for the first step with momentum, which makes the buffer."""
+    buffer = arrays.get("momentum_buffer")
+    if options["momentum"] != 0 and buffer is None:
+        return False
+    kernels.sgd(
+        x, g, buffer if options["momentum"] != 0 else None, options["lr"], options["momentum"],
+        1 - options["dampening"], options["weight_decay"], nesterov=options["nesterov"],
+        turned=options["maximize"],
+    )  # fmt: skip
+    return True
+
+
 class SGD(ElementwiseOptimizer):
     """Stochastic gradient descent, with momentum, Nesterov's or the plain one.
 
@@ -85,6 +101,7 @@ class SGD(ElementwiseOptimizer):
 
     _rule = staticmethod(_rule)
     _kernel = staticmethod(_on_arrays)
+    _on_device = staticmethod(_on_device)
     _as_real = False  # linear in the gradient: complex numbers are as good
     _ignores_foreach = True
 

@@ -1,4 +1,4 @@
-"""`save` and `load`: tensors and containers of them in files, in torch's own format.
+"""Training: `save` and `load`, tensors and containers of them in files of torch's format.
 
 A file is a ZIP archive: `data.pkl` holds the structure, `data/0`, `data/1` ... the memory of the
 tensors, each once however many views share it. The pickle names torch's functions, not ours, so

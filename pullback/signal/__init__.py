@@ -1,4 +1,4 @@
-"""`pullback.signal`: windows for spectra and filters."""
+"""Torch's surface: windows for spectra and filters."""
 
 from __future__ import annotations
 

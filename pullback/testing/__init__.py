@@ -1,4 +1,4 @@
-"""For testing operators and what is built of them: `assert_close`, and samples of each operator."""
+"""Insight: `assert_close`, and samples of each operator for testing what is built of them."""
 
 from __future__ import annotations
 

@@ -90,11 +90,12 @@ _HEAD = f"""# Accuracy
 
 A sum of a million float32 loses two digits if it is made one by one. Here no sum is: chains of at
 most some hundred elements are added up by BLAS, NumPy or machine code, and their sums in double
-precision, or with what rounding takes away ([how](architecture.md#an-operator)). That holds for
-every reduction, for the gradient of everything that was broadcast (biases, weights of norms,
-numbers), for norms and for losses; for arrays in any layout, eager or compiled, on any number of
-threads. It is about the CPU, and not about products of matrices, which are BLAS's, nor about sums
-by index (`index_add`, embeddings), which are made in the order of the index, as torch's are.
+precision, or with what rounding takes away ([how](architecture/operators.md#an-operator)). That
+holds for every reduction, for the gradient of everything that was broadcast (biases, weights of
+norms, numbers), for norms and for losses; for arrays in any layout, eager or compiled, on any
+number of threads. It is about the CPU, and not about products of matrices, which are BLAS's, nor
+about sums by index (`index_add`, embeddings), which are made in the order of the index, as torch's
+are.
 
 An error is the largest difference to the same call in float64 on the same numbers, in units in the
 last place of the largest result (2^-23 of it in float32, 2^-10 in float16, 2^-7 in bfloat16). It

@@ -1,1 +1,1 @@
-"""Other ways to run an operator; each active one is a level that takes the call first."""
+"""Core to study: other ways to run an operator; each active one is a level that takes the call."""

@@ -1,4 +1,4 @@
-"""Utilities under torch's module names; each is loaded when first asked for."""
+"""Training: utilities under torch's module names; each is loaded when first asked for."""
 
 from __future__ import annotations
 

@@ -13,7 +13,7 @@ from typing import Any, TypeVar
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
-from pullback.operators.watching.switching import ModeOn
+from pullback.operators.watching.switching import ModeOn, Stack
 from pullback.operators.watching.switching import (
     dispatch_mode_at as _get_dispatch_stack_at,  # noqa: F401 (torch's name)
 )
@@ -37,6 +37,7 @@ __all__ = [
 ]
 
 M = TypeVar("M", bound="TorchDispatchMode")
+_STACK = Stack("dispatch", "__torch_dispatch__")
 
 
 class TorchDispatchMode(Reentrant):
@@ -70,10 +71,7 @@ class TorchDispatchMode(Reentrant):
         kwargs: Mapping[str, Any] | None = None,
     ) -> Any:
         """What the operator gives; to be written by the subclass."""
-        raise NotImplementedError(
-            f"{type(self).__name__} has no __torch_dispatch__; define "
-            "__torch_dispatch__(self, func, types, args=(), kwargs=None)."
-        )
+        raise _STACK.unwritten(self)
 
     def _entry(self) -> Whole:
         return ModeOn(self, "dispatch", MAKERS)
@@ -113,23 +111,10 @@ def is_in_torch_dispatch_mode(include_infra_modes: bool = True) -> bool:
     return bool(get_mode().dispatch)
 
 
-def _get_current_dispatch_mode() -> Any:
-    modes = get_mode().dispatch
-    return modes[-1] if modes else None
-
-
-def _get_current_dispatch_mode_stack() -> list[Any]:
-    return list(get_mode().dispatch)
-
-
-def _push_mode(mode: TorchDispatchMode) -> None:
-    mode.__enter__()
-
-
-def _pop_mode(k: Any = None) -> Any:
-    mode = get_mode().dispatch[-1]
-    mode.__exit__(None, None, None)
-    return mode
+# Torch's names for what its libraries ask.
+_get_current_dispatch_mode = _STACK.innermost
+_get_current_dispatch_mode_stack = _STACK.modes
+_push_mode, _pop_mode = _STACK.push, _STACK.pop
 
 
 @contextmanager

@@ -216,15 +216,17 @@ def test_branches_draw_the_random_numbers_that_eager_draws(compiled):
     assert len(g.entries) == 2
 
 
-def test_values_that_decide_otherwise_each_time_end_in_eager_calls(compiled):
+def test_values_that_decide_otherwise_each_time_become_numbers_between_parts(compiled):
     def f(x):
         return x * int(x.long().sum())
 
     g = compiled(f)
     for n in range(60):
         close(g(torch.full((2,), float(n))), torch.full((2,), float(2 * n * n)))
-    assert not g.entries
-    assert any("runs eagerly" in reason for reason in g.reasons)
+    assert not any(one.checks for one in g.entries)
+    (entry,) = g.entries
+    (part,) = entry.captured.tree.at.parts.values()
+    assert len(part.entries) <= 2
 
 
 @pytest.mark.parametrize(
@@ -296,3 +298,23 @@ def test_a_wrapper_of_the_users_is_not_taken_for_what_it_wraps(monkeypatch):
     assert compiled(torch.ones(1)).item() == 3.0
     monkeypatch.setitem(globals(), "factor", 5.0)
     assert compiled(torch.ones(1)).item() == 6.0
+
+
+def test_a_call_beyond_the_last_program_asks_no_guards(monkeypatch):
+    """Once no more programs are made, a call unlike all of them runs eagerly at once."""
+    from pullback.compiled.runtime.guards import Guards
+
+    f = torch.compile(lambda x, word: x * len(word), backend="python")
+    x = torch.ones(3)
+    for n in range(8):
+        assert f(x, "a" * n).tolist() == [n] * 3
+    with pytest.warns(UserWarning, match="none fits"):
+        f(x, "a" * 8)
+    asked = []
+    miss = Guards.miss
+    monkeypatch.setattr(Guards, "miss", lambda *args: asked.append(1) or miss(*args))
+    assert f(x, "a" * 20).tolist() == [20.0] * 3
+    assert f(x, [1, 2]).tolist() == [2.0] * 3
+    assert not asked
+    assert f(x, "aaa").tolist() == [3.0] * 3  # which one fits
+    assert asked

@@ -465,3 +465,118 @@ def test_rows_that_are_not_aligned_are_added_afterwards(library):
     x, w, b = (torch.tensor(numbers(*shape)).cuda() for shape in ((6, 16), (24, 16), (25,)))
     found = torch.nn.functional.linear(x, w, b[1:])
     assert torch.allclose(found.cpu(), x.cpu() @ w.cpu().T + b.cpu()[1:], rtol=1e-4, atol=1e-5)
+
+
+UPDATES = [
+    ("SGD", {}),
+    ("SGD", {"momentum": 0.9, "dampening": 0.1, "weight_decay": 0.1}),
+    ("SGD", {"momentum": 0.9, "nesterov": True, "maximize": True}),
+    ("Adam", {}),
+    ("Adam", {"amsgrad": True, "weight_decay": 0.1, "betas": (0.5, 0.7)}),
+    ("Adam", {"capturable": True, "maximize": True, "eps": 0.1}),
+    ("AdamW", {"weight_decay": 0.2}),
+    ("AdamW", {"capturable": True, "amsgrad": True}),
+]
+
+
+@pytest.mark.parametrize("dtype", ["float32", "float64"])
+@pytest.mark.parametrize(("name", "options"), UPDATES)
+def test_steps_of_optimizers_are_a_launch_each(ran, monkeypatch, name, options, dtype):
+    from pullback.operators.cuda import updates
+
+    monkeypatch.setattr(updates, "_MOST_BLOCKS", 2)  # a thread has several elements
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        params = [torch.randn(n, dtype=getattr(torch, dtype)) for n in (1, 700, 3000)]
+        params = [one.to(device).requires_grad_() for one in params]
+        chosen = {k: v for k, v in options.items() if device == "cuda" or k != "capturable"}
+        optimizer = getattr(torch.optim, name)(params, lr=0.05, **chosen)
+        for _ in range(4):
+            for p in params:
+                p.grad = (p * 3 - 1).detach()
+            optimizer.step()
+        held = [one for p in params for one in optimizer.state[p].values()]
+        results.append([one.detach().cpu() for one in (*params, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=tolerance(dtype), atol=tolerance(dtype))
+    if ran is not None:
+        made = ran.count("pb_sgd" if name == "SGD" else "pb_adam")
+        assert made == (9 if options.get("momentum") else 12)  # the first makes the buffer
+
+
+def test_a_parameter_that_is_not_in_order_is_stepped_by_the_rule(ran):
+    p = torch.ones(4, 6, device="cuda").t().requires_grad_()
+    optimizer = torch.optim.AdamW([p], lr=0.1)
+    p.grad = torch.ones(4, 6, device="cuda").t()
+    optimizer.step()
+    assert p.detach().cpu().sub(0.899).abs().max() < 1e-5
+    assert not ran or "pb_adam" not in ran
+
+
+def test_a_graph_that_was_recorded_before_a_step_notices_it():
+    p = torch.ones(3, device="cuda", requires_grad=True)
+    loss = (p * p).sum()
+    p.grad = torch.ones(3, device="cuda")
+    torch.optim.SGD([p], lr=0.1).step()
+    with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+        loss.backward()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False},
+                                     {"batch_first": True}])  # fmt: skip
+@pytest.mark.parametrize("uses", ["all", "out", "state"])
+def test_recurrent_layers_are_two_launches_a_time(ran, kind, options, uses):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(5, 6, dtype=torch.float64, **options)
+        x = torch.randn(4, 3, 5, dtype=torch.float64)
+        layer, x = layer.to(device), x.to(device).requires_grad_()
+        out, states = layer(x)
+        states = states if kind == "LSTM" else (states,)
+        used = {"all": (out, *states), "out": (out,), "state": states[-1:]}[uses]
+        sum((one * (n + 1)).sin().sum() for n, one in enumerate(used)).backward()
+        held = (x.grad, *(p.grad for p in layer.parameters()))
+        results.append([one.detach().cpu() for one in (out, *states, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+    if ran is not None:
+        times = 3 if options.get("batch_first") else 4
+        times *= 4 if options.get("bidirectional") else 1
+        assert ran.count(f"pb_{kind.lower()}") == times
+        if uses != "state" or not options.get("bidirectional"):
+            assert ran.count(f"pb_{kind.lower()}_back") == times
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_start_from_states_and_lead_gradients_there(kind):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(5, 6, dtype=torch.float64)
+        x = torch.randn(4, 3, 5, dtype=torch.float64)
+        first = [torch.randn(1, 3, 6, dtype=torch.float64) for _ in range(2)]
+        layer, x = layer.to(device), x.to(device)
+        first = [one.to(device).requires_grad_() for one in first]
+        out, states = layer(x, tuple(first) if kind == "LSTM" else first[0])
+        (out.sum() + sum(one.square().sum() for one in states)).backward()
+        held = [one.grad for one in first if one.grad is not None]
+        results.append([one.detach().cpu() for one in (out, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_have_derivatives_of_derivatives(kind):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(3, 4, dtype=torch.float64).to(device)
+        x = torch.randn(3, 2, 3, dtype=torch.float64).to(device).requires_grad_()
+        (slope,) = torch.autograd.grad(layer(x)[0].sin().sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        results.append([one.cpu() for one in (x.grad, layer.weight_hh_l0.grad)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)

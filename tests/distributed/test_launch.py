@@ -1,5 +1,6 @@
 """`pullback launch`: torchrun's variables, exits told, restarts. No MPI is needed for these."""
 
+import signal
 import socket
 import subprocess
 import sys
@@ -50,7 +51,7 @@ def test_ranks_get_torchruns_variables(script, tmp_path):
 
 
 def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.launch._GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
     given = ["-n", "3", "--no-python", sys.executable, str(script), str(tmp_path), "fail"]
     assert command(["launch", *given]) == 7
     assert time.time() - (tmp_path / "said_1_0").stat().st_mtime < 5  # written as it fails
@@ -61,7 +62,7 @@ def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, 
 
 
 def test_restarts_begin_again(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.launch._GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
     given = [
         "--max-restarts",
         "1",
@@ -83,7 +84,90 @@ def test_logs_can_go_to_files(script, tmp_path):
     assert (logs / "rank_1.log").read_text() == "hello\n"
 
 
+def test_lines_can_go_to_files_and_to_the_terminal(tmp_path, capfd):
+    """D-6: torchrun's flags, and where it puts the files."""
+    given = [
+        "--log-dir",
+        str(tmp_path),
+        "--tee",
+        "0:1,1:3",
+        "--role",
+        "trainer",
+        "--rdzv-id",
+        "job",
+    ]
+    given += ["--redirects", "2", "--rdzv-conf", "timeout=5", "--start-method", "spawn"]
+    program = "import sys; print('out'); print('err', file=sys.stderr)"
+    assert command(["launch", "-n", "2", *given, "--no-python", sys.executable, "-c", program]) == 0
+    said = capfd.readouterr()
+    assert sorted(said.out.split()) == ["[trainer0]:out", "[trainer1]:out"]
+    assert said.err.split() == ["[trainer1]:err"]
+    files = tmp_path / "job" / "attempt_0"
+    assert (files / "0" / "stdout.log").read_text() == "out\n"
+    assert (files / "0" / "stderr.log").read_text() == "err\n"
+    assert (files / "1" / "stderr.log").read_text() == "err\n"
+
+
+def test_one_ranks_lines_can_be_shown_alone(capfd):
+    program = "import os; print('rank', os.environ['RANK'], os.environ['ROLE_NAME'])"
+    given = ["--local-ranks-filter", "1", "--no-python", sys.executable, "-c", program]
+    assert command(["launch", "-n", "2", *given]) == 0
+    assert capfd.readouterr().out == "rank 1 default\n"
+
+
+def test_as_many_ranks_as_there_are_devices(monkeypatch, capfd):
+    """D-6."""
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
+    program = "import os; os.write(1, b'x' + os.environ['WORLD_SIZE'].encode())"
+    for wanted in ("gpu", "auto"):
+        given = [f"--nproc-per-node={wanted}", "--no-python", sys.executable, "-c", program]
+        assert command(["launch", *given]) == 0
+        assert capfd.readouterr().out == "x2x2"
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "")
+    with pytest.raises(SystemExit, match="this has none"):
+        command(["launch", "-n", "gpu", "train.py"])
+
+
+def alive(pid):
+    """Whether a process runs; one that nobody has asked how it ended does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
+    except OSError:
+        return False
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no child of a death")
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_the_end_of_the_launcher_is_the_end_of_its_ranks(number, tmp_path, monkeypatch):
+    """D-2."""
+    monkeypatch.setenv("PYTHONPATH", str(ROOT))
+    program = (
+        "import os, sys, time; r = os.environ['RANK']\n"
+        "with open(os.path.join(sys.argv[1], 'new' + r), 'w') as f: f.write(str(os.getpid()))\n"
+        "os.rename(f.name, os.path.join(sys.argv[1], 'pid' + r)); time.sleep(60)"
+    )
+    begin = "import sys; from pullback_command import main; sys.exit(main(sys.argv[1:]))"
+    given = ["launch", "-n", "2", "--no-python", sys.executable, "-c", program, str(tmp_path)]
+    launcher = subprocess.Popen([sys.executable, "-c", begin, *given], stderr=subprocess.PIPE)
+    until = time.monotonic() + 30
+    while not all((tmp_path / f"pid{r}").exists() for r in range(2)) and time.monotonic() < until:
+        time.sleep(0.01)
+    pids = [int((tmp_path / f"pid{r}").read_text()) for r in range(2)]
+    assert all(map(alive, pids))
+    launcher.send_signal(number)
+    told = launcher.communicate(timeout=20)[1]
+    assert launcher.returncode == (143 if number == signal.SIGTERM else -9)
+    assert number == signal.SIGKILL or b"ended by SIGTERM; the ranks are ended" in told
+    while any(map(alive, pids)) and time.monotonic() < until:
+        time.sleep(0.01)
+    assert not any(map(alive, pids))
+
+
 def test_wrong_numbers_are_refused():
+    with pytest.raises(SystemExit, match=r"--tee takes 0, 1 \(stdout\).*got '7'"):
+        command(["launch", "--tee", "7", "train.py"])
+    with pytest.raises(SystemExit, match="no signal 'SIGNONE'"):
+        command(["launch", "--signals-to-handle", "SIGNONE", "train.py"])
     with pytest.raises(SystemExit, match="a number or auto, got 'many'"):
         command(["launch", "-n", "many", "train.py"])
     with pytest.raises(SystemExit, match="node 2 of 2 nodes"):
@@ -170,6 +254,37 @@ def test_the_service_tells_of_a_rank_that_died():
     assert service.wait(10) == 0
 
 
+def test_the_service_tells_who_has_left_and_who_waits():
+    """D-4."""
+    service, port = pmi.start_service(3)
+    ranks = [Rank(port, k) for k in range(3)]
+    ranks[1].watched.sendall(b"waits 4 the default group\n")
+    ranks[1].watched.sendall(b"who 9 the default group\n")
+    assert ranks[1].told.readline() == "here\n"
+    ranks[0].watched.sendall(b"who 4 the default group\n")
+    assert ranks[0].told.readline() == "here 1\n"
+    ranks[2].watched.sendall(b"bye\n")
+    assert ranks[0].told.readline() == "left 2\n"
+    ranks[2].watched.sendall(b"back\n")
+    assert ranks[0].told.readline() == "back 2\n"
+    for rank in ranks:
+        rank.leave(well=True)
+    assert service.wait(10) == 0
+
+
+def test_a_service_answers_those_alone_who_know_the_word():
+    """D-3: an address alone may be that of another machine."""
+    service, port = pmi.start_service(1, word="secret")
+    with socket.create_connection(("127.0.0.1", port), 20) as stranger:
+        stranger.sendall(b"hello guess\n")
+        assert stranger.recv(10) == b""
+    with socket.create_connection(("127.0.0.1", port), 20) as known:
+        known.sendall(b"hello secret\n")
+        assert known.recv(10) == b"hello\n"
+    service.kill()
+    service.wait()
+
+
 def test_who_comes_after_a_rank_has_died_is_told_too():
     here = Service(3)
     here._lost = 2
@@ -181,7 +296,9 @@ def test_who_comes_after_a_rank_has_died_is_told_too():
         theirs.sendall(b"watch 0\n")
         assert lines.readline() == "lost 2\n"
         theirs.sendall(b"bye\n")
+        theirs.shutdown(socket.SHUT_WR)  # a rank that has said bye may come back until then
         watching.join(20)
+        assert not watching.is_alive()
 
 
 def test_a_port_that_is_taken_is_an_error():

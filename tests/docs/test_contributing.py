@@ -54,7 +54,10 @@ def copy(tmp_path):
     """A checkout, as far as the commands need it."""
     for name in ("pullback", "generate"):
         shutil.copytree(ROOT / name, tmp_path / name, ignore=shutil.ignore_patterns("__pycache__"))
-    for name in ("pyproject.toml", "Makefile", "tests/conftest.py", "tests/modes.py"):
+    for name in (
+        *("pyproject.toml", "Makefile", "tests/conftest.py", "tests/modes.py"),
+        "docs/architecture.md",
+    ):
         (tmp_path / name).parent.mkdir(exist_ok=True)
         shutil.copy(ROOT / name, tmp_path / name)
     (tmp_path / "tests/operators").mkdir()

@@ -15,7 +15,7 @@ FLAGS = {"pullback.distributions": doctest.ELLIPSIS | doctest.NORMALIZE_WHITESPA
 
 def modules():
     for package in PACKAGES:
-        folder = importlib.import_module(package).__path__
+        folder = getattr(importlib.import_module(package), "__path__", ())
         for name in (package, *(one.name for one in pkgutil.walk_packages(folder, f"{package}."))):
             yield pytest.param(name, FLAGS.get(package, 0), id=name)
 

@@ -22,7 +22,7 @@ STUBS = {
     "special": "special.pyi",
     "fft": "fft.pyi",
     "masked": "masked/__init__.pyi",
-    "sparse": "sparse/__init__.pyi",
+    "sparse": "sparse.pyi",
 }
 
 

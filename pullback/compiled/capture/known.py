@@ -15,17 +15,44 @@ from pullback.compiled.capture.traced import TracedArray
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
 from pullback.core.memory import meta
-from pullback.core.node import Leaf, new_leaf_mark
+from pullback.core.node import Leaf, new_leaf_mark, node_and_number
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
+from pullback.core.view import edge_of
 
-__all__ = ["Known"]
+__all__ = ["LEAF", "Known", "facts", "met_by_passes"]
+
+LEAF = "a leaf"
+
+
+def facts(tensor: Tensor) -> tuple[Any, ...]:
+    """What a program takes for granted of a tensor, besides its values."""
+    array = tensor._array
+    library = LIBRARIES.get(type(array))
+    where: Any = type(array) if library is None else (type(array), library.device(array))
+    return (type(tensor), array.dtype, array.shape, array.strides, tensor.requires_grad, where)
 
 
 def _is_usual(kind: type) -> bool:
     """Whether tensors of a class are plain ones, or parameters, whose file is loaded then."""
     parameters = sys.modules.get("pullback.nn.parameter")
     return kind is Tensor or (parameters is not None and kind is parameters.Parameter)
+
+
+def met_by_passes(tensor: Tensor) -> str:
+    """What a backward pass that comes to a tensor meets there: a leaf or a history, and hooks."""
+    if tensor.is_leaf:
+        node = tensor._node() if tensor._node.__class__ is Leaf else None  # its accumulator
+        own = tensor._leaf_hooks or tensor._post_accumulate_grad_hooks
+        hooked = bool(own) or (node is not None and node._cold is not None and node._cold.has_hooks)
+        return f"{LEAF} with hooks" if hooked else LEAF
+    what = "a tensor with a history"
+    node, number = node_and_number(edge_of(tensor))
+    cold = None if node is None else node._cold
+    hooked = cold is not None and bool(
+        (cold.tensor_hooks or {}).get(number) or number in (cold.retained or ())
+    )
+    return f"{what} with hooks" if hooked else what
 
 
 class Known:

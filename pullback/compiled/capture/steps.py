@@ -7,16 +7,19 @@ by call gives what eager gives, bit for bit.
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Iterable, Iterator
+from functools import cache
 from typing import Any
 
 import numpy
 
+from pullback.compiled.ir.symbols import sample
 from pullback.core.arrays import as_array
 from pullback.core.origin import Origin
 from pullback.operators.declare import Op
 
-__all__ = ["Call", "Value", "flat", "live", "replaced", "say_where", "values_in"]
+__all__ = ["Call", "Value", "flat", "live", "prepared", "replaced", "say_where", "values_in"]
 
 
 _NESTED = frozenset({tuple, list, dict})
@@ -40,7 +43,7 @@ class Value:
     @property
     def bytes(self) -> int:
         """How much memory it takes."""
-        return int(numpy.prod(self.shape, dtype=numpy.int64)) * int(self.dtype.itemsize)
+        return int(math.prod([sample(n) for n in self.shape])) * int(self.dtype.itemsize)
 
     def __repr__(self) -> str:
         return f"%{self.number}: {self.dtype.name}{list(self.shape)}"
@@ -126,6 +129,41 @@ def replaced(tree: Any, arrays: dict[int, Any]) -> Any:
     if kind is list:
         return [replaced(one, arrays) for one in tree]
     return tree
+
+
+@cache
+def _form(text: str) -> Any:
+    """What makes a function of arrays of a kernel and of what its arguments hold beside them."""
+    return eval(text)
+
+
+def prepared(call: Call, numbers: list[int]) -> Callable[[list[Any]], list[Any]]:
+    """A call as a function of its arrays, in the order of these numbers of values."""
+    places = {number: place for place, number in enumerate(numbers)}
+    kept: list[Any] = []
+
+    def written(tree: Any) -> str:
+        kind = tree.__class__
+        if kind is Value:
+            return f"arrays[{places[tree.number]}]"
+        if kind in _NESTED and any(True for _ in values_in(tree)):
+            if kind is dict:
+                return f"{{{', '.join(f'{name!r}: {written(one)}' for name, one in tree.items())}}}"
+            inner = "".join(f"{written(one)}, " for one in tree)
+            return f"({inner})" if kind is tuple else f"[{inner}]"
+        kept.append(tree)
+        return f"kept[{len(kept) - 1}]"
+
+    given = [written(one) for one in call.args]
+    given += [f"{name}={written(one)}" for name, one in call.kwargs.items()]
+    run = _form(f"lambda kernel, kept: lambda arrays: kernel({', '.join(given)})")(
+        call.kernel, kept
+    )
+    if call.single:
+        return lambda arrays: [
+            made if (made := run(arrays)).__class__ is numpy.ndarray else as_array(made)
+        ]
+    return lambda arrays: [as_array(one) for one in run(arrays)]
 
 
 def flat(values: Iterable[Any]) -> list[Value]:

@@ -27,6 +27,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.memory import meta
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import Origin, getframe, user_frame
+from pullback.core.passes import running
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.declare import Op
@@ -60,6 +61,7 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
+        self.passed = False  # whether the function runs a backward pass itself
         self.may_draw = True
         self.library: Any = None  # of a device, where tensors from outside are on one
         self.interpreter: Any = None  # what runs the function, and knows its lines
@@ -153,6 +155,7 @@ class Tracer:
         )
         if self.library is not None:
             self._place(call)
+        self.passed = self.passed or running.get() is not None
         self.calls.append(call)
         return call.results
 
@@ -361,6 +364,8 @@ class Tracer:
             value = self._laid_out(value, storage)
         storage.value = value
         storage.version += 1
+        if self.interpreter is not None:
+            self.interpreter.touched += 1
         if storage not in self.written:
             self.written.append(storage)
             self._check_apart(storage)

@@ -35,6 +35,7 @@ from pullback.core.home import home_of as module_of
 from pullback.core.home import scope_name
 from pullback.operators.formula.in_python import function_of_steps, plain_function
 from pullback.operators.formula.steps import Steps
+from pullback.operators.writing.choice import written
 from pullback.operators.writing.layers import code_of
 
 __all__ = ["Definitions"]
@@ -118,6 +119,7 @@ class Definitions:
         if known is not None:
             return known
         value = INSTEAD.get(value, value) if isinstance(value, FunctionType) else value
+        value = written(value)
         named = named_elsewhere(self, value)
         if named is not None:
             return named

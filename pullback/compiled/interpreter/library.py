@@ -24,10 +24,11 @@ from pullback.core import origin
 from pullback.core.device import device
 from pullback.core.dtype import dtype
 from pullback.core.home import home_of, is_ours
+from pullback.core.layout import layout, memory_format
 from pullback.core.limits import finfo, iinfo
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
-from pullback.operators.random.generator import Generator
+from pullback.operators.random.generator import Generator, default_generator
 
 __all__ = ["BUILTIN", "IDENTITY", "OPERATORS", "PURE", "Generator", "is_own", "is_plain", "where"]
 
@@ -37,18 +38,18 @@ _PACKAGE = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__fil
 # alone, or at settings that every program is guarded by.
 _NATIVE = (
     "operators", "core", "engine", "autograd", "func", "transforms", "amp", "fft.py", "linalg.py",
-    "special.py", "functional.py", "return_types.py", "masked", "signal", "sparse", "nested",
+    "special.py", "functional.py", "return_types.py", "masked", "signal", "sparse.py", "nested.py",
     f"nn{os.sep}functional.py", f"nn{os.sep}grad.py", f"nn{os.sep}attention",
     f"nn{os.sep}base{os.sep}recurrent", f"nn{os.sep}base{os.sep}fused",
     f"nn{os.sep}base{os.sep}lstm_", f"utils{os.sep}checkpoint", f"utils{os.sep}_pytree.py",
-    f"compiled{os.sep}names.py", f"compiler{os.sep}__init__.py",
+    f"compiled{os.sep}names.py", "compiler.py",
 )  # fmt: skip
 _ENTERED = ("nn", "distributions", "optim", "utils", "testing",
             f"compiled{os.sep}capture{os.sep}branches.py",
             f"compiled{os.sep}interpreter{os.sep}lifting.py")  # fmt: skip
 
 # Files in native folders that look at the user's objects.
-_ENTERED_ALL_THE_SAME = frozenset({f"func{os.sep}modules.py"})
+_ENTERED_ALL_THE_SAME = frozenset({f"func{os.sep}modules.py", f"amp{os.sep}grad_scaler.py"})
 # Functions of entered files that look at arrays, or at tensors alone.
 NATIVE_FUNCTIONS = frozenset({"all_true", "finfo_of", "base_of"})
 
@@ -140,7 +141,7 @@ IDENTITY: tuple[type, ...] = (
     enum.Enum, types.MethodDescriptorType, types.WrapperDescriptorType, types.GetSetDescriptorType,
     types.MemberDescriptorType, types.ClassMethodDescriptorType, types.MethodWrapperType, property,
     staticmethod, classmethod, dtype, device, numpy.dtype, numpy.ufunc, types.GenericAlias,
-    types.UnionType, type(numpy.sum), finfo, iinfo,
+    types.UnionType, type(numpy.sum), finfo, iinfo, layout, memory_format,
 )  # fmt: skip
 
 
@@ -226,6 +227,11 @@ def needs_values(function: Any, args: Any) -> str | None:
     if name in ("__contains__", "__iter__") and args and isinstance(args[0], Tensor):
         return f"{name} of a tensor, which needs its values"
     return None
+
+
+def random_state() -> bytes:
+    """Where the stream of random numbers is."""
+    return bytes(default_generator.get_state()._array)
 
 
 def module_getattr() -> Any:

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.ir.values import Val, contiguous, view_strides
+from pullback.compiled.ir.symbols import Symbolic
+from pullback.compiled.ir.values import Val, broadcast, contiguous, view_strides
 
 __all__ = ["Builder"]
 
@@ -72,6 +73,9 @@ class Builder:
 
     def const(self, value: Any, dtype: str, shape: tuple[int, ...] = ()) -> Val:
         """One number, for all elements."""
+        if isinstance(value, Symbolic):
+            made = self.make("const", (), (value, 1.0), (), dtype)
+            return self.expand(made, shape) if shape else made
         number = float(value) if dtype[0] == "f" else int(value)
         if dtype == "f4":
             with numpy.errstate(over="ignore"):
@@ -104,7 +108,7 @@ class Builder:
         full = ins[0].shape
         for one in ins[1:]:
             if one.shape != full:
-                full = numpy.broadcast_shapes(*[each.shape for each in ins])
+                full = broadcast(*[each.shape for each in ins])
                 break
         ins = tuple([self.strip(one) for one in ins])
         if dtype is None:
@@ -117,7 +121,7 @@ class Builder:
                 shape = ins[0].shape
             else:
                 wide = [one.shape for one in ins if one.size > 1]
-                shape = numpy.broadcast_shapes(*wide)
+                shape = broadcast(*wide)
                 if len(shape) > len(full):
                     shape = shape[len(shape) - len(full) :]
             if op in _COMMUTE and ins[0].id > ins[1].id:
@@ -142,6 +146,8 @@ class Builder:
         if op == "div" and floating and (divisor := numbers[1]) is not None:
             if divisor == 1:
                 return ins[0]
+            if isinstance(divisor, Symbolic):
+                return None
             if math.frexp(divisor)[0] == 0.5 and 1e-30 < abs(divisor) < 1e30:  # exact
                 return self.ew("mul", ins[0], self.const(1.0 / divisor, dtype))
         if op in ("add", "sub") and floating and numbers[1] == 0 and op == "sub":
@@ -242,6 +248,13 @@ class Builder:
             return self.make("padplace", (g,), off, shape, g.dtype)
         return self.make("pad", (g,), (off, tuple(strides)), shape, g.dtype)
 
+    def put(self, x: Val, part: Val, off: int, strides: Sequence[int]) -> Val:
+        """`x` with `part` written over it at (off, strides); nothing where it is there already."""
+        strides = tuple(strides)
+        if part.base is x.base and part.off == x.off + off and part.strides == strides:
+            return x
+        return self.make("put", (x, part), (off, strides), x.shape, x.dtype)
+
     def settle(self, outputs: Sequence[Val]) -> None:
         """Make sums of padded parts what they come to: zeros, with each part added at its places.
 
@@ -292,7 +305,7 @@ class Builder:
 
     def dot(self, a: Val, b: Val) -> Val:
         """Matrix products of batches that broadcast."""
-        batch = numpy.broadcast_shapes(a.shape[:-2], b.shape[:-2])
+        batch = broadcast(a.shape[:-2], b.shape[:-2])
         if len(b.shape) == 2 and len(a.shape) > 2:  # one product of many rows
             rows = math.prod(a.shape[:-1])
             made = self.dot(self.reshape(a, (rows, a.shape[-1])), b)

@@ -6,6 +6,7 @@
     view expand             other strides on the same memory (base, offset, strides in elements)
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
+    put                     a value with a part of it written over
     maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
     beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py
@@ -19,8 +20,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "contiguous", "live_values",
-           "view_strides"]  # fmt: skip
+__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "broadcast", "contiguous",
+           "live_values", "view_strides"]  # fmt: skip
 
 # Functions of the C library, by the number of their operands.
 LIBM = {
@@ -135,6 +136,19 @@ def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:
     return tuple(reversed(strides))
 
 
+def broadcast(*shapes: tuple[int, ...]) -> tuple[int, ...]:
+    """The shape that all of these broadcast to."""
+    rank = max([len(shape) for shape in shapes], default=0)
+    made: list[Any] = [1] * rank
+    for shape in shapes:
+        for place, n in enumerate(shape, rank - len(shape)):
+            if made[place] == 1:
+                made[place] = n
+            elif n != 1 and n != made[place]:
+                raise ValueError(f"shapes {shapes} do not broadcast")
+    return tuple(made)
+
+
 def view_strides(
     shape: tuple[int, ...], strides: tuple[int, ...], new: tuple[int, ...]
 ) -> tuple[int, ...] | None:
@@ -150,23 +164,23 @@ def view_strides(
         else:
             merged.append((n, s))
     out = [0] * len(new)
-    left = step = 0
+    left: Any = 0
     for i in reversed(range(len(new))):
         n = new[i]
         if n == 1:
             continue
-        if not left:
+        if left == 0:
             if not merged:
                 return None
             left, step = merged.pop()
-        if left % n:
+        if left % n != 0:
             return None
         out[i] = step
         step *= n
         left //= n
         if left == 1:
             left = 0
-    return tuple(out) if not left and not merged else None
+    return tuple(out) if left == 0 and not merged else None
 
 
 def live_values(values: list[Val], outputs: list[Val]) -> list[Val]:

@@ -9,6 +9,8 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.ir.symbols import Symbolic
+
 __all__ = ["ELEMENTS", "Blocks", "Emitter", "literal", "vector_type"]
 
 ELEMENTS = {"f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32"}
@@ -17,6 +19,8 @@ _SUFFIX = {"float": "f32", "double": "f64", "i64": "i64", "i32": "i32"}
 
 def literal(value: Any, e: str) -> str:
     """A number as LLVM writes it."""
+    if isinstance(value, Symbolic):
+        return value.word(real=e in ("float", "double"))
     if e in ("i64", "i32", "i8"):
         return str(int(value))
     if e == "i1":
@@ -61,6 +65,8 @@ class Emitter:
     def number(self, value: Any, e: str, w: int) -> str:
         """A constant, the same in all elements."""
         text = literal(value, e)
+        if isinstance(value, Symbolic):
+            return self.splat(text, e, w)
         return text if w == 1 else f"splat ({e} {text})"
 
     def binary(self, op: str, a: str, b: str, e: str, w: int) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.compiled.ir.symbols import moves
 from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
@@ -39,8 +40,9 @@ class GroupText(Stages):
         widest = max([v.itemsize for v in group.nodes if v.dtype[0] == "f"], default=4)
         native = machine.vector_bytes // widest
         self.width = native * machine.unroll
-        self.is_moving = group.columns in plan.moving  # rows of another length, by the same code
-        is_short = group.columns <= max(self.width, _SHORT_ROW) and not self.is_moving
+        # Rows of another length, by the same code.
+        self.is_moving = moves(group.columns, plan.moving)
+        is_short = not self.is_moving and group.columns <= max(self.width, _SHORT_ROW)
         super().__init__(plan, group, 0 if self.is_moving else _BUFFERS, is_short=is_short)
 
     # Operands ---------------------------------------------------------------------------------
@@ -49,7 +51,7 @@ class GroupText(Stages):
         em, total = self.em, None
         for step, n, s in self.places(strides):
             place = "%r" if step == 1 else em.t(f"udiv i64 %r, {step}")
-            if n:
+            if n != 0:
                 place = em.t(f"urem i64 {place}, {n}")
             part = place if s == 1 else em.t(f"mul i64 {place}, {s}")
             total = part if total is None else em.t(f"add i64 {total}, {part}")
@@ -65,7 +67,7 @@ class GroupText(Stages):
             return known
         em = self.em
         total = self._row_offset(strides)
-        if off:
+        if off != 0:
             total = str(off) if total == "0" else em.t(f"add i64 {total}, {off}")
         if extra != "0":
             total = extra if total == "0" else em.t(f"add i64 {total}, {extra}")
@@ -86,7 +88,7 @@ class GroupText(Stages):
         """`w` elements from column `c` on."""
         em, e = self.em, _in_memory(dtype)
         at = p
-        if step and c != "0":
+        if step != 0 and c != "0":
             place = (
                 c
                 if step == 1

@@ -9,7 +9,7 @@ from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
 from pullback.compiled.llvm.group import GroupText, number_of
-from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
+from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text, put_texts
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
 from pullback.compiled.plan.likeness import likeness
@@ -97,12 +97,15 @@ class ModuleText:
         elif v.op in _UNITS:
             self._units(name, v)
         elif v.op != "room":
-            texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
-                self.plan, name, v
-            )
+            texts: Any = {
+                "cat": cat_texts,
+                "pad": pad_text,
+                "padsum": padsum_text,
+                "put": put_texts,
+            }[v.op](self.plan, name, v)
             listed = texts if isinstance(texts, list) else [texts]
             self.texts += listed
-            self.work += v.size
+            self.work += v.ins[1].size if v.id in self.plan.over else v.size
             for number in range(len(listed)):
                 called = f"{name}_{number}" if isinstance(texts, list) else name
                 self._lines.append(f"  call void @{called}(ptr %B)")
@@ -113,14 +116,17 @@ class ModuleText:
         self.texts.append(writer.text(slot, self.functions, self.declared))
         work = v.size * v.ins[0].shape[-1]
         self.work += work
-        parallel = writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
+        parallel = self.plan.threads > 1 and (
+            writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
+        )
         self._run(name, writer.units, "null", parallel=parallel)
 
     def _units(self, name: str, v: Val) -> None:
         writer = _UNITS[v.op](self.plan, name, v, self.machine, self.declared)
         self.texts += writer.texts()
         self.work += writer.work
-        self._run(name, writer.units, "null", parallel=writer.work > _SHARED_PRODUCT)
+        parallel = self.plan.threads > 1 and writer.work > _SHARED_PRODUCT
+        self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
         key, slots = likeness(self.plan, group)
@@ -205,7 +211,7 @@ class ModuleText:
             em.raw(f"  store {kind} {made}, ptr {target}, align {v.itemsize}")
 
         whole = v.size - v.size % width
-        if whole:
+        if whole != 0:
             with em.loop(whole, width) as place:
                 join(place, width)
         if whole < v.size:

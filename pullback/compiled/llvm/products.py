@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from pullback.compiled.ir.symbols import moves
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, literal
 from pullback.compiled.llvm.tiles import Tiles, tiles_pay
@@ -42,7 +43,8 @@ class DotText:
         if update is not None:
             self.out, self.lead = update.value, update.value.strides[0]
         # Sizes that vary in code for several sizes are BLAS's: a tile's are fixed.
-        fixed = plan.moving.isdisjoint((self.m, self.k, self.n))
+        fixed = not any(moves(n, plan.moving) for n in (self.m, self.k, self.n))
+        fixed = fixed and not any(map(moves, (*_strides(self.a), *_strides(self.b), self.lead)))
         self.tiles = None
         if fixed and tiles_pay(machine, v.dtype, self.m, self.k, self.n):
             factor = None if update is None else update.factor
@@ -95,7 +97,7 @@ class DotText:
             offset, count = str(x.off), math.prod(self.batch)
             for d, s in zip(self.batch, steps, strict=True):
                 count //= d
-                if s and d > 1:
+                if s != 0 and d > 1:
                     z = em.t(f"urem i64 {em.t(f'udiv i64 {number}, {count}')}, {d}")
                     offset = em.t(f"add i64 {offset}, {em.t(f'mul i64 {z}, {s}')}")
             at.append(em.t(f"getelementptr {e}, ptr %{letter}0, i64 {offset}"))

@@ -9,10 +9,12 @@ from __future__ import annotations
 
 import re
 import threading
+from typing import Any
 
+from pullback.compiled.ir.symbols import NotSymbolic
 from pullback.compiled.llvm.machine import Code
 
-__all__ = ["Sharing", "Templates"]
+__all__ = ["Sharing", "Templates", "with_words"]
 
 # Numbers that stand by themselves: not part of a name, a label or a comment.
 _NUMBER = re.compile(r"(?<=[ ,(\[<])(?:0x[0-9A-F]{16}|-?\d+)(?=[,)\] \n]|$)")
@@ -28,9 +30,23 @@ _MOST_KNOWN = 8  # of one structure, where numbers cannot be inputs
 class Sharing:
     """What a back end is told of a program that is one of a family."""
 
-    def __init__(self, templates: Templates, moving: frozenset[int]) -> None:
-        """`moving`: sizes of arrays that are others in other programs of the family."""
+    def __init__(
+        self, templates: Templates, moving: frozenset[int], family: Any = None, sizes: Any = ()
+    ) -> None:
+        """`moving`: sizes of arrays that are others in other programs of the family.
+
+        `family`: what casts its programs for `sizes` (sizes/moulds.py).
+        """
         self.templates, self.moving = templates, moving
+        self.family, self.sizes = family, sizes
+
+    def program(self, name: str, entry: Any) -> Any:
+        """What an entry makes under a name, where a mould of the family has it."""
+        return None if self.family is None else self.family.moulds.program(name, entry, self.sizes)
+
+    def quick(self, entry: Any, args: Any, kwargs: Any) -> Any:
+        """The short way of calls that an entry's mould serves; None where there is none."""
+        return None if self.family is None else self.family.moulds.quick(entry, args, kwargs)
 
 
 class _Known:
@@ -81,6 +97,39 @@ class Templates:
         listed.append(made)
         del listed[:-_MOST_KNOWN]
         return made
+
+
+_PLACE = re.compile(r"~(\d+)~")
+
+
+def with_words(text: str, slots: int) -> str:
+    """A text whose numbers that vary (`ir/symbols.py`) are read from the table beyond `slots`."""
+    lines: list[str] = []
+    start = 0
+    loads: dict[str, list[str]] = {}
+    for line in text.split("\n"):
+        if line.startswith("define "):
+            start, loads = len(lines), {}
+        parts: list[str] = []
+        last = 0
+        for match in _PLACE.finditer(line):
+            found = _kind(line, match.start())
+            if found is None or found[1] != 1:
+                raise NotSymbolic(f"a number that varies must be fixed here: {line.strip()}")
+            number, kind = int(match.group(1)), found[0]
+            name = f"%h{number}.{kind}"
+            loads.setdefault(name, _loads(name, slots + number, kind, 1))
+            parts += [line[last : match.start()], name]
+            last = match.end()
+        lines.append("".join([*parts, line[last:]]))
+        if line == "}" and loads:
+            if "%B" not in lines[start]:
+                raise NotSymbolic(f"a number that varies in a function without a table: {line}")
+            labelled = lines[start + 1] == "entry:"
+            at = start + 1 + labelled
+            lines[at:at] = [one for listed in loads.values() for one in listed]
+            loads = {}
+    return "\n".join(lines)
 
 
 def _word(token: str) -> int:

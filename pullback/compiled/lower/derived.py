@@ -16,7 +16,8 @@ import numpy
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.evaluate import elementwise
-from pullback.compiled.ir.values import Val
+from pullback.compiled.ir.symbols import sample
+from pullback.compiled.ir.values import Val, broadcast
 from pullback.compiled.lower.rules import FLOATING, NotLowered
 from pullback.core.home import is_ours
 from pullback.operators.declare import Op
@@ -279,7 +280,7 @@ def _numpy(name: str) -> Any:
 
 def _in_blocks(xp: Space, function: Any, *arrays: Any, **machine_code: Any) -> Standing:
     out = Standing(xp.b, arrays[0].v)
-    shape = numpy.broadcast_shapes(*[one.shape for one in arrays if isinstance(one, Standing)])
+    shape = broadcast(*[one.shape for one in arrays if isinstance(one, Standing)])
     if out.v.shape != shape:
         out.v = xp.b.expand(out.v, shape)
     copies = [Standing(xp.b, one.v) if isinstance(one, Standing) else one for one in arrays]
@@ -334,7 +335,7 @@ def derived(op: Op, b: Builder, given: dict[str, Any]) -> Val:
     values = [given[name] for name in tensors if isinstance(given[name], Val)]
     if not values or any(v.dtype not in (*FLOATING, "b1") for v in values):
         raise NotLowered
-    options = tuple((name, one) for name, one in given.items() if name not in tensors)
+    options = tuple((name, sample(one)) for name, one in given.items() if name not in tensors)
     dtypes = tuple(
         (p.name, given[p.name].dtype if isinstance(given[p.name], Val) else None) for p in op.inputs
     )
@@ -344,7 +345,7 @@ def derived(op: Op, b: Builder, given: dict[str, Any]) -> Val:
     except TypeError:  # an option that cannot be a key
         raise NotLowered from None
     made = _run(op, b, given)
-    shape = numpy.broadcast_shapes(*[v.shape for v in values])
+    shape = broadcast(*[v.shape for v in values])
     return made if made.shape == shape else b.expand(made, shape)
 
 
@@ -353,7 +354,7 @@ def _run(op: Op, b: Builder, given: dict[str, Any]) -> Val:
         name: Standing(b, one) if isinstance(one, Val) else one for name, one in given.items()
     }
     try:
-        made = _respelled(op.forward)(Space(b), **arguments)
+        made = _respelled(op.meaning)(Space(b), **arguments)
     except NotLowered:
         raise
     except Exception:

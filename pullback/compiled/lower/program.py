@@ -7,14 +7,16 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value, say_where
+from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
-from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
+from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
-from pullback.compiled.lower.rules import RULES, NotLowered
+from pullback.compiled.lower.integers import of_integers
+from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -27,17 +29,27 @@ class Kernel:
     """An eager kernel between native parts: arrays of its inputs in, arrays out."""
 
     def __init__(self, call: Call, inputs: list[Value]) -> None:
-        self.call = call
+        self.call, self.inputs = call, inputs
         self.numbers = [one.number for one in inputs]
         self.random = call.random
+        self._run: Any = None  # written when it first runs
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run it."""
+        run = self._run
+        if run is None:
+            run = self._run = prepared(self.call, self.numbers)
+        made: list[Any]
         try:
-            return self.call.run(dict(zip(self.numbers, arrays, strict=True)))
+            made = run(arrays)
         except Exception as error:
             say_where(error, self.call)
             raise
+        return made
+
+    def at(self, call: Call) -> Kernel:
+        """The same of a call like its own, for other sizes."""
+        return Kernel(call, self.inputs)
 
     @property
     def name(self) -> str:
@@ -62,6 +74,10 @@ class Check:
             raise
         return []
 
+    def at(self, call: Call) -> Check:
+        """The same of a call like its own, for other sizes."""
+        return Check(call, classes.check_kernel(call))
+
     @property
     def name(self) -> str:
         """What is checked."""
@@ -82,8 +98,12 @@ class Lowered:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         constants: dict[int, Any],
+        *,
+        stores: bool = False,
     ) -> None:
+        """`stores`: whether the back end can write over a part of a value."""
         self.b = Builder()
+        self._stores = stores
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
@@ -169,13 +189,16 @@ class Lowered:
         key = f"{op.space}.{op.name}" if op.space else op.name
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
         for param in op.inputs:  # a number where a tensor may stand
-            if isinstance(given[param.name], int | float):
+            if isinstance(given[param.name], int | float | Symbolic):
                 like = dtype_name(call.results[0].dtype)
                 if like not in BYTES:
                     raise NotLowered
                 given[param.name] = self.b.const(given[param.name], like)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
+        made = of_integers(self.b, key, given)
+        if made is not None:
+            return made
         rule = RULES.get(key)
         if rule is None and op.formula is not None:
             return by_formula(op.formula, self.b, given)
@@ -203,6 +226,8 @@ class Lowered:
             return self.values[one.number]
         if one.__class__ is tuple:
             return tuple(self._argument(part) for part in one)
+        if one.__class__ is SymbolicArray and dtype_name(one.dtype) in BYTES:
+            return self.b.const(one.number, dtype_name(one.dtype))
         if isinstance(one, numpy.ndarray) and one.ndim == 0 and dtype_name(one.dtype) in BYTES:
             return self.b.const(one.item(), dtype_name(one.dtype))
         return one
@@ -232,11 +257,13 @@ class Lowered:
     def _geometry(self, x: Val, v: Value) -> Val:
         strides = tuple(stride // v.dtype.itemsize for stride in v.strides)
         # A dimension that is repeated is an expansion, which loops read without memory.
-        return self.b.view("view", x, v.shape, x.off + (v.shift or 0), strides)
+        return self.b.view("view", x, v.shape, x.off + (0 if v.shift is None else v.shift), strides)
 
     def _other(self, call: Call) -> Val:
         """Steps that are no operators."""
         arguments = [self._argument(one) for one in call.args]
+        if isinstance(call.kernel, numpy.ufunc) and call.kernel in _UFUNCS:
+            return self._ufunc(call, arguments)
         x = arguments[0] if arguments else None
         if not isinstance(x, Val):
             raise NotLowered
@@ -251,7 +278,24 @@ class Lowered:
             return self.b.expand(x, call.args[1])
         if call.name == "part":
             return self._part(call, x)
+        if call.name == "with_part" and self._stores:
+            return self._put(call, x, arguments[1])
         raise NotLowered
+
+    def _ufunc(self, call: Call, arguments: list[Any]) -> Val:
+        """A function of NumPy's on floating-point arrays and numbers: as its word."""
+        (result,) = call.results
+        dtype = dtype_name(result.dtype)
+        if dtype not in FLOATING or call.kwargs:
+            raise NotLowered
+        given = []
+        for one in arguments:
+            if isinstance(one, int | float | Symbolic) and not isinstance(one, bool):
+                one = self.b.const(one, dtype)
+            if not isinstance(one, Val) or one.dtype != dtype:
+                raise NotLowered
+            given.append(one)
+        return self.b.ew(_UFUNCS[call.kernel], *given)
 
     def _part(self, call: Call, x: Val) -> Val:
         given = call.kwargs
@@ -259,6 +303,19 @@ class Lowered:
             raise NotLowered
         off = x.off + given["offset"]
         return self.b.view("view", x, given["shape"], off, given["strides"])
+
+    def _put(self, call: Call, x: Val, part: Any) -> Val:
+        """A write to a part of memory that lies row by row."""
+        given = call.kwargs
+        if not isinstance(part, Val) or x.dtype not in BYTES or part.dtype != x.dtype:
+            raise NotLowered
+        if given["own"] != contiguous(x.shape):
+            raise NotLowered
+        if self.b.strip(x).op in ("const", "iota") or x.strides != given["own"]:
+            x = self.b.copy(x)
+        if self.b.strip(part).op in ("const", "iota"):
+            part = self.b.copy(part)
+        return self.b.put(x, part, given["offset"], given["strides"])
 
     def _kernel(self, call: Call) -> list[Val]:
         if call.name in _ON_STORAGE:
@@ -276,6 +333,11 @@ class Lowered:
         return self.b.call(Kernel(call, inputs), ins, results)
 
 
+# Functions of NumPy that the library calls by themselves: on the running statistics of a norm.
+_UFUNCS: dict[Any, str] = {
+    numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
+    numpy.negative: "neg", numpy.sqrt: "sqrt", numpy.reciprocal: "recip",
+}  # fmt: skip
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})

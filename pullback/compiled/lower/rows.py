@@ -14,7 +14,6 @@ from pullback.compiled.lower.rules import (
     floating,
     lower,
 )
-from pullback.operators.nn.norm.layout import layout
 
 
 @lower("sum", "sum.full")
@@ -176,13 +175,23 @@ def _standardised(b: Builder, x: Val, over: Any) -> tuple[Val, Val, Val]:
     return b.ew("mul", c, r), r, share
 
 
+def _grouped(shape: Any, over: Any) -> tuple[Any, Any]:
+    """A shape with groups as a dimension, and that of weights beside it; None: as they are."""
+    channel, groups = over.channel, over.groups
+    if channel is None:
+        return shape, None
+    each = (shape[channel],) if groups is None else (groups, shape[channel] // groups)
+    inside = shape[channel + 1 :]
+    return (*shape[:channel], *each, *inside), each + (1,) * len(inside)
+
+
 def _in_groups(b: Builder, x: Val, over: Any) -> Val:
-    return b.reshape(x, layout(x.shape, over).shape)
+    return b.reshape(x, _grouped(x.shape, over)[0])
 
 
 def _aligned(b: Builder, weight: Val, x: Val, over: Any) -> Val:
     """A weight in the shape that broadcasts against the groups of `x`."""
-    shape = layout(x.shape, over).weights
+    shape = _grouped(x.shape, over)[1]
     return weight if shape is None else b.reshape(weight, shape)
 
 
@@ -199,6 +208,29 @@ def _layer_norm(
     if bias is not None:
         y = b.ew("add", y, _aligned(b, bias, input, over))
     return b.reshape(y, input.shape)
+
+
+@lower("inverse_deviation")
+def _inverse_deviation(b: Builder, input: Val, over: Any) -> Val:
+    floating(input)
+    return _standardised(b, _in_groups(b, input, over), over)[1]
+
+
+@lower("_given_standardise")
+def _given_statistics(
+    b: Builder, input: Val, weight: Any, bias: Any, average: Any, variance: Val, eps: float
+) -> Val:
+    floating(input, variance, *(one for one in (weight, bias, average) if one is not None))
+    factor = b.ew("rsqrt", b.ew("add", variance, constant(b, eps, variance)))
+    if weight is not None:
+        factor = b.ew("mul", factor, weight)
+    shift = bias
+    if average is not None:
+        moved = b.ew("mul", average, factor)
+        shift = b.ew("neg", moved) if bias is None else b.ew("sub", bias, moved)
+    beside = (1,) * (len(input.shape) - 2)
+    y = b.ew("mul", input, b.reshape(factor, (*factor.shape, *beside)))
+    return y if shift is None else b.ew("add", y, b.reshape(shift, (*shift.shape, *beside)))
 
 
 @lower("_standardise_adjoint")

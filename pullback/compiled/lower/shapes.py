@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.symbols import NotSymbolic, Symbolic
 from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.lower.rules import FLOATING, NotLowered, lower
 
@@ -94,10 +95,27 @@ def _select(b: Builder, input: Val, dim: int, index: int) -> Val:
     return b.squeeze(one, (dim,))
 
 
+def _places(start: Any, stop: Any, step: Any, n: Any) -> tuple[Any, Any]:
+    """The first place of a slice of `n`, and how many there are; of numbers that vary, too."""
+    if not isinstance(n, Symbolic):
+        places = range(*slice(start, stop, step).indices(n))
+        return places.start, len(places)
+    step = 1 if step is None else step
+    if step < 1:
+        raise NotSymbolic("a slice backwards")
+    first: Any
+    end: Any
+    first, end = (
+        default if one is None else max(one + n, 0) if one < 0 else min(one, n)
+        for one, default in ((start, 0), (stop, n))
+    )
+    return first, max((end - first + step - 1) // step, 0)
+
+
 @lower("slice_along")
 def _slice(b: Builder, input: Val, dim: int, start: Any, stop: Any, step: int) -> Val:
-    places = range(*slice(start, stop, step).indices(input.shape[dim]))
-    return b.slice(input, dim, places.start, len(places), places.step)
+    first, count = _places(start, stop, step, input.shape[dim])
+    return b.slice(input, dim, first, count, 1 if step is None else step)
 
 
 @lower("_slice_adjoint")
@@ -108,9 +126,9 @@ def _slice_adjoint(
         raise NotLowered
     shape = tuple(shape)
     steps = contiguous(shape)
-    places = range(*slice(start, stop, step).indices(shape[dim]))
-    strides = (*steps[:dim], steps[dim] * places.step, *steps[dim + 1 :])
-    return b.pad(_in_memory(b, g), shape, places.start * steps[dim], strides)
+    first, _ = _places(start, stop, step, shape[dim])
+    strides = (*steps[:dim], steps[dim] * (1 if step is None else step), *steps[dim + 1 :])
+    return b.pad(_in_memory(b, g), shape, first * steps[dim], strides)
 
 
 @lower("_select_adjoint")

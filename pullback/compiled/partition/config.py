@@ -4,7 +4,7 @@ The first ones are followed. The others belong to parts of torch's compiler that
 programs read, set and patch them, without effect.
 """
 
-from pullback.compiler._settings import install as _install
+from pullback.compiled.settings import install as _install
 
 activation_memory_budget = 1.0  # 1: the cut that costs least; 0: everything is computed again
 aggressive_recomputation = False  # reductions and the like may be computed again as well

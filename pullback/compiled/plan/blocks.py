@@ -9,6 +9,7 @@ from __future__ import annotations
 import math
 from typing import NamedTuple
 
+from pullback.compiled.ir.symbols import moves
 from pullback.compiled.ir.values import Val
 
 __all__ = ["CHAIN", "RowBlocks", "blocks_of"]
@@ -31,7 +32,7 @@ class RowBlocks(NamedTuple):
     @property
     def number(self) -> int:
         """How many blocks there are."""
-        return -(-self.size // self.length)
+        return (self.size + self.length - 1) // self.length
 
 
 def blocks_of(
@@ -49,8 +50,8 @@ def blocks_of(
         return None
     longest = max(runs, key=lambda run: run.size)
     others = math.prod(run.size for run in runs) // longest.size
-    is_fixed = not any(domain[d] in moving for d in value.attr)
-    if longest.size * others <= _MOST and is_fixed:
+    is_fixed = not any(moves(domain[d], moving) for d in value.attr)
+    if is_fixed and longest.size * others <= _MOST:
         return None
     length = max(1, CHAIN // others)
     starts_anew = math.prod(domain[: longest.first]) > 1

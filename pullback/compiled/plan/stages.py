@@ -118,7 +118,7 @@ class Stages:
         found = []
         step = 1
         for number, (n, s) in reversed(list(enumerate(merged))):
-            if s:
+            if s != 0:
                 found.append((step, n if number else 0, s))
             step *= n
         return found[::-1]

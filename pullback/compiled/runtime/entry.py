@@ -23,7 +23,7 @@ from pullback.core.version import INFERENCE_CELL, bump_all
 from pullback.core.view import edge_of
 from pullback.operators.random.generator import default_generator
 
-__all__ = ["MOST_UNUSED", "OTHER_BRANCH", "OVERLAPPING", "Entry", "owned"]
+__all__ = ["MOST_UNUSED", "OTHER_BRANCH", "OVERLAPPING", "Entry", "apart", "owned"]
 
 OTHER_BRANCH = object()  # the answer to a call that decides otherwise than the captured one
 # The answer to a call whose writes eager alone can do, or refuse: to memory that two tensors share,
@@ -39,6 +39,16 @@ class Entry:
     ) -> None:
         """`shared` is what programs of a family share (llvm/template.py)."""
         self.guards = Guards(captured, leaves)
+        self._begin(captured, backend, shared)
+
+    def twin(self, captured: Captured, backend: Callable[..., Any], shared: Any = None) -> Entry:
+        """An entry with the same guards, for a capture that is like its own."""
+        made = object.__new__(type(self))
+        made.guards = self.guards
+        made._begin(captured, backend, shared)
+        return made
+
+    def _begin(self, captured: Captured, backend: Callable[..., Any], shared: Any) -> None:
         self.checks = captured.checks
         self.strays = 0  # calls in a row that decided otherwise
         self._deciding: tuple[list[Any], list[Value]] | None = None
@@ -73,6 +83,7 @@ class Entry:
         # Gradients for 1, scaled by what arrives, would have other bits than eager's.
         self.is_ahead = self._is_one_number() and not backends.is_exact(self.backend)
         self._ready: dict[str, Any] = {}
+        self._written: dict[str, Any] = {}
 
     def _is_one_number(self) -> bool:
         values = [v for v, wanted in zip(self.results, self.differentiable, strict=True) if wanted]
@@ -83,7 +94,15 @@ class Entry:
     def _program(self, name: str) -> Any:
         known = self._ready.get(name)
         if known is None:
-            known = self._ready[name] = getattr(self, f"_make_{name}")()
+            cast = None if self.shared is None else self.shared.program(name, self)
+            known = self._ready[name] = cast or self.written(name)
+        return known
+
+    def written(self, name: str) -> Any:
+        """A program written for the sizes of this entry alone."""
+        known = self._written.get(name)
+        if known is None:
+            known = self._written[name] = getattr(self, f"_make_{name}")()
         return known
 
     def prepare(self) -> None:
@@ -194,10 +213,16 @@ class Entry:
 
     # Running --------------------------------------------------------------------------------
 
-    def __call__(self, leaves: list[Any]) -> Any:
-        """Run the program for a call that the guards let through."""
+    def __call__(self, leaves: list[Any], given: Any = None) -> Any:
+        """Run the program for a call that the guards let through; `given`: its arguments."""
         inputs = self.captured.inputs
-        tensors = [None if one.kind == "early" else self._tensor(one, leaves) for one in inputs]
+        reached = None
+        if self.captured.reached is not None:
+            reached = self._reached(leaves, given)
+            if reached is None:
+                return OTHER_BRANCH
+        tensors = [None if one.kind == "early" else self._tensor(one, leaves, reached)
+                   for one in inputs]  # fmt: skip
         if self.captured.writes and (self._is_refused(tensors) or self._overlaps(tensors)):
             return OVERLAPPING
         if self._deciding is not None:
@@ -211,7 +236,22 @@ class Entry:
         self.calls += 1
         kind = self._kind()
         made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
-        return self._finish(made, tensors, wants=kind != "plain")
+        return self._finish(made, tensors, reached, wants=kind != "plain")
+
+    def _reached(self, leaves: list[Any], given: Any) -> Any:
+        """What each call fetches: owners of writes, tensors, numbers; None: it is another call."""
+        captured = self.captured
+        reached = captured.reached(leaves, given)
+        if reached is None:
+            return None
+        owners, found, numbers, kept = reached
+        if not self.guards.fits_found(found, leaves):
+            return None
+        if captured.numbers is not None:
+            numbers = captured.numbers.values(numbers)
+            if numbers is None:
+                return None
+        return owners, found, numbers, kept
 
     def _decided(self, tensors: list[Any]) -> list[Any] | None:
         """What the rest takes over, as tensors; None where a value decides otherwise."""
@@ -227,7 +267,7 @@ class Entry:
                 if state is not None:
                     default_generator.set_state(state)
                 return None
-        return [wrap(array) for array in _apart(made[count:], arrays)]
+        return [wrap(array) for array in apart(made[count:], arrays)]
 
     def _is_refused(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written stands on read-only memory.
@@ -259,13 +299,17 @@ class Entry:
                 high, owner = end, place
         return False
 
-    def _tensor(self, one: Any, leaves: list[Any]) -> Any:
+    def _tensor(self, one: Any, leaves: list[Any], reached: Any) -> Any:
+        if one.kind == "found":
+            return reached[1][one.place]
+        if one.kind == "number":
+            return wrap(numpy.array(reached[2][one.place], one.value.dtype))
         if one.kind == "argument":
             return leaves[one.place]
         if one.kind == "held":
             return one.place
         if one.kind == "grad":
-            return self._tensor(self.captured.inputs[one.place], leaves)._stored_grad
+            return self._tensor(self.captured.inputs[one.place], leaves, reached)._stored_grad
         return None
 
     def _arrays(self, sources: list[int], tensors: list[Any]) -> list[Any]:
@@ -280,17 +324,17 @@ class Entry:
         made = program(arrays)
         for number in getattr(program, "in_place", None) or ():
             made[number] = None  # it is in its place already
-        return _apart(made, arrays)
+        return apart(made, arrays)
 
     def _run_first(self, tensors: list[Any]) -> list[Any]:
         (program, sources, _), _, _ = self._program("pair")
         arrays = self._arrays(sources, tensors)
         made: list[Any] = program(arrays)
         count = len(self.results) + len(self._effects)
-        made[:count] = _apart(made[:count], arrays)
+        made[:count] = apart(made[:count], arrays)
         return made
 
-    def _finish(self, made: list[Any], tensors: list[Any], *, wants: bool) -> Any:
+    def _finish(self, made: list[Any], tensors: list[Any], reached: Any, *, wants: bool) -> Any:
         captured = self.captured
         count = len(self.results)
         results = [wrap(array) for array in made[:count]]
@@ -315,7 +359,12 @@ class Entry:
             wanted = self._wanted(results)
             if wanted:
                 nodes.attach(nodes.SpentBackward, wanted, ())
-        return self._tree(results, tensors)
+        result = self._tree(results, tensors, reached)
+        if captured.effects is None:
+            return result
+        result, values = result
+        captured.effects(reached[0], values)
+        return result
 
     def _wanted(self, results: list[Tensor]) -> list[Tensor]:
         pairs = zip(results, self.differentiable, strict=True)
@@ -325,8 +374,8 @@ class Entry:
         edges = tuple(edge_of(tensors[place]) for place in self.targets)
         node = nodes.attach(nodes.CompiledBackward, self._wanted(results), edges)
         node.entry = self
-        node.sources = [one for one in tensors if one is not None]
-        node.versions = [one._cell[0] for one in node.sources]
+        node.sources = tensors
+        node.versions = [None if one is None else one._cell[0] for one in tensors]
         ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
         node.saved = None if ahead else rest
@@ -340,7 +389,7 @@ class Entry:
             self.unused = 0 if self.last[1][0] else self.unused + 1
         self.last = (weakref.ref(node), node.used)
 
-    def _tree(self, results: list[Tensor], tensors: list[Any]) -> Any:
+    def _tree(self, results: list[Tensor], tensors: list[Any], reached: Any) -> Any:
         leaves = []
         made = iter(results)
         for one in self.captured.outputs:
@@ -348,6 +397,10 @@ class Entry:
                 leaves.append(next(made))
             elif one.kind == "object":
                 leaves.append(one.place)
+            elif one.kind == "number":
+                leaves.append(reached[2][one.place])
+            elif one.kind == "kept":
+                leaves.append(reached[3][one.place])
             elif one.kind == "input":
                 leaves.append(tensors[one.place])
             else:
@@ -360,9 +413,10 @@ class Entry:
         """Gradients by edge, as arrays."""
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
         given = nodes.zeros_for(sizes, gradients, self._xp)
-        tensors = self._tensors_of(node)
+        tensors = node.sources
         (first, sources, _), (second, behind, extra), saved = self._program("pair")
         kept = node.saved
+        node.check_versions((*behind, *(sources if kept is None else ())))
         if kept is None:
             made = first(self._arrays(sources, tensors))
             kept = made[len(made) - len(saved) :] if saved else []
@@ -371,17 +425,14 @@ class Entry:
         arrays = self._arrays(behind, tensors) + [known[one.number] for one in extra]
         return tuple(owned(second(arrays), arrays))
 
-    def _tensors_of(self, node: Any) -> list[Any]:
-        sources = iter(node.sources)
-        return [None if one.kind == "constant" else next(sources) for one in self.captured.inputs]
-
     def backward_tensors(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Gradients by edge, as tensors that can be differentiated again."""
         from pullback.compiled.runtime.replay import replayed
 
         sizes = node._g_sizes or ((node._g_shape, node._g_dtype),)
         given = nodes.tensors_for(sizes, gradients, self._xp)
-        return replayed(self.captured, self._tensors_of(node), given, self._constants)
+        node.check_versions(range(len(node.sources)))
+        return replayed(self.captured, node.sources, given, self._constants)
 
 
 def _viewed(tensor: Tensor, one: Any) -> Tensor:
@@ -410,7 +461,7 @@ def _span(array: Any, place: int) -> tuple[int, int, int] | None:
     return (*span_of(array), place)
 
 
-def _apart(made: list[Any], given: list[Any]) -> list[Any]:
+def apart(made: list[Any], given: list[Any]) -> list[Any]:
     """Results that share no memory with inputs or with one another."""
     seen = {id(one) for one in given}
     has_views = False
@@ -431,5 +482,5 @@ def _apart(made: list[Any], given: list[Any]) -> list[Any]:
 
 def owned(made: list[Any], given: list[Any]) -> list[Any]:
     """Gradients that the engine may add to."""
-    made = _apart(made, given)
+    made = apart(made, given)
     return [one if one.base is None else one.copy("K") for one in made]

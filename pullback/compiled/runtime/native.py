@@ -16,6 +16,7 @@ layouts.
 from __future__ import annotations
 
 import ctypes
+import re
 import sys
 import sysconfig
 from collections.abc import Iterable
@@ -29,7 +30,7 @@ from pullback.compiled.llvm.machine import Code
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN
 
-__all__ = ["address_of", "bound", "fastcall", "is_usable", "loads"]
+__all__ = ["address_of", "bound", "fastcall", "is_usable", "loads", "written_out"]
 
 _METH_FASTCALL = 0x0080
 _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
@@ -43,27 +44,17 @@ _TEXT = """
 define ptr @entry(ptr %self, ptr %args, i64 %nargs) {
 entry:
   %D = getelementptr i8, ptr %self, i64 32
-  %n_in = load i64, ptr %D
-  %p1 = getelementptr i64, ptr %D, i64 1
-  %in = load ptr, ptr %p1
-  %p2 = getelementptr i64, ptr %D, i64 2
-  %n_out = load i64, ptr %p2
-  %p3 = getelementptr i64, ptr %D, i64 3
-  %out = load ptr, ptr %p3
-  %p4 = getelementptr i64, ptr %D, i64 4
-  %B = load ptr, ptr %p4
-  %p5 = getelementptr i64, ptr %D, i64 5
-  %fn = load ptr, ptr %p5
-  %p6 = getelementptr i64, ptr %D, i64 6
-  %big = load i64, ptr %p6
-  %p7 = getelementptr i64, ptr %D, i64 7
-  %want_args = load i64, ptr %p7
-  %p8 = getelementptr i64, ptr %D, i64 8
-  %flag = load ptr, ptr %p8
-  %p9 = getelementptr i64, ptr %D, i64 9
-  %places = load ptr, ptr %p9
-  %p10 = getelementptr i64, ptr %D, i64 10
-  %held = load ptr, ptr %p10
+  %n_in = i64 of %D at word 0
+  %in = ptr of %D at word 1
+  %n_out = i64 of %D at word 2
+  %out = ptr of %D at word 3
+  %B = ptr of %D at word 4
+  %fn = ptr of %D at word 5
+  %big = i64 of %D at word 6
+  %want_args = i64 of %D at word 7
+  %flag = ptr of %D at word 8
+  %places = ptr of %D at word 9
+  %held = ptr of %D at word 10
   %isbig = icmp ne i64 %big, 0
 {addresses}
   %args_fit = icmp eq i64 %nargs, %want_args
@@ -87,47 +78,35 @@ of_args:
   %ta0 = load ptr, ptr %ap
   br label %have
 of_table:
-  %tp = getelementptr i64, ptr %row, i64 1
-  %ta1 = load ptr, ptr %tp
+  %ta1 = ptr of %row at word 1
   br label %have
 have:
   %t = phi ptr [ %ta0, %of_args ], [ %ta1, %of_table ]
-  %tta = getelementptr i8, ptr %t, i64 8
-  %tt = load ptr, ptr %tta
-  %wt = getelementptr i64, ptr %row, i64 2
-  %want_type = load ptr, ptr %wt
+  %tt = ptr of %t at 8
+  %want_type = ptr of %row at word 2
   %ok0 = icmp eq ptr %tt, %want_type
   br i1 %ok0, label %c1, label %give_up
 c1:
 {array_of_argument}
-  %ta = getelementptr i8, ptr %a, i64 8
-  %ty = load ptr, ptr %ta
+  %ty = ptr of %a at 8
   %ok1 = icmp eq ptr %ty, %at_ndarray
   br i1 %ok1, label %c2, label %give_up
 c2:
-  %da = getelementptr i8, ptr %a, i64 56
-  %descr = load ptr, ptr %da
-  %wd = getelementptr i64, ptr %row, i64 3
-  %want = load ptr, ptr %wd
+  %descr = ptr of %a at 56
+  %want = ptr of %row at word 3
   %ok2 = icmp eq ptr %descr, %want
   br i1 %ok2, label %c3, label %give_up
 c3:
-  %nda = getelementptr i8, ptr %a, i64 24
-  %nd = load i32, ptr %nda
-  %wn = getelementptr i64, ptr %row, i64 4
-  %n64 = load i64, ptr %wn
+  %nd = i32 of %a at 24
+  %n64 = i64 of %row at word 4
   %nd64 = sext i32 %nd to i64
   %ok3 = icmp eq i64 %nd64, %n64
   br i1 %ok3, label %c4, label %give_up
 c4:
-  %dpa = getelementptr i8, ptr %a, i64 32
-  %dims = load ptr, ptr %dpa
-  %spa = getelementptr i8, ptr %a, i64 40
-  %strides = load ptr, ptr %spa
-  %wda = getelementptr i64, ptr %row, i64 5
-  %wdims = load ptr, ptr %wda
-  %wsa = getelementptr i64, ptr %row, i64 6
-  %wstr = load ptr, ptr %wsa
+  %dims = ptr of %a at 32
+  %strides = ptr of %a at 40
+  %wdims = ptr of %row at word 5
+  %wstr = ptr of %row at word 6
   %scalar = icmp eq i64 %n64, 0
   br i1 %scalar, label %fine, label %dim
 dim:
@@ -150,8 +129,7 @@ dimok:
   %jm = icmp slt i64 %j1, %n64
   br i1 %jm, label %dim, label %fine
 fine:
-  %xa = getelementptr i8, ptr %a, i64 16
-  %x = load ptr, ptr %xa
+  %x = ptr of %a at 16
   %pk = getelementptr i64, ptr %places, i64 %k
   %place = load i64, ptr %pk
   %bk = getelementptr ptr, ptr %B, i64 %place
@@ -184,23 +162,18 @@ outs:
   %oo = mul i64 %o, {result_bytes}
   %orow = getelementptr i8, ptr %out, i64 %oo
   %od = load ptr, ptr %orow
-  %ona = getelementptr i64, ptr %orow, i64 1
-  %on64 = load i64, ptr %ona
+  %on64 = i64 of %orow at word 1
   %on = trunc i64 %on64 to i32
-  %oda = getelementptr i64, ptr %orow, i64 2
-  %odims = load ptr, ptr %oda
-  %osa = getelementptr i64, ptr %orow, i64 3
-  %oslot = load i64, ptr %osa
-  %ofa = getelementptr i64, ptr %orow, i64 4
-  %of64 = load i64, ptr %ofa
+  %odims = ptr of %orow at word 2
+  %oslot = i64 of %orow at word 3
+  %of64 = i64 of %orow at word 4
   %oflags = trunc i64 %of64 to i32
   call void %at_incref(ptr %od)
   %arr = call ptr %at_new_from_descr(ptr %at_ndarray, ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 %oflags, ptr null)
   %no_arr = icmp eq ptr %arr, null
   br i1 %no_arr, label %drop, label %have_arr
 have_arr:
-  %axa = getelementptr i8, ptr %arr, i64 16
-  %ax = load ptr, ptr %axa
+  %ax = ptr of %arr at 16
   %bo = getelementptr ptr, ptr %B, i64 %oslot
   store ptr %ax, ptr %bo
 {wrapped_result}
@@ -252,8 +225,7 @@ miss:
 # What differs between tensors and arrays: where an argument's array is, and what a result is.
 _OF_TENSORS = {
     "array_of_argument": """
-  %aa = getelementptr i8, ptr %t, i64 {off_array}
-  %a = load ptr, ptr %aa
+  %a = ptr of %t at {off_array}
 """,
     "wrapped_result": """
   %ten = call ptr %at_alloc(ptr %at_tensor, i64 0)
@@ -359,11 +331,26 @@ def _addresses() -> dict[str, int]:
 
 def loads(names: Iterable[str], first: int) -> str:
     """Lines that read addresses from the words `%D`, the first of them at a place."""
-    lines = []
-    for place, name in enumerate(names, first):
-        lines.append(f"  %w_{name} = getelementptr i64, ptr %D, i64 {place}")
-        lines.append(f"  %at_{name} = load ptr, ptr %w_{name}")
-    return "\n".join(lines)
+    return "\n".join(
+        f"  %at_{name} = ptr of %D at word {place}" for place, name in enumerate(names, first)
+    )
+
+
+_FIELD = re.compile(r"^  %(\w+) = (\w+) of %(\w+) at (word )?(\d+)$", re.MULTILINE)
+
+
+def written_out(text: str) -> str:
+    """LLVM of a text in which `%x = ptr of %y at 16` reads a field of what `%y` points to."""
+
+    def read(match: re.Match[str]) -> str:
+        name, kind, of, by_words, place = match.groups()
+        unit = "i64" if by_words else "i8"
+        return (
+            f"  %{name}_field = getelementptr {unit}, ptr %{of}, i64 {place}\n"
+            f"  %{name} = load {kind}, ptr %{name}_field"
+        )
+
+    return _FIELD.sub(read, text)
 
 
 @cache
@@ -381,7 +368,7 @@ def _entry(*, of_arrays: bool) -> tuple[Any, int]:
     text = _TEXT
     for name, value in given.items():
         text = text.replace("{" + name + "}", str(value))
-    code = Code(text)
+    code = Code(written_out(text))
     return code, code.address("entry")
 
 
@@ -441,13 +428,17 @@ def bound(
     is_large: bool,
     keep: list[Any],
     of_arrays: bool = False,
+    geometries: list[int] | None = None,
 ) -> Any:
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
     `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
     in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
     that its table points to. `of_arrays`: arrays in their place, all of them arguments.
+    `geometries`: where sizes and strides of each tensor, and sizes of each result, stand, if the
+    caller keeps them.
     """
+    kept_by_caller = iter(geometries or ())
     kept: list[Any] = [*keep, table]
 
     def words(values: Any) -> int:
@@ -455,17 +446,20 @@ def bound(
         kept.append(array)
         return int(array.__array_interface__["data"][0])
 
+    def geometry(values: Any) -> int:
+        return words(values) if geometries is None else next(kept_by_caller)
+
     rows: list[int] = []
     for source, tensor, example in tensors:
         array = example if of_arrays else example._array
         kept.append((tensor, array.dtype, type(example)))
         rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
-                 array.ndim, words(array.shape), words(array.strides)]  # fmt: skip
+                 array.ndim, geometry(array.shape), geometry(array.strides)]  # fmt: skip
     made: list[int] = []
     for shape, dtype, slot, columns_first in results:
         kept.append(dtype)
         order = _COLUMNS_FIRST if columns_first else 0
-        made += [id(dtype), len(shape), words(shape), slot, order]
+        made += [id(dtype), len(shape), geometry(shape), slot, order]
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,

@@ -6,6 +6,7 @@ computes it computes the gradients as well, and the node only scales them by wha
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 from weakref import ref
 
@@ -32,7 +33,7 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
     entry: Any
     ahead: Any  # gradients computed with the forward, by edge; None where there are none
     saved: Any  # arrays that the backward program reads
-    sources: Any  # the tensors that the call read, for running it again; or what freed them
+    sources: Any  # the tensors of the entry's inputs, for running it again; or what freed them
     versions: Any
     used: list[bool]
 
@@ -48,7 +49,6 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
             if type(g) is numpy.ndarray and g.size == 1 and g.item() == 1:
                 return tuple(ahead)
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
-        self._check_versions()
         made: tuple[Any, ...] = self.entry.backward(self, g if isinstance(g, list) else [g])
         return made
 
@@ -82,14 +82,15 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         """Differentiable gradients: the captured calls again, as operators on tensors."""
         if type(self.sources) is Freed:
             raise errors.graph_freed(self, self.sources)
-        self._check_versions()
         self.used[0] = True
         made: tuple[Any, ...] = self.entry.backward_tensors(self, g if isinstance(g, list) else [g])
         return made
 
-    def _check_versions(self) -> None:
-        for tensor, version in zip(self.sources, self.versions, strict=True):
-            if tensor._cell[0] != version:
+    def check_versions(self, read: Iterable[int]) -> None:
+        """Refuse if inputs of these numbers, which are read now, were written to since the call."""
+        for number in read:
+            tensor, version = self.sources[number], self.versions[number]
+            if tensor is not None and tensor._cell[0] != version:
                 raise RuntimeError(
                     f"{type(self).name(self)} needs a tensor of shape {tuple(tensor.shape)} as it "
                     "was when the compiled function was called, but it was changed in place since. "

@@ -20,25 +20,20 @@ entry:
   %list = load ptr, ptr %args
   %a1 = getelementptr ptr, ptr %args, i64 1
   %table = load ptr, ptr %a1
-  %ta = getelementptr i8, ptr %table, i64 16
-  %to = load ptr, ptr %ta
-  %na = getelementptr i8, ptr %list, i64 16
-  %n = load i64, ptr %na
-  %ia = getelementptr i8, ptr %list, i64 24
-  %items = load ptr, ptr %ia
+  %to = ptr of %table at 16
+  %n = i64 of %list at 16
+  %items = ptr of %list at 24
   %some = icmp sgt i64 %n, 0
   br i1 %some, label %loop, label %done
 loop:
   %k = phi i64 [ 0, %entry ], [ %k1, %fine ]
   %ip = getelementptr ptr, ptr %items, i64 %k
   %one = load ptr, ptr %ip
-  %tp = getelementptr i8, ptr %one, i64 8
-  %type = load ptr, ptr %tp
+  %type = ptr of %one at 8
   %ok = icmp eq ptr %type, %at_ndarray
   br i1 %ok, label %fine, label %other
 fine:
-  %dp = getelementptr i8, ptr %one, i64 16
-  %data = load ptr, ptr %dp
+  %data = ptr of %one at 16
   %slot = getelementptr ptr, ptr %to, i64 %k
   store ptr %data, ptr %slot
   %k1 = add i64 %k, 1
@@ -70,7 +65,7 @@ def put_pointers() -> Any:
         return _one_by_one
     given = {"ndarray": id(numpy.ndarray), "true": id(True), "false": id(False),
              "incref": native.address_of("Py_IncRef")}  # fmt: skip
-    code = Code(_TEXT.replace("{addresses}", native.loads(given, 0)))
+    code = Code(native.written_out(_TEXT.replace("{addresses}", native.loads(given, 0))))
     words = numpy.array(list(given.values()), numpy.int64).tobytes()
     function = native.fastcall(code.address("gather"), [code], words)
     tried = [numpy.arange(3.0), numpy.ones((2, 2), numpy.int32)]

@@ -12,6 +12,8 @@ import weakref
 from operator import attrgetter
 from typing import Any
 
+import numpy
+
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.device import get_default_device
@@ -23,39 +25,52 @@ from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.view import edge_of
 from pullback.operators.writing.writer import define_once
 
-__all__ = ["quick_way"]
+__all__ = ["Writer", "may_be_quick", "quick_way"]
 
 _MOST_GUARDS = 400
 MOST_UNUSED = 2  # calls in a row whose gradients nobody wanted
 
 
-def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A function of the arguments' tuple that gives the result, or None where it must not."""
+def may_be_quick(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
+    """Whether a call is plain: tensors and plain values in, tensors out, nothing written."""
     captured = entry.captured
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
-        return None
-    if captured.world.identities or entry.checks:
-        return None
+        return False
+    if captured.world.identities or entry.checks or captured.reached is not None:
+        return False
+    if captured.loose or captured.home is not captured.mode:
+        return False
     if captured.mode.inference:
-        return None  # whose tensors are marked as such
+        return False  # whose tensors are marked as such
     if any(one.kind != "value" or one.is_leaf for one in captured.outputs) or not captured.outputs:
-        return None
+        return False
     if wants and not (entry.is_ahead and captured.gradients):
-        return None
+        return False
     if any(one.kind == "grad" for one in captured.inputs):
+        return False
+    return all(isinstance(one, Tensor) or _is_plain(one) for one in args)
+
+
+def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """A function of the arguments' tuple that gives the result, or None where it must not."""
+    if not may_be_quick(entry, args, kwargs):
         return None
-    if not all(isinstance(one, Tensor) or _is_plain(one) for one in args):
-        return None
+    wants = bool(entry.captured.tangents)
     program, sources, _ = entry._program("joint" if wants else "plain")
-    if not getattr(program, "is_native", False) or not native.is_usable():
+    if not native.is_usable() or not getattr(program, "parts", None):
         return None
+    if program.is_native is None:  # somebody compares each call with eager
+        return None
+    if not program.is_native:
+        simple = all(one.geometry is None for one in program.outputs if one.is_fresh)
+        return _Parted(entry, args, program, sources, wants=wants).function() if simple else None
     if not all(one.is_fresh for one in program.outputs):
         return None
     pairs = zip(program.outputs, program.examples(), strict=True)
     if not all(_is_simple(one.geometry, array.size) for one, array in pairs):
         return None
-    return _Writer(entry, args, program, sources, wants=wants).function()
+    return Writer(entry, args, program, sources, wants=wants).function()
 
 
 def _is_simple(geometry: Any, size: int) -> bool:
@@ -74,10 +89,10 @@ def _is_simple(geometry: Any, size: int) -> bool:
 
 
 def _is_plain(one: Any) -> bool:
-    return one is None or isinstance(one, bool | int | str)
+    return one is None or isinstance(one, bool | int | float | str)
 
 
-class _Writer:
+class Writer:
     """Writes the short way of one entry."""
 
     def __init__(self, entry: Any, args: Any, program: Any, sources: list[int], *,
@@ -85,6 +100,7 @@ class _Writer:
         self.entry, self.args, self.program, self.sources = entry, args, program, sources
         self.wants = wants
         self.captured = entry.captured
+        self.numbers: set[int] = set()  # arguments that are numbers which vary
         self.scope: dict[str, Any] = {}
         self.count = 0
 
@@ -109,9 +125,16 @@ class _Writer:
         for start in range(0, len(conditions), 16):
             text = " and ".join(conditions[start : start + 16])
             lines += [f"    if not ({text}):", "        return None"]
-        lines += [f"    made = run({given})", "    if made is None:", "        return None"]
+        lines += [*self._run_lines(given), "    if made is None:", "        return None"]
         lines += self._result_lines()
         return define_once("\n".join(lines), self.scope, "quick way", "quick")
+
+    def _run_lines(self, given: str) -> list[str]:
+        return [f"    made = run({given})"]
+
+    def _entry_text(self) -> str:
+        """What is said of the entry where a call is recorded, beyond its own."""
+        return ""
 
     # Guards -----------------------------------------------------------------------------------
 
@@ -121,7 +144,7 @@ class _Writer:
         if self.wants:  # gradients that nobody asked for twice are not computed ahead again
             conditions.append(f"{self.name(self.entry)}.unused < {MOST_UNUSED}")
         for number, one in enumerate(self.args):
-            if isinstance(one, Tensor):
+            if isinstance(one, Tensor) or number in self.numbers:
                 continue
             conditions.append(f"args[{number}] is {self.name(one)}")
         for number, other, tensor in guards.same:
@@ -181,19 +204,7 @@ class _Writer:
     def _native(self) -> Any:
         program = self.program
         memory = program.memory()  # for this way alone
-        order = {n: k for k, n in enumerate(n for n, one in enumerate(self.args)
-                                            if isinstance(one, Tensor))}  # fmt: skip
-        tensors, places = [], []
-        for slot, place in enumerate(self.sources):
-            one = self.captured.inputs[place]
-            if one.kind == "constant":
-                memory.table[slot] = one.place.__array_interface__["data"][0]
-                continue
-            if one.kind == "argument":
-                tensors.append((order[one.place], None, self.args[one.place]))
-            else:
-                tensors.append((-1, one.place, one.place))
-            places.append(slot)
+        tensors, places, constants = self._slots(memory.table)
         address = program.parts[0][1] if program.parts else 0
         results = [
             (array.shape, array.dtype, one.slot, False)
@@ -203,9 +214,39 @@ class _Writer:
         ]
         return native.bound(
             tensors=tensors, places=places, results=results, table=memory.table,
-            address=address or _nothing(), arguments=len(order), is_large=program.is_large,
-            keep=[program, memory, [one.place for one in self.captured.inputs]],
+            address=address or _nothing(), arguments=self._count, is_large=program.is_large,
+            keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
         )  # fmt: skip
+
+    @property
+    def _count(self) -> int:
+        """How many arguments are tensors."""
+        return sum(isinstance(one, Tensor) for one in self.args)
+
+    def _slots(self, table: Any) -> tuple[list[Any], list[int], dict[int, Any]]:
+        """What the entry reads (argument's number or -1, tensor, example), where, and constants."""
+        order = {n: k for k, n in enumerate(n for n, one in enumerate(self.args)
+                                            if isinstance(one, Tensor))}  # fmt: skip
+        tensors: list[Any] = []
+        places: list[int] = []
+        constants: dict[int, Any] = {}
+        for slot, place in enumerate(self.sources):
+            one = self.captured.inputs[place]
+            if one.kind == "constant":
+                table[slot] = one.place.__array_interface__["data"][0]
+                constants[slot] = one.place
+                continue
+            if one.kind == "argument":
+                tensors.append((order[one.place], None, self.args[one.place]))
+            else:
+                tensors.append((-1, one.place, one.place))
+            places.append(slot)
+        # A gradient of 1, where the program reads it: one that is lowered is in its code.
+        _, _, given = self.entry._program("joint" if self.wants else "plain")
+        for slot, one in enumerate(given, len(self.sources)):
+            constants[slot] = array = numpy.ones(one.shape, one.dtype)
+            table[slot] = array.__array_interface__["data"][0]
+        return tensors, places, constants
 
     def _result_lines(self) -> list[str]:
         count = len(self.entry.results)
@@ -213,7 +254,7 @@ class _Writer:
         if self.wants:
             number = self.entry.differentiable.index(True)
             self.scope["record"] = _recorder(self.entry, count, number)
-            lines.append("    record(made, args)")
+            lines.append(f"    record(made, args{self._entry_text()})")
         tree = self.captured.tree
         if tree.is_leaf():
             return [*lines, "    return made[0]"]
@@ -221,6 +262,28 @@ class _Writer:
             return [*lines, "    return made"]
         self.scope["unflatten"], self.scope["tree"] = tree_unflatten, tree
         return [*lines, f"    return unflatten(made[:{count}], tree)"]
+
+
+class _Parted(Writer):
+    """Writes the short way of an entry whose program has eager kernels in it."""
+
+    def _native(self) -> Any:
+        from pullback.compiled.runtime.entry import apart  # which imports this module
+        from pullback.compiled.runtime.parted import first_address, parted
+
+        program = self.program
+        memory = program.memory()
+        tensors, places, constants = self._slots(memory.table)
+        enter = native.bound(
+            tensors=tensors, places=places,
+            results=[(shape, dtype, slot, False) for shape, dtype, slot in program.fresh],
+            table=memory.table, address=first_address(program), arguments=self._count,
+            is_large=program.is_large,
+            keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+        )  # fmt: skip
+        slots = [(slot, number, tensor)
+                 for slot, (number, tensor, _) in zip(places, tensors, strict=True)]  # fmt: skip
+        return parted(program, memory, enter, slots, constants, apart)
 
 
 def _is_flat_tuple(tree: Any) -> bool:
@@ -239,15 +302,16 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         (one.place, None) if one.kind == "argument" else (None, one.place)
         for one in (inputs[place] for place in entry.targets)
     ]
-    reads = [
-        (one.place, None) if one.kind == "argument" else (None, one.place)
-        for one in inputs
-        if one.kind != "constant"
-    ]
+    # Where the tensors of the inputs are among the arguments; the others are the same in each call.
+    held: list[Any] = [one.place if one.kind == "held" else None for one in inputs]
+    given = [(n, one.place) for n, one in enumerate(inputs) if one.kind == "argument"]
+    watched = [n for n, one in enumerate(inputs) if one.kind != "constant"]
 
-    def record(made: Any, args: Any) -> None:
+    blank: list[int | None] = [None] * len(inputs)
+
+    def record(made: Any, args: Any, of_sizes: Any = None) -> None:
         result = made[number]
-        edges = tuple([edge_of(args[place] if held is None else held) for place, held in targets])
+        edges = tuple([edge_of(args[place] if one is None else one) for place, one in targets])
         node = new(CompiledBackward)
         node._edges = edges
         node._cold = None
@@ -258,11 +322,15 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         if internal[frame.f_code.co_filename]:
             frame = user_frame(frame)
         node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-        node.entry = entry
+        node.entry = entry if of_sizes is None else of_sizes
         node.ahead = [one._array for one in made[count:]]
         node.saved = None
-        node.sources = [args[place] if held is None else held for place, held in reads]
-        node.versions = [one._cell[0] for one in node.sources]
+        node.sources = sources = held.copy()
+        for n, place in given:
+            sources[n] = args[place]
+        node.versions = versions = blank.copy()
+        for n in watched:
+            versions[n] = sources[n]._cell[0]
         node.used = used = [False]
         node._seq = numbering.next()
         last = entry.last

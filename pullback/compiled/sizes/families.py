@@ -9,7 +9,8 @@ from pullback.compiled.backends import is_exact
 from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
-from pullback.compiled.sizes.places import Place, differing, marked
+from pullback.compiled.sizes.moulds import writes_code
+from pullback.compiled.sizes.places import NUMBER, Place, differing, marked, standing
 from pullback.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -18,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Families"]
 
 _MOST_FAMILIES = 4
+_MOST_MET = 1000
 
 
 class Families:
@@ -33,11 +35,14 @@ class Families:
         self._make = make
         self.found: list[Family] = []
         self._failed: set[Any] = set()
+        self._met: set[Any] = set()  # sizes of calls that ran eagerly when they first came
+        self.waits = False  # whether the last call that was asked about should
 
     def clear(self) -> None:
         """Forget them."""
         self.found.clear()
         self._failed.clear()
+        self._met.clear()
 
     def entry(self, mode: Any, spec: Any, leaves: list[Any]) -> Entry | None:
         """The program of a family that fits a call."""
@@ -57,20 +62,42 @@ class Families:
     def grown(self, args: Any, kwargs: Any, mode: Any, spec: Any, leaves: list[Any],
               entries: list[Entry]) -> Entry | None:  # fmt: skip
         """A program of a new family, where sizes are all in which a call differs from another."""
+        self.waits = False
         if self.dynamic is False:
             return None
+        is_fixed = False
         # Programs of a device are made for one size each.
         bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
             places = _only_sizes(base.guards, mode, spec, leaves)
-            if not places:
+            # Other back ends write a program for each number, which would cost more than eager.
+            has_numbers = any(dim == NUMBER for _, dim in places)
+            if not places or (has_numbers and not writes_code(self.backend)):
                 continue
             places |= getattr(base, "places", set())  # of a family
             family = self._made(args, kwargs, leaves, base, places)
             if family is not None:
                 sizes, reason = family.miss(mode, spec, leaves)
                 return family.entry(sizes, leaves, self._sized) if reason is None else None
+            is_fixed = True
+        self.waits = is_fixed and self._is_new(leaves)
         return None
+
+    def _is_new(self, leaves: list[Any]) -> bool:
+        """Whether sizes that are fixed come for the first time, and may never come again.
+
+        A loop over a size is captured anew for each, which takes longer than many eager calls.
+        """
+        sizes = tuple([
+            one._array.shape if isinstance(one, Tensor)
+            else one if one.__class__ in (int, float)
+            else None
+            for one in leaves
+        ])  # fmt: skip
+        is_new = sizes not in self._met
+        if len(self._met) < _MOST_MET:
+            self._met.add(sizes)
+        return is_new
 
     def begin(self, args: Any, kwargs: Any, leaves: list[Any], base: Entry) -> None:
         """Make a family of a first call, where the user said that sizes vary."""
@@ -91,7 +118,7 @@ class Families:
 
         groups: dict[int, set[Place]] = {}
         for number, dim in places:
-            groups.setdefault(leaves[number]._array.shape[dim], set()).add((number, dim))
+            groups.setdefault(standing(leaves, (number, dim)), set()).add((number, dim))
         try:
             family = attempts(
                 lambda some: generalised(
@@ -120,7 +147,9 @@ def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[
     if not places:
         return set()
     wanted = list(guards.leaves)
-    for number in {number for number, _ in places}:
+    for number in {number for number, dim in places if dim == NUMBER}:
+        wanted[number] = (None, leaves[number])
+    for number in {number for number, dim in places if dim != NUMBER}:
         kind, dtype, _, _, *rest = wanted[number]
         leaf = leaves[number]
         if not isinstance(leaf, Tensor):

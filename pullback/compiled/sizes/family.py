@@ -6,7 +6,7 @@ expression of the sizes (`fit.py`). Captures that differ in anything else are no
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from types import CellType, FunctionType
 from typing import Any
@@ -16,7 +16,8 @@ import numpy
 from pullback.compiled.capture.capture import Captured, Input, Output
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.interpreter.sources import same_value as _same
-from pullback.compiled.sizes.fit import Fit, NoFit, evaluator
+from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
+from pullback.compiled.sizes.fit import Fit, NoFit, evaluator, mentions_numbers
 from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
 from pullback.core.tensor import Tensor, wrap
 
@@ -44,14 +45,15 @@ class Joined:
         *,
         draft: bool = False,
         certain: bool = False,
+        computed: dict[str, float] | None = None,
     ) -> None:
         """A `draft` may lack expressions; it tells which sizes of values vary.
 
-        `certain`: nobody compares what comes out with what it should be; see `Fit`.
+        `certain`: nobody compares what comes out with what it should be; see `Fit`. So `computed`.
         """
         self.captures = list(captures)
         self.names = list(points[0])
-        self.fit = Fit(points, draft=draft, certain=certain)
+        self.fit = Fit(points, draft=draft, certain=certain, computed=computed)
         self.texts: list[str] = []
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]
@@ -68,6 +70,8 @@ class Joined:
         }
         self.outputs = [self._joined_output(outputs) for outputs in self._zipped("outputs")]
         self._evaluate = evaluator(self.names, self.texts)
+        # Inputs that the function makes, and makes anew for each size.
+        self.varying = {place for place, one in self.constants.items() if one.__class__ in _FILLED}
         self._moving = {
             one.number for shape, _, _, _ in self.values.values() for one in shape
             if one.__class__ is _Hole
@@ -121,9 +125,13 @@ class Joined:
         ones: list[Any] = [values.get(number) for values in self._values]
         if any(one is None or one.dtype != ones[0].dtype for one in ones):
             raise NoFit("the function does other things at other sizes (another dtype)")
-        shape, strides, shift = (
-            self._joined([getattr(one, name) for one in ones])
-            for name in ("shape", "strides", "shift")
+        shape = self._joined([one.shape for one in ones])
+        self._check_no_numbers("a size", shape)
+        for one in shape:
+            if one.__class__ is _Hole:
+                self.fit.learn(self.texts[one.number])
+        strides, shift = (
+            self._joined([getattr(one, name) for one in ones]) for name in ("strides", "shift")
         )
         self.values[number] = (shape, strides, shift, ones[0].dtype)
 
@@ -137,7 +145,15 @@ class Joined:
                     f"the function does other things at other sizes ({first.name} and {one.name})"
                 )
         args = self._joined([one.args for one in calls])
-        return first, args, self._joined([one.kwargs for one in calls])
+        kwargs = self._joined([one.kwargs for one in calls])
+        if first.op is None or first.op.kind != "elementwise":
+            self._check_no_numbers(first.name, (args, kwargs))
+        return first, args, kwargs
+
+    def _check_no_numbers(self, name: str, tree: Any) -> None:
+        """Numbers vary in elementwise operators alone: of others they may decide what is done."""
+        if any(mentions_numbers(self.texts[hole.number]) for hole in _holes(tree)):
+            raise NoFit(f"a number that varies is an option of {name}")
 
     def _joined(self, parts: Sequence[Any]) -> Any:
         """One tree for all, with holes where numbers differ."""
@@ -259,14 +275,20 @@ class Joined:
 
     def at(self, sizes: Sequence[int], world: Any) -> Captured:
         """The capture for these sizes, in the order of `names`."""
+        return self._at(self._evaluate(*sizes), world)
+
+    def symbolic(self, sizes: Sequence[Any], world: Any) -> Captured:
+        """The same for sizes that vary (`ir/symbols.py`): what programs for all of them compute."""
+        return self._at(self._evaluate(*sizes), world)
+
+    def call_at(self, place: int, sizes: Sequence[Any]) -> Call:
+        """One call of the capture for these sizes."""
         numbers = self._evaluate(*sizes)
-        values = {
-            number: Value(number, _filled(shape, numbers), dtype, _filled(strides, numbers), None)
-            for number, (shape, strides, _, dtype) in self.values.items()
-        }
-        for number, (_, _, shift, _) in self.values.items():
-            values[number].shift = _filled(shift, numbers)
-        calls = [self._call_at(one, values, numbers) for one in self.calls]
+        return self._call_at(self.calls[place], _Values(self.values, numbers), numbers)
+
+    def _at(self, numbers: Any, world: Any) -> Captured:
+        values = _Values(self.values, numbers)
+        calls: Any = _Calls(lambda: [self._call_at(one, values, numbers) for one in self.calls])
         first = self.first
 
         def now(value: Value | None) -> Any:
@@ -309,6 +331,42 @@ class Joined:
         return replace(first, steps=steps)
 
 
+class _Values(dict[int, Value]):
+    """Values at some sizes, made when they are asked for."""
+
+    def __init__(self, known: Any, numbers: Any) -> None:
+        super().__init__()
+        self.known, self.numbers = known, numbers
+
+    def __missing__(self, number: int) -> Value:
+        shape, strides, shift, dtype = self.known[number]
+        numbers = self.numbers
+        made = Value(number, _filled(shape, numbers), dtype, _filled(strides, numbers), None)
+        made.shift = _filled(shift, numbers)
+        self[number] = made
+        return made
+
+
+class _Calls(Sequence[Call]):
+    """The calls of a capture, made when somebody looks: casts of moulds need few of them."""
+
+    def __init__(self, make: Callable[[], list[Call]]) -> None:
+        self._make = make
+        self._made: list[Call] | None = None
+
+    @property
+    def _all(self) -> list[Call]:
+        if self._made is None:
+            self._made = self._make()
+        return self._made
+
+    def __getitem__(self, place: Any) -> Any:
+        return self._all[place]
+
+    def __len__(self) -> int:
+        return len(self._all)
+
+
 class _Like:
     """A tensor without values in a closure: only its shape and dtype matter."""
 
@@ -329,6 +387,10 @@ class _Named:
         items = _filled(self.items, numbers)
         return self.kind(*items) if hasattr(self.kind, "_fields") else self.kind(items)
 
+    def symbolic(self, numbers: Any) -> Any:
+        items = _filled(self.items, numbers)
+        return self.kind(*items) if hasattr(self.kind, "_fields") else items
+
 
 class _Number:
     """An array of no dimensions."""
@@ -338,6 +400,9 @@ class _Number:
 
     def filled(self, numbers: Any) -> Any:
         return numpy.array(numbers[self.hole.number], self.dtype)
+
+    def symbolic(self, numbers: Any) -> Any:
+        return SymbolicArray(numbers[self.hole.number], self.dtype)
 
 
 class _Filled:
@@ -349,6 +414,11 @@ class _Filled:
     def filled(self, numbers: Any) -> Any:
         return numpy.full(_filled(self.shape, numbers), _filled(self.filling, numbers), self.dtype)
 
+    def symbolic(self, numbers: Any) -> Any:
+        """Of one element, which tells what all are; None where that varies."""
+        filling = _filled(self.filling, numbers)
+        return None if filling.__class__ is SymbolicArray else numpy.asarray(filling)
+
 
 class _Counted:
     """An array that counts."""
@@ -359,6 +429,9 @@ class _Counted:
     def filled(self, numbers: Any) -> Any:
         (count,) = _filled(self.shape, numbers)
         return _counted(self.start, self.step, count, self.dtype)
+
+    def symbolic(self, numbers: Any) -> Any:
+        """Nothing: it is an input like others."""
 
 
 class _Drawing:
@@ -394,7 +467,27 @@ def _filled(tree: Any, numbers: Any, values: Any = None) -> Any:
     if kind is slice:
         return slice(_filled(tree.start, numbers), _filled(tree.stop, numbers),
                      _filled(tree.step, numbers))  # fmt: skip
-    return tree.filled(numbers) if kind in _FILLED else tree
+    if kind not in _FILLED:
+        return tree
+    if any(isinstance(one, Symbolic) for one in numbers):
+        return tree.symbolic(numbers) if hasattr(tree, "symbolic") else tree
+    return tree.filled(numbers)
+
+
+def _holes(tree: Any) -> Iterator[_Hole]:
+    """The places of numbers that vary in a joined tree."""
+    kind = tree.__class__
+    if kind is _Hole:
+        yield tree
+    elif kind is dict:
+        yield from _holes(tuple(tree.values()))
+    elif kind in (tuple, list):
+        for one in tree:
+            yield from _holes(one)
+    elif kind is slice:
+        yield from _holes((tree.start, tree.stop, tree.step))
+    elif kind in _FILLED:
+        yield from _holes(tuple(vars(tree).values()))
 
 
 def _values_of(captured: Captured) -> dict[int, Value]:

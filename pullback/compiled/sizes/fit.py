@@ -2,27 +2,49 @@
 
 The same function captured at several sizes gives the same program with other numbers in it. Each
 number that differs is a product of sizes, times a whole number, plus another; or, where it is no
-whole number, a number divided by such a product. What fits neither is not generalised.
+whole number, a number divided by such a product. Sizes of values that are others than those of the
+arguments (`s0 + -1`, of a slice) may stand in products as well, squares among them. What fits
+neither is not generalised.
 """
 
 from __future__ import annotations
 
 import math
+import re
 from collections.abc import Callable, Iterator, Sequence
-from itertools import combinations
-from typing import Any
+from itertools import combinations, combinations_with_replacement
+from typing import Any, NamedTuple
 
 from pullback.operators.writing.writer import define_once
 
-__all__ = ["UNKNOWN", "Fit", "NoFit", "evaluator"]
+__all__ = ["NUMBERS", "UNKNOWN", "Fit", "NoFit", "evaluator", "mentions_numbers"]
 
 _MOST_SIZES = 4  # sizes in one product
+_PROBES = 6  # at which expressions are compared that agree at the points
+_MOST_DERIVED = 4  # sizes that are sums, whose products with others are tried
 _PARTS = (2, 3, 4, 5, 6, 8, 16, 32)  # what a size may be divided by, rounded down
+_SUM = re.compile(r"\((\w+) \+ (-?\d+)\)")
+NUMBERS = "f"  # what names of numbers begin with that are no sizes
+_NAMED = re.compile(rf"\b{NUMBERS}\d+\b")
 UNKNOWN = "unknown"  # what a draft has in place of an expression that it does not find
+
+
+def mentions_numbers(text: str) -> bool:
+    """Whether an expression has a number in it that is no size."""
+    return _NAMED.search(text) is not None
 
 
 def _as_is(number: Any) -> Any:
     return number
+
+
+class _Product(NamedTuple):
+    """A product of sizes: how it is written, what it was at the points, and the sizes in it."""
+
+    text: str
+    values: list[int]
+    names: frozenset[str]
+    factors: int
 
 
 class NoFit(Exception):  # noqa: N818 (no error: such a call is captured for its sizes alone)
@@ -36,26 +58,62 @@ class Fit:
     """
 
     def __init__(
-        self, points: Sequence[dict[str, int]], *, draft: bool = False, certain: bool = False
+        self,
+        points: Sequence[dict[str, int]],
+        *,
+        draft: bool = False,
+        certain: bool = False,
+        computed: dict[str, float] | None = None,
     ) -> None:
         """With `draft`, what is not found is `UNKNOWN` and no error.
+
+        `computed`: real numbers that the function computed at the last point, by expression.
 
         With `certain`, what may as well be an expression of other sizes is not found: two that
         moved alike at the points need not do so later.
         """
         self.points, self.draft, self.certain = list(points), draft, certain
+        self.computed = {
+            text: value for text, value in (computed or {}).items() if mentions_numbers(text)
+        }
         self.products = list(self._products())
+        self._derived: dict[str, _Product] = {}  # sizes of values that are sums: s0 + -1
+        self._of_derived: list[_Product] = []
         self._known: dict[tuple[Any, ...], str] = {}
         self.rounds = False  # whether some size divided and rounded was told from the points alone
 
-    def _products(self) -> Iterator[tuple[str, list[int]]]:
-        names = list(self.points[0])
-        for count in range(1, min(len(names), _MOST_SIZES) + 1):
-            for chosen in combinations(names, count):
-                sizes = [math.prod(point[name] for name in chosen) for point in self.points]
-                yield " * ".join(chosen), sizes
-        for name in names:  # a square matrix of a size
-            yield f"{name} * {name}", [point[name] * point[name] for point in self.points]
+    def _products(self) -> Iterator[_Product]:
+        # Of numbers that are no sizes only what was computed with them is known: at few points an
+        # expression cannot be told from its absolute value, say.
+        names = [one for one in self.points[0] if not (self.certain and mentions_numbers(one))]
+        squares = [(name, name) for name in names]  # of a square matrix of a size
+        chosen = [
+            one
+            for count in range(1, min(len(names), _MOST_SIZES) + 1)
+            for one in combinations(names, count)
+        ]
+        for some in (*chosen, *squares):
+            values = [math.prod(point[name] for name in some) for point in self.points]
+            yield _Product(" * ".join(some), values, frozenset(some), len(some))
+
+    def learn(self, text: str) -> None:
+        """A size of a value: products with it are tried from now on, where it is a sum of one."""
+        if text in self._derived or len(self._derived) >= _MOST_DERIVED or text == UNKNOWN:
+            return
+        found = _SUM.fullmatch(text)
+        if found is None:
+            return
+        name, rest = found.group(1), int(found.group(2))
+        values = [point[name] + rest for point in self.points]
+        self._derived[text] = _Product(text, values, frozenset({name}), 1)
+        singles = [one for one in self.products if one.factors == 1]
+        self._of_derived = [
+            product
+            for count in range(1, _MOST_SIZES + 1)
+            for some in combinations_with_replacement([*self._derived.values(), *singles], count)
+            if (product := _joined(some)).text not in {one.text for one in self.products}
+        ]
+        self._known = {key: one for key, one in self._known.items() if one != UNKNOWN}
 
     def text(
         self, numbers: Sequence[Any], guess: str | None = None, kind: Callable[[Any], Any] = _as_is
@@ -69,25 +127,59 @@ class Fit:
         key = tuple(numbers)
         known = self._known.get(key)
         if known is None:
-            known = self._known[key] = self._found(key, kind)
+            known = self._remembered(key, kind) or self._found(key, kind)
+            self._known[key] = known
         return known
+
+    def _remembered(self, numbers: tuple[Any, ...], kind: Callable[[Any], Any]) -> str | None:
+        """The expression of a number that the function computed, and something rounded."""
+        last = numbers[-1]
+        found = [
+            text
+            for text, value in self.computed.items()
+            if kind(value) == last and self._holds(text, numbers, kind)
+        ]
+        if len(found) > 1:
+            self._check_same(found)
+        return found[0] if found else None
+
+    def _check_same(self, texts: list[str]) -> None:
+        """Refuse expressions that agree at the points alone: `f0` and `abs(f0)`, say."""
+        names = list(self.points[0])
+        values = evaluator(names, texts)
+        for turn in range(_PROBES):
+            signs = (-1) ** turn * (turn + 0.37)
+            given = [
+                one * signs if one.__class__ is float else one + 3 * turn
+                for one in (self.points[-1][name] for name in names)
+            ]
+            try:
+                made = values(*given)
+            except ArithmeticError:
+                continue
+            if any(one != made[0] for one in made[1:]):
+                raise NoFit(f"a number of the program may be {texts[0]} or {texts[1]}")
 
     def _holds(self, text: str, numbers: Sequence[Any], kind: Callable[[Any], Any]) -> bool:
         values = evaluator(list(self.points[0]), [text])
         pairs = zip(self.points, numbers, strict=True)
         try:
             return all(kind(values(**point)[0]) == number for point, number in pairs)
-        except (ArithmeticError, NameError):
+        except (ArithmeticError, NameError, TypeError):  # of a negative number: a complex one
             return False
 
     def _found(self, numbers: tuple[Any, ...], kind: Callable[[Any], Any]) -> str:
         whole = all(isinstance(one, int) for one in numbers)
         way = _line if whole else _fraction
         by_names: dict[frozenset[str], str] = {}  # of the same sizes, the simplest
-        for text, sizes in self.products:
-            made = way(text, sizes, numbers, kind)
+        for product in self.products:
+            made = way(product.text, product.values, numbers, kind)
             if made is not None:
-                by_names.setdefault(frozenset(text.split(" * ")), made)
+                by_names.setdefault(product.names, made)
+        for product in () if by_names else self._of_derived:
+            made = (_multiple if whole else _fraction)(product.text, product.values, numbers, kind)
+            if made is not None:
+                by_names.setdefault(product.names, made)
         found = list(by_names.values())
         if found and not self.certain:
             return found[0]
@@ -107,11 +199,28 @@ class Fit:
     def _parts(self, numbers: tuple[int, ...]) -> list[str]:
         """What a number may be, of single sizes or else of products of two, and so on."""
         for times in range(_MOST_SIZES):
-            products = [one for one in self.products if one[0].count("*") == times]
-            found = [one for text, sizes in products for one in _parts(text, sizes, numbers)]
+            products = [one for one in self.products if one.factors == times + 1]
+            found = [one for some in products for one in _parts(some.text, some.values, numbers)]
             if found:
                 return found
         return []
+
+
+def _joined(some: Sequence[_Product]) -> _Product:
+    """The product of sizes."""
+    values = [math.prod(found) for found in zip(*[one.values for one in some], strict=True)]
+    names = frozenset().union(*[one.names for one in some])
+    return _Product(" * ".join(one.text for one in some), values, names, len(some))
+
+
+def _multiple(text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
+    """`factor * product`: less is chosen than for a line, since there are many products."""
+    if not sizes[0]:
+        return None
+    factor, left = divmod(numbers[0], sizes[0])
+    if left or any(factor * s != n for s, n in zip(sizes, numbers, strict=True)):
+        return None
+    return f"({text})" if factor == 1 else f"({factor} * {text})"
 
 
 def _parts(text: str, sizes: list[int], numbers: tuple[int, ...]) -> list[str]:
@@ -132,6 +241,8 @@ def _parts(text: str, sizes: list[int], numbers: tuple[int, ...]) -> list[str]:
 
 def _line(text: str, sizes: list[int], numbers: tuple[int, ...], kind: Any) -> str | None:
     """`factor * product + rest`, if that is what the numbers are."""
+    if not all(isinstance(size, int) for size in sizes):
+        return None
     first = next((n for n, size in enumerate(sizes) if size != sizes[0]), None)
     if first is None:
         return None
@@ -154,7 +265,7 @@ def _fraction(
             values = eval(f"lambda size: {one.replace(text, 'size')}")
             if all(kind(values(s)) == n for s, n in zip(sizes, numbers, strict=True)):
                 return one
-        except (ArithmeticError, ValueError, NameError):  # no number, or an endless one
+        except (ArithmeticError, ValueError, NameError, TypeError):  # no number, or an endless one
             continue
     return None
 
@@ -166,6 +277,7 @@ def _fractions(
     # A factor of a backward pass, which stands among the sizes there, may be 0 in the pass itself.
     at = next((n for n, one in enumerate(sizes) if one), 0)
     v, size = numbers[at], sizes[at]
+    yield lambda: f"({text})"
     yield lambda: f"({round(v * size)} / ({text}))"
     yield lambda: f"({v * size!r} / ({text}))"
     yield lambda: f"({v / size!r} * ({text}))"

@@ -9,6 +9,7 @@ function decides by sizes, both are chosen between those that were seen.
 
 from __future__ import annotations
 
+import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -19,15 +20,18 @@ from pullback.compiled.llvm.template import Sharing, Templates
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
-from pullback.compiled.sizes.fit import NoFit, evaluator
-from pullback.compiled.sizes.places import SMALLEST, Place
-from pullback.compiled.sizes.sized import Ledger
+from pullback.compiled.sizes.fit import NUMBERS, NoFit, evaluator
+from pullback.compiled.sizes.moulds import Moulds
+from pullback.compiled.sizes.places import NUMBER, SMALLEST, Place, is_number, standing
+from pullback.compiled.sizes.sized import Ledger, Sized, SizedFloat
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import tree_unflatten
 
 __all__ = ["Family", "attempts", "generalised"]
 
 _SMALL = 5  # where half of it, or all but a few, should be more than 1 as well
 _MOST_PROGRAMS = 32
+_SHARES = (0.1458980337503154, 0.6180339887498949, 0.3819660112501051)  # of an interval
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
 
@@ -35,13 +39,15 @@ class Family:
     """A capture for all sizes, and the programs made for those that came."""
 
     def __init__(self, joined: Joined, guards: Guards, symbols: dict[str, list[Place]],
-                 decisions: dict[str, bool], least: tuple[int, ...]) -> None:  # fmt: skip
+                 decisions: dict[str, bool], least: tuple[Any, ...]) -> None:  # fmt: skip
         self.joined, self.guards, self.symbols = joined, guards, symbols
         self.decisions, self.least = decisions, least
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
         self.templates = Templates()  # object code that the programs of all sizes share
+        self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
+        self._twins: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
 
     @property
     def places(self) -> set[Place]:
@@ -57,6 +63,11 @@ class Family:
         for places in self.symbols.values():
             number, dim = places[0]
             leaf = leaves[number]
+            if dim == NUMBER:
+                if not is_number(leaf, guards.leaves[number][1]):
+                    return (), f"argument {number}: {leaf!r} is no number like the ones before"
+                sizes.append(leaf)
+                continue
             rank = len(guards.leaves[number][2])
             if not isinstance(leaf, Tensor) or leaf._array.ndim != rank:
                 return (), f"argument {number}: another number of dimensions"
@@ -71,14 +82,35 @@ class Family:
             reason = f"the function decides by a size: {text} is {not self.decisions[text]} now"
         return now, reason
 
+    def fits(self, *sizes: Any) -> bool:
+        """Whether sizes are large enough, and decide as those that were captured."""
+        pairs = zip(sizes, self.least, strict=True)
+        return all(size >= least for size, least in pairs) and self._decide(*sizes) == (
+            self._outcomes
+        )
+
+    def twin(self, entry: Entry, sizes: tuple[Any, ...]) -> Entry:
+        """An entry for sizes that runs backward passes; guards are those of another one."""
+        known = self.entries.get(sizes) or self._twins.get(sizes)
+        if known is None:
+            captured = self.joined.at(sizes, self.guards.world)
+            sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
+            known = self._twins[sizes] = entry.twin(captured, entry.backend, sharing)
+            if len(self._twins) > _MOST_PROGRAMS:
+                self._twins.popitem(last=False)
+        return known
+
     def _wanted(self, sizes: tuple[int, ...]) -> list[Any]:
         wanted = list(self.guards.leaves)
         for size, places in zip(sizes, self.symbols.values(), strict=True):
             for number, dim in places:
+                if dim == NUMBER:
+                    wanted[number] = (None, size)
+                    continue
                 kind, dtype, shape, strides, *rest = wanted[number]
                 changed = (*shape[:dim], size, *shape[dim + 1 :])
                 wanted[number] = (kind, dtype, changed, strides, *rest)
-        for number in {number for places in self.symbols.values() for number, _ in places}:
+        for number in {n for places in self.symbols.values() for n, dim in places if dim != NUMBER}:
             kind, dtype, shape, strides, *rest = wanted[number]
             made = restrided(self.guards.leaves[number][2], strides, shape, dtype.itemsize)
             wanted[number] = (kind, dtype, shape, made, *rest)
@@ -92,7 +124,7 @@ class Family:
         known = self.entries.get(sizes)
         if known is None:
             captured = self.joined.at(sizes, self.guards.world)
-            sharing = Sharing(self.templates, self.joined.moving(sizes))
+            sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
             known = self.entries[sizes] = make(captured, leaves, sharing)
             if len(self.entries) > _MOST_PROGRAMS:
                 self.entries.popitem(last=False)
@@ -133,15 +165,22 @@ def generalised(
     guards: Guards = base.guards
     groups: dict[Any, list[Place]] = {}
     for number, dim in sorted(places):
-        now, then = leaves[number]._array.shape[dim], guards.leaves[number][2][dim]
-        groups.setdefault((now, then), []).append((number, dim))
-    symbols = {f"s{n}": found for n, found in enumerate(groups.values())}
+        now, wanted = standing(leaves, (number, dim)), guards.leaves[number]
+        then = wanted[1] if dim == NUMBER else wanted[2][dim]
+        groups.setdefault((now, then, dim == NUMBER), []).append((number, dim))
+    symbols = {
+        f"{NUMBERS if is_number else 's'}{n}": found
+        for n, ((_, _, is_number), found) in enumerate(groups.items())
+    }
 
     def at(point: dict[str, int], ledger: Ledger | None = None) -> Captured:
         shapes = _shapes(guards.leaves, symbols, point)
-        return capture(function, args, kwargs, shapes, ledger, exact=exact)
+        given = args, kwargs
+        if any(name.startswith(NUMBERS) for name in symbols):
+            given = tree_unflatten(_leaves(leaves, symbols, point, ledger), guards.arguments)
+        return capture(function, *given, shapes, ledger, exact=exact)
 
-    now, then = (dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True))
+    now, then, _ = (dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True))
     first = base.captured if isinstance(base, Entry) else at(then)
     seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
     for least in (SMALLEST, _SMALL):
@@ -150,11 +189,29 @@ def generalised(
             joined, decisions = _joined(at, [*seen, (small, at(small))], prime, further)
         except (NoFit, CannotCapture):
             continue
-        smallest = [min(small[one], now[one], then[one]) for one in symbols]
+        smallest = [
+            -math.inf if now[one].__class__ is float else min(small[one], now[one], then[one])
+            for one in symbols
+        ]
         return Family(joined, guards, symbols, decisions, tuple(smallest))
     small, prime, further = _near_points(now, then)
     joined, decisions = _joined(at, seen, prime, further)
-    return Family(joined, guards, symbols, decisions, tuple(small.values()))
+    lowest = [-math.inf if one.__class__ is float else one for one in small.values()]
+    return Family(joined, guards, symbols, decisions, tuple(lowest))
+
+
+def _leaves(leaves: list[Any], symbols: Any, point: dict[str, Any], ledger: Any) -> list[Any]:
+    """The arguments with other numbers in them, which remember what they are for a ledger."""
+    made = list(leaves)
+    for name, places in symbols.items():
+        value = point[name]
+        if ledger is not None:
+            ledger.computed[name] = value
+            value = (SizedFloat if value.__class__ is float else Sized)(value, name, ledger)
+        for number, dim in places:
+            if dim == NUMBER:
+                made[number] = value
+    return made
 
 
 def _joined(
@@ -172,7 +229,8 @@ def _joined(
         ledger = Ledger(texts)
         last = at(prime, ledger)
         ledger.is_open = False
-        joined = Joined([*(one for _, one in known), last], points, certain=True)
+        joined = Joined([*(one for _, one in known), last], points, certain=True,
+                        computed=ledger.computed)  # fmt: skip
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
@@ -192,7 +250,20 @@ def _wide_points(
     chosen = free[:: len(free) // (2 * many)]
     primes = dict(zip(symbols, chosen, strict=False))
     further = dict(zip(symbols, [2 * one for one in chosen[many : 2 * many]], strict=True))
-    return _small_points(symbols, least, seen), primes, further
+    found = _small_points(symbols, least, seen), primes, further
+    for point, share in zip(found, _SHARES, strict=True):
+        point.update(_between_reals(seen, share))
+    return found
+
+
+def _between_reals(seen: list[Any], share: float) -> dict[str, float]:
+    """Real numbers between those that were seen, so that what is decided is decided alike."""
+    (then, _), *more = seen
+    now = more[0][0] if more else then
+    return {
+        name: one + (now[name] - one) * share for name, one in then.items()
+        if one.__class__ is float
+    }  # fmt: skip
 
 
 def _small_points(symbols: Any, least: int, seen: list[Any]) -> dict[str, int]:
@@ -205,12 +276,19 @@ def _small_points(symbols: Any, least: int, seen: list[Any]) -> dict[str, int]:
     return small
 
 
-def _near_points(now: Any, then: Any) -> tuple[dict[str, int], dict[str, int], dict[str, int]]:
+def _near_points(now: Any, then: Any) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
     """The smaller of the sizes seen, and twice sizes between them."""
     least = {name: min(now[name], then[name]) for name in now}
-    between = {name: _between(now[name], then[name]) for name in now}
+    between = {name: _between(now[name], then[name]) for name in now if now[name].__class__ is int}
+    first: dict[str, Any]
+    second: dict[str, Any]
     first, second = ({name: found[n] for name, found in between.items()} for n in (0, 1))
-    return least, first, second
+    seen = [(then, None), (now, None)]
+    return (
+        least,
+        first | _between_reals(seen, _SHARES[1]),
+        second | _between_reals(seen, _SHARES[2]),
+    )
 
 
 def _between(a: int, b: int) -> list[int]:
@@ -225,6 +303,8 @@ def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int])
     shapes: dict[int, list[int]] = {}
     for name, places in symbols.items():
         for number, dim in places:
+            if dim == NUMBER:
+                continue
             shapes.setdefault(number, list(before[number][2]))[dim] = point[name]
     made = {}
     for number, shape in shapes.items():

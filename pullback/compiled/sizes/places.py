@@ -1,16 +1,21 @@
-"""Which sizes of a call vary: those that differ from an earlier one, or that the user marked."""
+"""Which sizes of a call vary: those that differ from an earlier one, or that the user marked.
+
+Numbers among the arguments vary as sizes do: a learning rate, a temperature, a count of steps.
+"""
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.compiled.runtime.guards import Guards
 from pullback.core.tensor import Tensor
 
-__all__ = ["SMALLEST", "Place", "differing", "marked"]
+__all__ = ["NUMBER", "SMALLEST", "Place", "differing", "is_number", "marked", "standing"]
 
 SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
 
+NUMBER = -1  # in place of a dimension: the argument is itself a number
 Place = tuple[int, int]  # number of the argument, dimension
 
 
@@ -22,6 +27,8 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
     places: set[Place] = set()
     for number, (leaf, wanted) in enumerate(zip(leaves, guards.leaves, strict=True)):
         if wanted[0] is None or not isinstance(leaf, Tensor):
+            if wanted[0] is None and is_number(leaf, wanted[1]) and leaf != wanted[1]:
+                places.add((number, NUMBER))
             continue
         shape = leaf._array.shape
         if len(shape) != len(wanted[2]):
@@ -32,6 +39,21 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
                     return None
                 places.add((number, dim))
     return places
+
+
+def is_number(leaf: Any, known: Any) -> bool:
+    """Whether an argument is a number of the same kind as another, so that it may vary."""
+    if leaf.__class__ is not known.__class__:
+        return False
+    if leaf.__class__ is float:
+        return math.isfinite(leaf) and math.isfinite(known)
+    return leaf.__class__ is int and min(leaf, known) >= SMALLEST
+
+
+def standing(leaves: list[Any], place: Place) -> Any:
+    """The size, or number, that stands at a place of the arguments."""
+    number, dim = place
+    return leaves[number] if dim == NUMBER else leaves[number]._array.shape[dim]
 
 
 def marked(leaves: list[Any], *, every: bool) -> set[Place]:

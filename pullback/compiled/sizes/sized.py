@@ -15,7 +15,7 @@ from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
-from pullback.compiled.sizes.fit import UNKNOWN
+from pullback.compiled.sizes.fit import UNKNOWN, mentions_numbers
 from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
@@ -30,6 +30,8 @@ class Ledger:
         """`known`: of each value, by number, the expressions of its sizes; None where fixed."""
         self.known = known
         self.decisions: dict[str, bool] = {}
+        # Real numbers that were computed, by value: some are rounded, and remember nothing then.
+        self.computed: dict[str, float] = {}
         self.is_open = True
         self.frames: list[Any] = []  # of the interpreter that runs the function
 
@@ -51,9 +53,12 @@ class Ledger:
     def decide(self, text: str, outcome: bool) -> None:
         """Write a decision of the user's code down.
 
-        The library decides by sizes for speed, and by whether they are 1: programs do not.
+        The library decides by sizes for speed, and by whether they are 1: programs do not. By other
+        numbers it decides what it does.
         """
-        if self.is_open and self.is_asked_by_user(getframe(2).f_code.co_filename):
+        if self.is_open and (
+            mentions_numbers(text) or self.is_asked_by_user(getframe(2).f_code.co_filename)
+        ):
             if UNKNOWN in text:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
@@ -120,6 +125,7 @@ class SizedFloat(float):
         """A number with its expression."""
         made = super().__new__(cls, value)
         made.text, made.ledger = text, ledger
+        ledger.computed[text] = value
         return made
 
     def __bool__(self) -> bool:
@@ -171,7 +177,10 @@ def _text(one: Any) -> str:
 def _made(value: Any, text: str, ledger: Ledger) -> Any:
     if isinstance(value, float):
         return SizedFloat(value, text, ledger)
-    return Sized(value, text, ledger) if isinstance(value, int) else value
+    if not isinstance(value, int):
+        return value
+    ledger.computed[text] = value
+    return Sized(value, text, ledger)
 
 
 def _binary(function: Callable[[Any, Any], Any], sign: str, *, swapped: bool) -> Any:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from pullback.accelerator.found import Kind
+from pullback.backends.accelerators import Kind
 
 __all__ = ["amp_definitely_not_available"]
 

@@ -6,15 +6,20 @@ from typing import Any, NamedTuple
 
 from pullback.autograd.function import Function
 from pullback.autograd.graph import get_gradient_edge
+from pullback.core.arrays import OtherArray
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.distributed.autograd.contexts import Received, Sent
+from pullback.operators.create.sizes import zeros
 
 __all__ = ["Message", "landed", "receive", "send", "taken"]
 
 
 class Message(NamedTuple):
-    """Arrays in main memory, where each goes, which require grad, and the pair's number if any."""
+    """Arrays in main memory, where each goes, which require grad, and the pair's number if any.
+
+    Tensors that stand on no array, such as sparse ones, travel as tensors.
+    """
 
     arrays: list[Any]
     devices: list[str]
@@ -23,15 +28,18 @@ class Message(NamedTuple):
 
 
 def taken(tensor: Tensor, *, copied: bool) -> Any:
-    """A tensor's array, in main memory."""
+    """A tensor's array, in main memory; the tensor itself where it has no plain array."""
+    if isinstance(tensor._array, OtherArray):
+        tensor = tensor.detach().cpu()
+        return tensor.clone() if copied else tensor
     if tensor.device.type != "cpu":
         return tensor.detach().cpu()._array
     return tensor._array.copy() if copied else tensor._array
 
 
 def landed(array: Any, device: str) -> Tensor:
-    """A tensor from an array that has arrived, on its device."""
-    made = wrap(array)
+    """A tensor from what has arrived, on its device."""
+    made = array if isinstance(array, Tensor) else wrap(array)
     return made if device == "cpu" else made.to(device)
 
 
@@ -78,8 +86,7 @@ def receive(agent: Any, context_id: int | None, message: Message, peer: Any) -> 
                 tensor.requires_grad_()
         return made
     inner = [tensor for tensor, flag in zip(made, message.flags, strict=True) if flag]
-    start = wrap(inner[0]._array[..., :0].copy() if inner[0].ndim else inner[0]._array.copy())
-    start.requires_grad_()
+    start = zeros(0, dtype=inner[0].dtype, requires_grad=True)
     outs = iter(_Receive.apply(start, *inner))
     result = [
         next(outs) if flag else tensor for tensor, flag in zip(made, message.flags, strict=True)

@@ -91,6 +91,10 @@ class Communicator:
         """The communicator of some of the ranks; None on the others. All ranks call it."""
         raise NotImplementedError
 
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        """As `split`, where the ranks themselves alone call it; `name` is theirs alone."""
+        raise NotImplementedError
+
     def abort(self, reason: str) -> None:
         """Let the other ranks fail rather than wait for this one."""
 

@@ -80,3 +80,6 @@ class FakeCommunicator(Communicator):
         if self.rank not in ranks:
             return None
         return FakeCommunicator(ranks.index(self.rank), len(ranks), name)
+
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        return FakeCommunicator(ranks.index(self.rank), len(ranks), name)

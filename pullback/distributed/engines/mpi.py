@@ -8,18 +8,19 @@ which is 2 to 3 times as fast as whole.
 
 from __future__ import annotations
 
-import contextlib
 import os
 import time
+from collections.abc import Sequence
 from importlib.util import find_spec
 from typing import Any
 
 import numpy
 
 from pullback.core.arrays import namespace
-from pullback.distributed import pmi
-from pullback.distributed.call import SPEAK_AFTER, Call, checking, late_text, mismatch_text
+from pullback.distributed import watch
+from pullback.distributed.call import Call, checking, late_text, mismatch_text
 from pullback.distributed.engines.communicator import Communicator
+from pullback.distributed.engines.patience import Patience
 from pullback.distributed.engines.waiting import wait_until
 from pullback.distributed.errors import DistBackendError, missing_engine
 from pullback.distributed.reduction import ReduceOp, working_dtype
@@ -31,6 +32,7 @@ PIECE = 4 << 20
 _TEXT = 512  # bytes of a call's description that are exchanged when calls differ
 _NOTES = 32700  # the tag of "I wait here", sent when somebody is late; user tags are below
 _ARRIVED, _ALL_HERE = 32701, 32702
+_JOINED, _ALL_JOINED = 32703, 32704  # the same for ranks that make a group by themselves
 
 
 def need_mpi() -> None:
@@ -76,10 +78,13 @@ class MPICommunicator(Communicator):
 
     engine = "mpi"
 
-    def __init__(self, mpi: Any, comm: Any, name: str = "the default group") -> None:
+    def __init__(
+        self, mpi: Any, comm: Any, name: str = "the default group", ranks: Any = None
+    ) -> None:
         self._mpi, self._comm = mpi, comm
         self._ops = _operations(mpi)
         self.rank, self.size, self.name = comm.Get_rank(), comm.Get_size(), name
+        self._ranks: list[int] = list(range(self.size)) if ranks is None else ranks  # of the job
         self._calls = 0
         self._check = checking()
         self._mine = numpy.zeros(2, numpy.int64)
@@ -113,10 +118,14 @@ class MPICommunicator(Communicator):
         if self._least[0] != -self._least[1]:
             self._tell_mismatch(call)
 
-    def _wait(self, request: Any, call: Call) -> bool:
-        return wait_until(
-            request.Test, call.timeout, SPEAK_AFTER, lambda: f"rank {self.rank}: {call} waits"
-        )
+    def _wait(self, request: Any, call: Call, peers: Sequence[int] | None = None) -> bool:
+        if request.Test():
+            return True
+        return wait_until(request.Test, call.timeout, self._patience(call, peers))
+
+    def _patience(self, call: Call, peers: Sequence[int] | None = None) -> Patience:
+        ranks = self._ranks if peers is None else [self._ranks[peer] for peer in peers]
+        return Patience(self.rank, self.name, call, ranks)
 
     def _tell_mismatch(self, call: Call) -> None:
         mine = numpy.zeros(_TEXT, numpy.uint8)
@@ -249,33 +258,34 @@ class MPICommunicator(Communicator):
             raise DistBackendError(late_text(self.rank, self.name, call, [], call.timeout))
 
     def monitored_barrier(self, call: Call) -> None:
-        """Rank 0 hears from everyone, then answers: the error names who did not come."""
+        """The first rank hears from everyone, then answers: the error names who did not come."""
+        self._assemble(call, list(range(self.size)), _ARRIVED, _ALL_HERE)
+
+    def _assemble(self, call: Call, ranks: list[int], arrived: int, all_here: int) -> None:
+        """Wait, within the call's time, until these ranks are here; only they take part."""
+        first, *others = ranks
         token = numpy.zeros(1, numpy.uint8)
-        if self.rank:
-            self._comm.Isend(token, 0, _ARRIVED)
-            answered = self._comm.Irecv(token, 0, _ALL_HERE)
-            if not self._wait(answered, call):
+        if self.rank != first:
+            self._comm.Isend(token, first, arrived)
+            answered = self._comm.Irecv(token, first, all_here)
+            if not self._wait(answered, call, ranks):
                 answered.Cancel()
-                raise DistBackendError(late_text(self.rank, self.name, call, [0], call.timeout))
+                raise DistBackendError(late_text(self.rank, self.name, call, [first], call.timeout))
             return
-        waiting = {
-            r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, _ARRIVED)
-            for r in range(1, self.size)
-        }
+        waiting = {r: self._comm.Irecv(numpy.zeros(1, numpy.uint8), r, arrived) for r in others}
         if not wait_until(
             lambda: all(r.Test() for r in list(waiting.values())),
             call.timeout,
-            SPEAK_AFTER,
-            lambda: "rank 0: monitored_barrier waits",
+            self._patience(call, others),
         ):
             missing = [rank for rank, request in waiting.items() if not request.Test()]
             raise DistBackendError(late_text(self.rank, self.name, call, missing, call.timeout))
-        for rank in waiting:
-            self._comm.Send(token, rank, _ALL_HERE)
+        for rank in others:
+            self._comm.Send(token, rank, all_here)
 
     def send(self, call: Call, array: Any, peer: int, tag: int) -> None:
         request = self._comm.Isend(_bytes(array), peer, tag)
-        if not self._wait(request, call):
+        if not self._wait(request, call, [peer]):
             request.Cancel()
             raise DistBackendError(late_text(self.rank, self.name, call, [peer], call.timeout))
 
@@ -290,10 +300,8 @@ class MPICommunicator(Communicator):
                 found.append(message)
             return message is not None
 
-        def waits() -> str:
-            return f"rank {self.rank}: {call} waits"
-
-        if not wait_until(probe, call.timeout, SPEAK_AFTER, waits):
+        peers = [] if peer is None else [peer]
+        if not wait_until(probe, call.timeout, self._patience(call, peers)):
             missing = [] if peer is None else [peer]
             raise DistBackendError(late_text(self.rank, self.name, call, missing, call.timeout))
         giver, count = int(status.Get_source()), int(status.Get_count(self._mpi.BYTE))
@@ -310,18 +318,23 @@ class MPICommunicator(Communicator):
         if self.rank not in ranks:
             return None
         group = self._comm.Get_group().Incl(ranks)
-        return MPICommunicator(self._mpi, self._comm.Create_group(group, call.number % 30000), name)
+        made = self._comm.Create_group(group, call.number % 30000)
+        return MPICommunicator(self._mpi, made, name, [self._ranks[rank] for rank in ranks])
+
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        self._assemble(call, ranks, _JOINED, _ALL_JOINED)
+        group = self._comm.Get_group().Incl(ranks)
+        made = self._comm.Create_group(group, _JOINED)
+        return MPICommunicator(self._mpi, made, name, [self._ranks[rank] for rank in ranks])
 
     def abort(self, reason: str) -> None:
-        pmi.tell(f"rank {self.rank}: {reason}")
+        watch.tell(f"rank {self.rank}: {reason}")
         if "PULLBACK_JOINED" in os.environ:  # no mpiexec is there to end the others: our service is
-            pmi.leave()
-        # Nobody else would remove it; those who have it open keep it.
-        for path in pmi.shared_memory("self"):
-            with contextlib.suppress(OSError):
-                os.unlink(path)
+            watch.leave()
         self._comm.Abort(1)
 
     def close(self) -> None:
         if self._comm != self._mpi.COMM_WORLD:
             self._comm.Free()
+        elif (known := watch.current()) is not None:
+            known.bye()

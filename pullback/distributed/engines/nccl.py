@@ -291,6 +291,9 @@ class NcclCommunicator(OverHost):
         made = self.host.split(call, ranks, name)
         return None if made is None else NcclCommunicator(made)
 
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        return NcclCommunicator(self.host.among(call, ranks, name))
+
     def abort(self, reason: str) -> None:
         for known in self._made.values():
             known.close(abort=True)

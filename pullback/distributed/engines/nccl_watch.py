@@ -15,7 +15,7 @@ from collections import deque
 from typing import Any
 
 from pullback.distributed.call import Call, late_text
-from pullback.distributed.engines.waiting import wait_until
+from pullback.distributed.engines.waiting import said_after, wait_until
 from pullback.distributed.errors import DistBackendError
 from pullback.operators.cuda.found import found
 
@@ -59,7 +59,8 @@ class Watched:
         def over() -> bool:
             return bool(event.done) or self._broken is not None
 
-        wait_until(over, call.timeout + 5.0, call.timeout, lambda: f"{call} waits for NCCL")
+        look = said_after(call.timeout, f"{call} waits for NCCL")
+        wait_until(over, call.timeout + 5.0, look)
         self.check()
 
     def close(self, *, abort: bool = False) -> None:

@@ -84,6 +84,9 @@ class StagedCommunicator(OverHost):
         made = self.host.split(call, ranks, name)
         return None if made is None else type(self)(made)
 
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        return type(self)(self.host.among(call, ranks, name))
+
     def abort(self, reason: str) -> None:
         self.host.abort(reason)
 

@@ -285,5 +285,11 @@ class ThreadCommunicator(Communicator):
         room = self.room.world.room(key, tuple(self.room.ranks[rank] for rank in ranks))
         return ThreadCommunicator(room, ranks.index(self.rank), name)
 
+    def among(self, call: Call, ranks: list[int], name: str) -> Communicator:
+        room = self.room.world.room(name, tuple(self.room.ranks[rank] for rank in ranks))
+        made = ThreadCommunicator(room, ranks.index(self.rank), name)
+        made.barrier(call)
+        return made
+
     def abort(self, reason: str) -> None:
         self.room.world.leave(self.room.ranks[self.rank], reason)

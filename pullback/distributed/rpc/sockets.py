@@ -17,6 +17,7 @@ import threading
 from typing import Any
 
 from pullback.distributed.errors import DistNetworkError
+from pullback.distributed.pmi_service import notice_silence
 from pullback.distributed.rpc.agent import Agent, Peer, Request, WorkerInfo
 from pullback.futures import Future
 
@@ -32,7 +33,7 @@ class _Line:
 
     def __init__(self, connection: socket.socket) -> None:
         connection.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        connection.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
+        notice_silence(connection)
         self._connection = connection
         self._sending = threading.Lock()
 

@@ -120,13 +120,16 @@ def add_at(xp: Namespace, out: Array, indices: Any, dims: Any, values: Array) ->
         if index.dtype is not INT64 and index.dtype.kind == "b":
             out[index_key(out.ndim, indices, dims)] += values  # a mask names no place twice
             return
-        if index.size < _FEW:
+        if index.size < _FEW or xp is not numpy:  # by atomics; all else would ask for values
             xp.add.at(out, (_WHOLE,) * dim + (index,) if dim else index, values)
             return
     elif values.size < _FEW_VALUES:
         xp.add.at(out, index_key(out.ndim, indices, dims), values)
         return
     arrays, places = _without_masks(indices, dims)
+    if xp is not numpy:
+        xp.add.at(out, index_key(out.ndim, arrays, places), values)
+        return
     merged = _merge(xp, out, arrays, places)
     if merged is None:
         xp.add.at(out, index_key(out.ndim, arrays, places), values)
@@ -181,8 +184,7 @@ def _from_start(index: Array, size: int) -> Array:
 def _add_slices(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> None:
     """`out[:, index] += values` along `dim`; `index` is flat and non-negative."""
     key = (_WHOLE,) * dim + (index,)
-    # A device adds by atomics; any other way would have to ask it for values.
-    if xp is not numpy or out.ndim == 1 or index.size < _FEW or not out.flags.c_contiguous:
+    if out.ndim == 1 or index.size < _FEW or not out.flags.c_contiguous:
         xp.add.at(out, key, values)
         return
     if dim == 0 and len(out) <= _FEW_ROWS and _add_by_rows_of_ones(xp, out, index, values):

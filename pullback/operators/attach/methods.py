@@ -91,12 +91,6 @@ def load(family: str) -> ModuleType:
 _loaded: set[str] = set()
 
 
-def load_all() -> None:
-    """Load every family, for who wants to look at all operators."""
-    for family in {**names.FUNCTIONS, **names.METHODS}:
-        load(family)
-
-
 def attach_methods() -> None:
     """Give Tensor its methods; called once, when the package is imported."""
     for family, listed in names.METHODS.items():

@@ -268,6 +268,43 @@ def _copyto(space: Any) -> Any:
     return copyto
 
 
+@lacking("concatenate", of_space=True)
+def _concatenate(space: Any) -> Any:
+    """CuPy sends a table of addresses to the device, which no graph can hold: arrays one by one."""
+    cupy = space.cupy
+
+    def concatenate(arrays: Any, axis: int | None = 0, out: Any = None, **options: Any) -> Any:
+        if not cupy.cuda.get_current_stream().is_capturing():
+            return cupy.concatenate(arrays, axis, out, **options)
+        dtype = options.get("dtype") or cupy.result_type(*arrays)
+        parts = [one.reshape(-1) for one in arrays] if axis is None else arrays
+        place = 0 if axis is None else axis % parts[0].ndim
+        if out is None:
+            shape = list(parts[0].shape)
+            shape[place] = sum(one.shape[place] for one in parts)
+            out = cupy.empty(shape, dtype)
+        start = 0
+        for one in parts:
+            end = start + one.shape[place]
+            out[(slice(None),) * place + (slice(start, end),)] = one
+            start = end
+        return out
+
+    return concatenate
+
+
+@lacking("stack", of_space=True)
+def _stack(space: Any) -> Any:
+    concatenate = _concatenate(space)
+
+    def stack(arrays: Any, axis: int = 0, out: Any = None, **options: Any) -> Any:
+        place = axis % (arrays[0].ndim + 1)
+        key = (slice(None),) * place + (None,)
+        return concatenate([one[key] for one in arrays], place, out, **options)
+
+    return stack
+
+
 @lacking("broadcast", of_space=True)
 def _broadcast(space: Any) -> Any:
     def broadcast(*arrays: Any) -> Any:

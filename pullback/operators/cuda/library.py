@@ -25,10 +25,13 @@ from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
 from pullback.operators.cuda.philox import Philox
 from pullback.operators.cuda.pool import Pool
-from pullback.operators.cuda.retarget import copied, on_device
+from pullback.operators.cuda.recurrence import Recurrence
+from pullback.operators.cuda.retarget import copied, on_device, unbound_forward
 from pullback.operators.cuda.rows import Rows
+from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.running import interpret
+from pullback.operators.writing.choice import is_choice
 from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
 from pullback.operators.writing.specialise import array_call
 
@@ -54,6 +57,7 @@ class CudaLibrary(Library):
         self.rows, self.windows = Rows(cupy), Windows(cupy)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
+        self.updates, self.recurrence = Updates(cupy), Recurrence(cupy)
         self.count = count
         self.streams: dict[int, Any] = {}  # random numbers by device
         self._add = fused_ufunc(cupy, "add", cupy.add)
@@ -87,7 +91,7 @@ class CudaLibrary(Library):
         """An operator's forward as it runs here."""
         known = self._forwards.get(op)
         if known is None:
-            known = self._forwards[op] = on_device(op.forward, self.space)
+            known = self._forwards[op] = unbound_forward(op, self.space)
         return known
 
     def compute(self, op: Any, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -155,7 +159,8 @@ class CudaLibrary(Library):
         """The same, whatever took its place."""
         known = self._originals.get(value)
         if known is None:
-            known = self._originals[value] = copied(value, self.space)
+            meaning = value.__wrapped__ if is_choice(value) else value
+            known = self._originals[value] = copied(meaning, self.space)
         return known
 
     def _specialised(self, value: Any) -> Any:

@@ -29,6 +29,7 @@ import numpy
 
 from pullback.core.home import home_of, is_in_package, path_of
 from pullback.operators.arrays.direct import DIRECT
+from pullback.operators.writing.choice import choice_among, chooses_for, is_choice
 from pullback.operators.writing.layers import code_of
 
 __all__ = ["INSTEAD", "copied", "on_device"]
@@ -70,8 +71,10 @@ def on_device(value: Any, space: Any) -> Any:
     if op is not None and op.function is value:
         return _known(space, value, lambda: forward_of(op, space))
     if isinstance(value, FunctionType):
+        if is_choice(value):
+            return _known(space, value, lambda: _choice(chooses_for(value), space))
         if not _is_ours(value):
-            return INSTEAD.get(path_of(value), value)
+            return instead_of(value) or value
         return _copied(value, space)
     if isinstance(value, type):
         return (
@@ -103,10 +106,27 @@ def on_device(value: Any, space: Any) -> Any:
 
 def forward_of(op: Any, space: Any) -> Any:
     """An operator's forward on the device, bound to its namespace; `.op.forward` is not bound."""
-    forward = on_device(op.forward, space)
+    forward = unbound_forward(op, space)
     bound: Any = partial(forward, space.xp)
     bound.op = SimpleNamespace(forward=forward, function=bound)
     return bound
+
+
+def instead_of(function: Any) -> Any:
+    """What a device runs in place of a function of the package; None where it runs a copy."""
+    return INSTEAD.get(path_of(function))
+
+
+def unbound_forward(op: Any, space: Any) -> Any:
+    """The same, not bound to a namespace."""
+    has_own = any(one.on == "cuda" for one in op.kernels)
+    return _choice(op, space) if has_own else on_device(op.forward, space)
+
+
+def _choice(op: Any, space: Any) -> Any:
+    """What a device has of an operator's kernels: its own, and the meaning."""
+    meaning, own = on_device(op.meaning, space), [one for one in op.kernels if one.on == "cuda"]
+    return choice_among(op, lambda: own, meaning) if own else meaning
 
 
 def _is_ours(function: Any) -> bool:
@@ -129,7 +149,7 @@ def _copied(function: FunctionType, space: Any) -> Any:
     found = space.copies.get(id(function))
     if found is not None:
         return found[1]
-    instead = INSTEAD.get(path_of(function))
+    instead = instead_of(function)
     kernels = getattr(function, "kernels", None)
     if kernels is not None:
         from pullback.operators.cuda.formulas import launched

@@ -11,7 +11,7 @@ from typing import Any
 
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.scatter import reduce_along, write_along
+from pullback.operators.arrays.scatter import check_index_dtype, reduce_along, write_along
 from pullback.operators.batching import together
 from pullback.operators.declare import METHODS, Dim, Namespace, primitive
 from pullback.operators.indexing import batch as batch_indexing
@@ -247,6 +247,7 @@ def _write_index_reduce(
         raise RuntimeError(
             f"index_reduce: reduce must be prod, mean, amax or amin, got {reduce!r}."
         )
+    check_index_dtype("index_reduce", index)
     check_rows("index_reduce", input, dim, index, source, bounds=IndexError)
     if source.size:
         places = xp.broadcast_to(upright(index, dim, source.ndim), source.shape)

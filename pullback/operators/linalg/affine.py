@@ -10,15 +10,16 @@ from numpy import ndarray
 from pullback.core.dtype import from_numpy_dtype
 from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.conditions import at_least, below, floating, given, has_dims, host, says
+from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.contraction import einsum
 from pullback.operators.linalg.products import (
-    BLAS,
     LARGE,
     are_halves,
     check_inner,
     expands,
+    has_blas,
     matmul,
     mm,
     mv,
@@ -78,18 +79,6 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     >>> torch.nn.functional.linear(torch.ones(5, 2), torch.ones(3, 2), torch.zeros(3)).shape
     torch.Size([5, 3])
     """
-    if (  # the usual case first
-        input.ndim == 2 == weight.ndim and input.dtype is weight.dtype and input.dtype.char in BLAS
-    ):
-        if bias is not None and (made := _by_machine_code(input, weight, bias)) is not None:
-            return made
-        few = weight.size < LARGE  # `times_transposed` in line
-        try:
-            result = input.dot(weight.T) if few else times_transposed(input, weight)
-        except ValueError:  # said in other words below
-            pass
-        else:
-            return result if bias is None else _shifted(result, bias)
     if weight.ndim not in (1, 2) or (weight.ndim == 1 and bias is not None):
         raise RuntimeError(
             f"linear: weight must be a matrix, or a vector without bias; got shape {weight.shape}."
@@ -100,26 +89,65 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
         return in_single(xp, linear, input, weight, bias)
     matrix = weight.T
     check_inner("linear", input, matrix)
-    if bias is not None and weight.ndim == 2 and input.dtype.char in BLAS:
-        made = _by_machine_code(input, weight, bias)
-        if made is not None:
-            return made
     result = product(xp, "linear", input, matrix)
     return result if bias is None else _shifted(result, bias)
 
 
-def _by_machine_code(input: Array, weight: Array, bias: Array) -> Array | None:
-    """Product and bias at once; None where that does not pay, or something is wrong."""
-    outputs, inputs = weight.shape
-    if input.size * outputs < LEAST or input.shape[-1] != inputs or bias.shape != (outputs,):
-        return None
-    if not (input.dtype is weight.dtype is bias.dtype) or input.__class__ is not ndarray:
-        return None
-    rows = input if input.ndim == 2 else input.reshape(-1, inputs)
+_steps = "input_size * weight_shape[0]"  # of multiplications
+_like_weight = says("input_dtype is weight_dtype")
+_with_bias = says("bias is not None", "weight_ndim == 2")
+_fitting = says("bias_dtype is input_dtype", "bias_shape == weight_shape[:1]")
+_plain = says("input.__class__ is ndarray", "input_shape[-1] == weight_shape[1]", ndarray=ndarray)
+_matrices = says("input_ndim == 2 == weight_ndim") & _like_weight & has_blas
+_biased = says("bias_dtype is input_dtype")
+
+
+@kernel(
+    linear,
+    when=_with_bias
+    & at_least(LEAST, _steps)
+    & has_dims
+    & _like_weight
+    & floating
+    & _fitting
+    & _plain,
+    machine_code=True,
+)
+def _product_and_bias_at_once(
+    input: Array, weight: Array, bias: Array, input_ndim: int
+) -> Array | None:
+    rows = input if input_ndim == 2 else input.reshape(-1, input.shape[-1])
     made = by_machine_code("linear", (rows, weight, bias))
     if made is None:
         return None
-    return made[0] if rows is input else made[0].reshape(*input.shape[:-1], outputs)
+    return made[0] if rows is input else made[0].reshape(*input.shape[:-1], len(weight))
+
+
+_small = below(LARGE, "weight_size")
+
+
+@kernel(linear, when=host & _matrices & given(bias=None) & _small, tries=True)
+def _product_alone(input: Array, weight: Array) -> Array:
+    return input.dot(weight.T)
+
+
+@kernel(linear, when=host & _matrices & says("bias is not None") & _biased & _small, tries=True)
+def _product_then_bias(input: Array, weight: Array, bias: Array) -> Array:
+    made = input.dot(weight.T)
+    made += bias
+    return made
+
+
+@kernel(linear, when=host & _matrices & given(bias=None), tries=True)
+def _large_product(input: Array, weight: Array) -> Array:
+    return times_transposed(input, weight)
+
+
+@kernel(linear, when=host & _matrices & says("bias is not None") & _biased, tries=True)
+def _large_product_then_bias(input: Array, weight: Array, bias: Array) -> Array:
+    made = times_transposed(input, weight)
+    made += bias
+    return made
 
 
 def _shifted(result: Array, bias: Array) -> Array:

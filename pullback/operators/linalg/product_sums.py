@@ -9,17 +9,18 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.operators.arrays.products import times
 from pullback.operators.arrays.sums import sums
-from pullback.operators.declare import Array, Namespace, Number, primitive
+from pullback.operators.conditions import host, says
+from pullback.operators.declare import Array, Namespace, Number, kernel, primitive
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import adjoint
 from pullback.operators.linalg.products import (
-    BLAS,
     are_halves,
     batch_product,
     bmm,
     check_ndim,
     checked_product,
     expands,
+    has_blas,
     matmul,
     mm,
     mv,
@@ -124,18 +125,21 @@ def addmm(
     >>> torch.addmm(torch.ones(1, 2), torch.ones(1, 3), torch.ones(3, 2), alpha=2)
     tensor([[7., 7.]])
     """
-    if (
-        mat1.ndim == 2 == mat2.ndim
-        and mat1.dtype is mat2.dtype
-        and mat1.dtype.char in BLAS
-        and mat1.shape[1] == len(mat2)
-    ):
-        result = times(mat1, mat2)
-    elif are_halves(xp, input, mat1, mat2):
+    if are_halves(xp, input, mat1, mat2):
         return in_single(xp, addmm, input, mat1, mat2, beta=beta, alpha=alpha)
-    else:
-        result = checked_product(xp, "addmm", mat1, mat2, mat1=2, mat2=2)
+    result = checked_product(xp, "addmm", mat1, mat2, mat1=2, mat2=2)
     return _plus(xp, "addmm", result, input, beta, alpha)
+
+
+_matrices = says("mat1_ndim == 2 == mat2_ndim", "mat1_dtype is mat2_dtype")
+_fitting = says("mat1_shape[1] == len(mat2)")
+
+
+@kernel(addmm, when=host & _matrices & has_blas.of("mat1") & _fitting)
+def _to_matrices(
+    xp: Namespace, input: Array, mat1: Array, mat2: Array, beta: Any, alpha: Any
+) -> Array:
+    return _plus(xp, "addmm", times(mat1, mat2), input, beta, alpha)
 
 
 @primitive(

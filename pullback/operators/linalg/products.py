@@ -23,10 +23,12 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays.products import times, times_batches
 from pullback.operators.arrays.turning import row_major
 from pullback.operators.attach.give_way import caught, reflected
+from pullback.operators.conditions import below, floating, host, says
 from pullback.operators.declare import (
     METHODS,
     Array,
     Namespace,
+    kernel,
     method,
     multilinear,
     primitive,
@@ -49,6 +51,8 @@ FOUND_IN = {
 # The kernel ---------------------------------------------------------------------------------------
 
 BLAS = frozenset("fdFD")
+has_blas = says("@_dtype.char in BLAS", BLAS=BLAS)
+_TINY = 256  # elements of the right side, up to which a product takes less than to look at it
 _HALF = frozenset("eE")  # float16, bfloat16: neither BLAS nor NumPy is fast in them
 
 
@@ -220,8 +224,6 @@ def total(*terms: Any) -> Any:
     input=lambda g, mat2: mm(g, t(conj(mat2))),
     mat2=lambda g, input: mm(t(conj(input)), g),
     meta="lengths kept",
-    usual="a0.dot(a1) if a0.ndim == 2 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
-    "and (dtype is F32 or dtype is F64) and a1.size < 256 else forward(numpy, a0, a1)",
 )
 def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     """The product of two matrices.
@@ -230,14 +232,20 @@ def mm(xp: Namespace, input: Array, mat2: Array) -> Array:
     >>> torch.mm(torch.tensor([[1.0, 2.0]]), torch.tensor([[3.0], [4.0]]))
     tensor([[11.]])
     """
-    if (  # the usual case first, here and below: this is the most called of all
-        input.ndim == 2 == mat2.ndim and input.dtype is mat2.dtype and input.dtype.char in BLAS
-    ):
-        try:
-            return times(input, mat2)
-        except ValueError:  # said in other words below
-            pass
     return checked_product(xp, "mm", input, mat2, input=2, mat2=2)
+
+
+_matrices = says("input_ndim == 2 == mat2_ndim", "input_dtype is mat2_dtype")
+
+
+@kernel(mm, when=_matrices & floating & below(_TINY, "mat2_size"), tries=True, inline=True)
+def _tiny_matrices(input: Array, mat2: Array) -> Array:
+    return input.dot(mat2)
+
+
+@kernel(mm, when=host & _matrices & has_blas, tries=True)
+def _of_matrices(input: Array, mat2: Array) -> Array:
+    return times(input, mat2)
 
 
 @multilinear(
@@ -255,17 +263,21 @@ def bmm(xp: Namespace, input: Array, mat2: Array) -> Array:
     <BLANKLINE>
             [[3.]]])
     """
-    if (
-        input.ndim == 3 == mat2.ndim
-        and input.dtype is mat2.dtype
-        and input.dtype.char in BLAS
-        and input.shape[2] == mat2.shape[1]
-        and len(input) == len(mat2)
-    ):
-        if len(input) == 1:  # `matmul` takes longer to begin
-            return times(input[0], mat2[0])[None]
-        return _by_matmul(xp, input, mat2)
     return batch_product(xp, "bmm", input, mat2)
+
+
+_batches = host & says("input_ndim == 3 == mat2_ndim", "input_dtype is mat2_dtype") & has_blas
+
+
+@kernel(bmm, when=_batches & says("len(input) == 1 == len(mat2)"), tries=True)
+def _of_one(input: Array, mat2: Array) -> Array:
+    """`matmul` takes longer to begin."""
+    return times(input[0], mat2[0])[None]
+
+
+@kernel(bmm, when=_batches & says("len(input) == len(mat2)", "input_shape[2] == mat2_shape[1]"))
+def _of_many(xp: Namespace, input: Array, mat2: Array) -> Array:
+    return _by_matmul(xp, input, mat2)
 
 
 def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array:
@@ -283,8 +295,6 @@ def batch_product(xp: Namespace, op: str, batch1: Array, batch2: Array) -> Array
     input=lambda g, vec: outer(g, conj(vec)),
     vec=lambda g, input: mv(adjoint(input), g),
     meta="lengths kept",
-    usual="a0.dot(a1) if a0.ndim == 2 and a1.ndim == 1 and (dtype := a0.dtype) is a1.dtype "
-    "and (dtype is F32 or dtype is F64) else forward(numpy, a0, a1)",
 )
 def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     """A matrix times a vector.
@@ -293,12 +303,15 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     >>> torch.mv(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), torch.tensor([1.0, 1.0]))
     tensor([3., 7.])
     """
-    if input.ndim == 2 and vec.ndim == 1 and input.dtype is vec.dtype and input.dtype.char in BLAS:
-        try:
-            return input.dot(vec)
-        except ValueError:
-            pass
     return checked_product(xp, "mv", input, vec, input=2, vec=1)
+
+
+_and_vector = says("input_ndim == 2", "vec_ndim == 1", "input_dtype is vec_dtype")
+
+
+@kernel(mv, when=_and_vector & floating, tries=True, inline=True)
+def _with_vector(input: Array, vec: Array) -> Array:
+    return input.dot(vec)
 
 
 @multilinear(
@@ -306,8 +319,6 @@ def mv(xp: Namespace, input: Array, vec: Array) -> Array:
     input=lambda g, tensor: g * conj(tensor),
     tensor=lambda g, input: g * conj(input),
     meta="lengths kept",
-    usual="a0.dot(a1) if a0.ndim == 1 == a1.ndim and (dtype := a0.dtype) is a1.dtype "
-    "and (dtype is F32 or dtype is F64) and type(a1) is ndarray else forward(numpy, a0, a1)",
 )
 def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     """The sum of the products of two vectors' elements; nothing is conjugated.
@@ -316,19 +327,18 @@ def dot(xp: Namespace, input: Array, tensor: Array) -> Array:
     >>> torch.dot(torch.tensor([1.0, 2.0]), torch.tensor([3.0, 4.0]))
     tensor(11.)
     """
-    if (
-        input.ndim == 1 == tensor.ndim
-        and input.dtype is tensor.dtype
-        and input.dtype.char in BLAS
-        and type(tensor) is not MetaArray
-    ):
-        try:
-            return input.dot(tensor)
-        except ValueError:
-            pass
-    elif input.shape == tensor.shape:
+    if input.shape == tensor.shape:
         _check_devices("dot", input, tensor)
     return checked_product(xp, "dot", input, tensor, input=1, tensor=1)
+
+
+_two_vectors = says("input_ndim == 1 == tensor_ndim", "input_dtype is tensor_dtype")
+_has_data = says("type(tensor) is ndarray", ndarray=numpy.ndarray)
+
+
+@kernel(dot, when=_two_vectors & floating & _has_data, tries=True, inline=True)
+def _of_vectors(input: Array, tensor: Array) -> Array:
+    return input.dot(tensor)
 
 
 @primitive(
@@ -370,7 +380,6 @@ def times_conjugate(matrix: Any, vector: Any) -> Any:
     promote="same",
     numbers=False,
     node="MulBackward0",
-    usual="a0[:, None] * a1 if a0.ndim == 1 == a1.ndim else forward(numpy, a0, a1)",
 )
 def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     """All products of an element of one vector with an element of another, as a matrix.
@@ -380,9 +389,13 @@ def outer(xp: Namespace, input: Array, vec2: Array) -> Array:
     tensor([[3., 4.],
             [6., 8.]])
     """
-    if not input.ndim == 1 == vec2.ndim:
-        check_ndim("outer", "input", input, 1)
-        check_ndim("outer", "vec2", vec2, 1)
+    check_ndim("outer", "input", input, 1)
+    check_ndim("outer", "vec2", vec2, 1)
+    return input[:, None] * vec2
+
+
+@kernel(outer, when=says("input_ndim == 1 == vec2_ndim"), inline=True)
+def _unchecked(input: Array, vec2: Array) -> Array:
     return input[:, None] * vec2
 
 
@@ -420,14 +433,6 @@ def _matmul_other(g: Any, input: Any, other_shape: Any, other_turned: bool) -> A
     meta="lengths kept",
 )
 def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
-    if (
-        input.ndim == 3 == other.ndim
-        and input.dtype is other.dtype
-        and input.dtype.char in BLAS
-        and input.shape[2] == other.shape[1]
-        and len(input) == len(other)
-    ):
-        return _by_matmul(xp, input, other)
     if input.ndim == 0 or other.ndim == 0:
         raise RuntimeError(
             f"matmul: both tensors need at least 1 dimension, got shapes {input.shape} and "
@@ -440,6 +445,17 @@ def _matmul(xp: Namespace, input: Array, other: Array) -> Array:
         raise errors.shapes_do_not_broadcast(
             "matmul (batch dimensions)", input.shape[:-2], other.shape[:-2]
         ) from None
+
+
+@kernel(
+    _matmul,
+    when=host
+    & says("input_ndim == 3 == other_ndim", "input_dtype is other_dtype")
+    & has_blas
+    & says("input_shape[2] == other_shape[1]", "len(input) == len(other)"),
+)
+def _of_equally_many(xp: Namespace, input: Array, other: Array) -> Array:
+    return _by_matmul(xp, input, other)
 
 
 @method

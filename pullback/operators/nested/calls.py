@@ -305,10 +305,10 @@ def _jagged() -> dict[str, Callable[..., Any]]:
 
 def names_taken(strided: bool) -> list[str]:
     """Which functions take nested tensors of a layout, for the table in the docs."""
-    from pullback.operators.attach import methods
+    from pullback.operators.attach.every import load_all
     from pullback.operators.declare import OPERATORS
 
-    methods.load_all()
+    load_all()
     declared = {
         op.name.partition(".")[0]
         for op in OPERATORS.values()

@@ -13,7 +13,7 @@ import numpy
 from numpy import ndarray
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, namespace
+from pullback.core.arrays import F32, namespace
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
@@ -33,11 +33,24 @@ from pullback.operators.arrays.sums import (
     few_total,
     total,
 )
+from pullback.operators.conditions import (
+    above,
+    at_most,
+    below,
+    flat,
+    floating,
+    given,
+    has_dims,
+    host,
+    not_empty,
+    says,
+)
 from pullback.operators.declare import (
     Array,
     Dim,
     Dims,
     Namespace,
+    kernel,
     linear,
     method,
     primitive,
@@ -118,21 +131,10 @@ def _less_usual(
 def _sum(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
-    if dim is dtype is None and keepdim is False and xp is numpy and (size := input.size) <= PIECE:
-        known, ndim = input.dtype, input.ndim
-        if size <= SHORT and ndim == 1 and (known is F32 or known is F64):
-            return input.dot((SHORT32 if known is F32 else SHORT64)[size])
-        if ndim and (known is F32 or known is F64):
-            return few_total(input)  # `few_sums` would ask again
-    if dtype is None and input.size < kernels.MANY and input.dtype.char in "fd" and input.ndim:
-        return few_sums(xp, input, dim, keepdim)
     if dtype is not None:
         return total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":
-        if dim is None and keepdim is False and input.dtype.kind == "b":
-            return xp.asarray(xp.count_nonzero(input), xp.int64)
-        axis = kernels.axis_of(dim, input.ndim)
-        return xp.add.reduce(input, axis, xp.int64, None, keepdim)
+        return xp.add.reduce(input, kernels.axis_of(dim, input.ndim), xp.int64, None, keepdim)
     return total(xp, input, dim, keepdim)
 
 
@@ -155,6 +157,30 @@ _sum_dims = linear(
     node="SumBackward1",
     method=False,
 )(_sum)
+
+
+_everything = given(dim=None, keepdim=False, dtype=None)
+_few = _everything & host & at_most(PIECE) & floating
+
+
+@kernel(_sum_full, _sum_dims, when=_few & flat & at_most(SHORT))
+def _short_by_dot(input: Array, input_dtype: Any, input_size: int) -> Array:
+    return input.dot((SHORT32 if input_dtype is F32 else SHORT64)[input_size])
+
+
+@kernel(_sum_full, _sum_dims, when=_few & has_dims)
+def _few_by_dot(input: Array) -> Array:
+    return few_total(input)
+
+
+@kernel(_sum_full, _sum_dims, when=given(dtype=None) & floating & below(kernels.MANY) & has_dims)
+def _few_by_dims(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+    return few_sums(xp, input, dim, keepdim)
+
+
+@kernel(_sum_full, _sum_dims, when=_everything & says("input_dtype.kind == 'b'"))
+def _truths_counted(xp: Namespace, input: Array) -> Array:
+    return xp.asarray(xp.count_nonzero(input), xp.int64)
 
 
 # Written out, as are `max` and `min`: made by one function, `sum` and `mean` would close over what
@@ -213,7 +239,7 @@ def nansum(
         raise RuntimeError("nansum: not defined for complex tensors; sum real and imaginary parts.")
     if has_nan(xp, input):
         input = xp.where(xp.isnan(input), input.dtype.type(0), input)
-    return _sum(xp, input, dim, keepdim, dtype=dtype)
+    return _sum_dims.op.forward(xp, input, dim, keepdim, dtype=dtype)  # type: ignore[attr-defined]  # declared
 
 
 # Means --------------------------------------------------------------------------------------------
@@ -222,10 +248,6 @@ def nansum(
 def _mean(
     xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False, *, dtype: Any = None
 ) -> Array:
-    if dtype is None and input.dtype.char in "fd" and 0 < input.size < kernels.MANY and input.ndim:
-        sums = few_sums(xp, input, dim, keepdim)
-        count = input.size // sums.size
-        return sums / kernels.number(count, input.dtype) if sums.ndim else sums / count
     input = kernels.converted(input, dtype)
     if input.dtype.kind in "biu":
         raise RuntimeError(
@@ -268,6 +290,16 @@ _mean_dims = linear(
     node="MeanBackward1",
     method=False,
 )(_mean)
+
+
+@kernel(
+    *(_mean_full, _mean_dims),
+    when=given(dtype=None) & floating & below(kernels.MANY) & not_empty & has_dims,
+)
+def _few_means(xp: Namespace, input: Array, dim: Any, keepdim: bool, input_dtype: Any) -> Array:
+    sums = few_sums(xp, input, dim, keepdim)
+    count = input.size // sums.size
+    return sums / kernels.number(count, input_dtype) if sums.ndim else sums / count
 
 
 @method
@@ -347,17 +379,10 @@ def _prod(
     dtype: Any = None,
 ) -> Array:
     axis = dim if input.ndim else None
-    if axis is None and xp is numpy and input.size <= _FEW and input.dtype.char in "fd":
-        # In double precision and rounded once, in half of the time that `reduce` takes.
-        flat = input if input.ndim == 1 else input.reshape(-1)
-        product = xp.array(math.prod(flat.tolist()), input.dtype)
-        return product.reshape((1,) * input.ndim) if keepdim else product
     if input.dtype.kind in "biu" and dtype is None:
         return xp.multiply.reduce(input, axis, xp.int64, None, keepdim)
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         return xp.multiply.reduce(input, axis, xp.float32, None, keepdim).astype(input.dtype)
-    if axis is not None and axis == input.ndim - 1 and input.size > kernels.MANY:
-        input = kernels.halved_product(xp, input)
     return xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
 
 
@@ -396,6 +421,28 @@ _prod_dim = primitive(
     node="ProdBackward1",
     method=False,
 )(_prod)
+
+
+@kernel(
+    _prod_full,
+    _prod_dim,
+    when=host & at_most(_FEW) & floating & says("(dim is None or not input_ndim)"),
+)
+def _few_in_double(xp: Namespace, input: Array, keepdim: bool, input_dtype: Any) -> Array:
+    """Rounded once, in half of the time that `reduce` takes."""
+    values = input if input.ndim == 1 else input.reshape(-1)
+    product = xp.array(math.prod(values.tolist()), input_dtype)
+    return product.reshape((1,) * input.ndim) if keepdim else product
+
+
+@kernel(_prod_dim, when=host & floating & says("dim == input_ndim - 1") & above(kernels.MANY))
+def _long_rows_halved(xp: Namespace, input: Array, dim: int, keepdim: bool) -> Array:
+    return xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
+
+
+@kernel(_prod_dim, when=host & floating & has_dims)
+def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+    return xp.multiply.reduce(input, dim, None, None, keepdim)
 
 
 @method

@@ -34,7 +34,13 @@ from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
 from pullback.operators.running import interpret, kinds, recording
 from pullback.operators.running.declared_node import DeclaredNode
-from pullback.operators.running.overlap import check_apart, check_writable, has_overlap
+from pullback.operators.running.overlap import (
+    check_apart,
+    check_expanded,
+    check_writable,
+    has_overlap,
+    store_expanded,
+)
 from pullback.operators.running.resizing import resized
 from pullback.operators.watching import dispatch, replaced
 from pullback.operators.writing.nodes import node_class
@@ -123,7 +129,10 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     check_fit(called, target, result)
     history = _history(op, target, values, options, mode) if recording else None
     try:
-        target._array[...] = result
+        if 0 in target._array.strides and has_overlap(target._array):
+            store_expanded(target._array, result)
+        else:
+            target._array[...] = result
     except ValueError:  # the shape was checked
         raise errors.read_only(called) from None
     bump(target, called)
@@ -153,7 +162,7 @@ def starts_write(op: str, target: Tensor, values: dict[str, Any], mode: Mode) ->
     """Check that `target` may be written; tell whether the write must be recorded."""
     array = target._array
     if array.size > 1 and 0 in array.strides and has_overlap(array):
-        raise errors.overlapping_write(op)
+        check_expanded(op)
     if mode.saved_hooks and before_write:
         announce_write(array)
     if target.is_inference() and not mode.inference:
@@ -193,6 +202,9 @@ def check_history_can_change(op: str, target: Tensor) -> None:
         raise errors.leaf_written(op)
     if info.__class__ is not View:
         return
+    array = target._array
+    if 0 in array.strides and has_overlap(array):  # no formula tells its elements apart
+        raise errors.overlapping_write(op)
     if info.manner.creation is not DEFAULT:
         raise forbidden(target, info, written="is being")
     if info.node.__class__ is Leaf:

@@ -7,20 +7,54 @@ would depend on the order of the writes. What costs more than a look at the stri
 
 from __future__ import annotations
 
-from pullback.core import errors
+import warnings
+
+from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.operators.arrays.strides import address, contiguous_strides, root
 
-__all__ = ["check_apart", "check_no_partial_overlap", "check_writable", "has_overlap"]
+__all__ = [
+    "LENIENT",
+    "check_apart",
+    "check_expanded",
+    "check_no_partial_overlap",
+    "check_writable",
+    "has_overlap",
+    "store_expanded",
+]
+
+
+# What writes one number wherever it writes: the same whatever the order, and taken by torch.
+LENIENT = frozenset(("index_fill_", "index_put_", "masked_fill_", "threshold_"))
 
 
 def check_writable(op: str, target: Array, *sources: Array | None) -> None:
     """Refuse expanded targets, and sources that share a part of the target's memory."""
     if 0 in target.strides and has_overlap(target):
-        raise errors.overlapping_write(op)
+        check_expanded(op)
     for source in sources:
         if source is not None and source is not target:
             check_no_partial_overlap(op, target, source)
+
+
+def check_expanded(op: str) -> None:
+    """Refuse to write to an expanded target, or warn where torch only warns."""
+    if op not in LENIENT:
+        raise errors.overlapping_write(op)
+    if op != "threshold_":
+        warnings.warn(
+            f"Use of {op} on expanded tensors is deprecated: several elements of the written "
+            "tensor share one memory location, and all of them change. `clone()` it before "
+            "writing.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
+
+
+def store_expanded(target: Array, result: Array) -> None:
+    """Write what differs alone: elements that stay would undo it, being on the same place."""
+    changed = target != result
+    target[changed] = result[changed]
 
 
 def check_apart(op: str, target: Array, *sources: Array | None) -> None:

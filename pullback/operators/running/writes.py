@@ -69,7 +69,8 @@ def writing(
 
     # Old values would be kept after the write: an operator that needs them computes, then writes.
     assert all(param.name != "input" for param in plan_of(op).inputs), op.name
-    op.forward = forward
+    op.forward = op.meaning = forward
+    op.kernels = ()
     forward.op = op  # type: ignore[attr-defined]  # how `inplace_of` finds it
     forward.__module__ = function.__module__
     forward.__wrapped__ = write  # type: ignore[attr-defined]  # whose family it belongs to

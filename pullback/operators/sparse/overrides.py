@@ -8,22 +8,15 @@ from typing import Any, NoReturn
 from pullback.core.explain import kind_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.size import Size
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import edge_of
-from pullback.operators.sparse import calls, convert, filled, shape
-from pullback.operators.sparse.array import SparseArray, pattern_of
-from pullback.operators.sparse.pattern import compressed, coordinates, declared
+from pullback.operators.sparse import calls, convert, filled, pickling, shape
 from pullback.operators.sparse.printing import describe
 from pullback.operators.sparse.tensor import SparseTensor
-from pullback.operators.tensor.pickling import (
-    as_copy,
-    attributes_of,
-    deepcopy_of_kind,
-    warn_of_hooks,
-)
+from pullback.operators.tensor.pickling import as_copy, deepcopy_of_kind
 
-__all__ = ["attach", "rebuilt"]
+__all__ = ["attach"]
 
 
 def getitem(self: Any, key: Any) -> Any:
@@ -135,36 +128,7 @@ def nbytes(self: Any) -> int:
 
 # Copies ------------------------------------------------------------------------------------------
 
-
-def rebuilt(
-    layout: Any,
-    parts: tuple[Any, ...],
-    values: Any,
-    size: tuple[int, ...],
-    coalesced: bool,
-    requires_grad: bool,
-    attributes: dict[str, Any],
-) -> Tensor:
-    """What a pickle calls to make the tensor again."""
-    if layout is sparse_coo:
-        places = coordinates(parts[0], size, values.ndim - 1)
-        pattern = declared(places, coalesced=coalesced)
-    else:
-        batch = parts[0].ndim - 1
-        block = values.shape[batch + 1 : batch + 3] if layout._name[7] == "b" else ()
-        pattern = compressed(layout, parts[0], parts[1], size, tuple(block))
-    made = wrap(SparseArray(pattern, values))
-    if requires_grad:
-        made.requires_grad_()
-    vars(made).update(attributes)
-    return made
-
-
-def _reduce(self: Any, protocol: Any) -> tuple[Any, ...]:
-    warn_of_hooks(self)
-    pattern = pattern_of(self)
-    state = pattern.shape, pattern.coalesced, self.requires_grad, attributes_of(self)
-    return rebuilt, (self.layout, pattern.index_arrays, self._array.values, *state)
+rebuilt = pickling.rebuilt  # where earlier pickles look for it
 
 
 def _copy(self: Any) -> Any:
@@ -183,7 +147,7 @@ _METHODS: dict[str, Any] = {
     "__deepcopy__": deepcopy_of_kind,
     "__getitem__": getitem,
     "__iter__": iterate,
-    "__reduce_ex__": _reduce,
+    "__reduce_ex__": pickling.reduce,
     "__repr__": describe,
     "__setitem__": setitem,
     "__array__": _refused("a NumPy array"),

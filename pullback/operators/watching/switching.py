@@ -15,6 +15,7 @@ __all__ = [
     "DisableTorchFunctionSubclass",
     "EnableTorchFunction",
     "ModeOn",
+    "Stack",
     "dispatch_mode_at",
     "function_mode_at",
     "has_torch_function",
@@ -51,6 +52,39 @@ class ModeOn(Whole):
             current.set(changed(mode, **{self.stack: known[: self.depth]}))
         dispatch.forget()
         self.watch.end(self)
+
+
+class Stack:
+    """The user's modes of one sort, `dispatch` or `functions` of `Mode`, as torch's helpers ask."""
+
+    def __init__(self, name: str, handler: str) -> None:
+        self.name, self.handler = name, handler
+
+    def modes(self) -> list[Any]:
+        """Those that are on, the innermost last."""
+        return list(getattr(get_mode(), self.name))
+
+    def innermost(self) -> Any:
+        """The one that is asked first; None where there is none."""
+        modes = getattr(get_mode(), self.name)
+        return modes[-1] if modes else None
+
+    def push(self, mode: Any) -> None:
+        """Switch a mode on, without a block."""
+        mode.__enter__()
+
+    def pop(self, k: Any = None) -> Any:
+        """Switch the innermost off, and give it."""
+        mode = getattr(get_mode(), self.name)[-1]
+        mode.__exit__(None, None, None)
+        return mode
+
+    def unwritten(self, mode: Any) -> NotImplementedError:
+        """The error of a mode whose class has no handler."""
+        return NotImplementedError(
+            f"{type(mode).__name__} has no {self.handler}; define "
+            f"{self.handler}(self, func, types, args=(), kwargs=None)."
+        )
 
 
 class _Handlers:

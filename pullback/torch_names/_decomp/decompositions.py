@@ -10,9 +10,8 @@ import math
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from pullback._decomp.tables import register_decomposition  # type: ignore[import-not-found]
-
 import pullback as torch
+from pullback._decomp.tables import register_decomposition  # type: ignore[import-not-found]
 
 Tensor = torch.Tensor
 _aten: Any = torch.ops.aten

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from pullback.compiled.optimized_module import OptimizedModule
 from pullback.compiler import (
     allow_in_graph,
     assume_constant_result,
@@ -14,7 +15,6 @@ from pullback.compiler import (
     set_stance,
     substitute_in_graph,
 )
-from pullback.compiler.optimized_module import OptimizedModule
 
 from . import compiled_autograd, config, eval_frame, exc, external_utils, utils
 from .external_utils import is_compiling

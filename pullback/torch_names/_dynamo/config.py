@@ -3,7 +3,7 @@
 Those of `compiled_autograd` are followed; the others have no effect here.
 """
 
-from pullback.compiler._settings import install as _install
+from pullback.compiled.settings import install as _install
 
 accumulated_cache_size_limit = accumulated_recompile_limit = 256
 allow_unspec_int_on_nn_module = False

@@ -1,8 +1,8 @@
-"""Errors of torch's tracing compiler, at torch's path; compiler/errors.py has them."""
+"""Errors of torch's tracing compiler, at torch's path; compiled/errors.py has them."""
 
 from __future__ import annotations
 
-from pullback.compiler.errors import (
+from pullback.compiled.errors import (
     BackendCompilerFailed,
     InternalTorchDynamoError,
     InvalidBackend,

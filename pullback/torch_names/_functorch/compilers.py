@@ -5,9 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from pullback._decomp import get_decompositions  # type: ignore[import-not-found]
-
 import pullback
+from pullback._decomp import get_decompositions  # type: ignore[import-not-found]
 from pullback.compiled.aot.functions import (
     aot_function,
     aot_module,

@@ -9,7 +9,6 @@ from pullback._C._functorch import (  # type: ignore[import-not-found]
     _add_batch_dim,  # noqa: F401  # torch has it here
     _remove_batch_dim,
 )
-
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import broadcast_prefix, tree_flatten, tree_unflatten
 from pullback.func.vmap import vmap

@@ -2,7 +2,7 @@
 
 from types import SimpleNamespace as _Namespace
 
-from pullback.compiler._settings import install as _install
+from pullback.compiled.settings import install as _install
 
 allow_buffer_reuse = True
 benchmark_kernel = False

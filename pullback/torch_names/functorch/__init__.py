@@ -11,10 +11,9 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
+from pullback import func
 from pullback._functorch import apis  # type: ignore[import-not-found]
 from pullback._functorch import make_functional as _modules
-
-from pullback import func
 from pullback.core import origin
 from pullback.fx.experimental.proxy_tensor import make_fx
 from pullback.torch_version import __version__ as __version__

@@ -7,7 +7,6 @@ from pullback._functorch.compilers import (  # type: ignore[import-not-found]
     nnc_jit,
     ts_compile,
 )
-
 from pullback.compiled.aot.functions import (
     aot_function,
     aot_module,

@@ -37,6 +37,26 @@ def recorded(rank):
     return [y.tolist(), x.grad.tolist()]
 
 
+def meshes(rank):
+    """What a mesh says of itself, and what it refuses."""
+    mesh = dist.init_device_mesh("cpu", (1, 2), mesh_dim_names=("dp", "tp"))
+    flat = mesh._flatten("all")
+    said = [repr(one) for one in (mesh, mesh["tp"], flat, dist.init_device_mesh("cpu", (2,)))]
+    said += [mesh.get_local_rank("tp"), list(mesh.get_coordinate()), mesh["tp"].mesh.tolist()]
+    said += [dist.get_process_group_ranks(flat.get_group()), list(mesh.shape), mesh == mesh["tp"]]
+    for wrong in (
+        *(lambda: mesh["tp", "dp"], lambda: mesh["pp"], mesh.get_group, mesh.get_local_rank),
+        lambda: mesh.get_group("pp"),
+        lambda: dist.init_device_mesh("cpu", (2,), mesh_dim_names=("a", "b")),
+        lambda: dist.init_device_mesh("cpu:0", (2,)),
+    ):
+        try:
+            wrong()
+        except Exception as error:
+            said.append(type(error).__name__)
+    return said
+
+
 def training(rank, size, **options):
     model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 2))
     with torch.no_grad():
@@ -160,6 +180,7 @@ def main():
         "joined": joined(rank),
         "compressed": compressed(rank),
         "refused": refused(rank),
+        "meshes": meshes(rank),
     }
     if rank == 0:
         print("found", json.dumps(found), flush=True)

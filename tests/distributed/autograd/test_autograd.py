@@ -42,6 +42,27 @@ def circular(a):
     return rpc.rpc_sync("worker0", product_sine, (a, a)) * a
 
 
+def spread(values, by):
+    return torch.sparse.mm(values, by)
+
+
+def test_a_sparse_tensor_leads_gradients_back():
+
+    def first():
+        dense = leaf(1.0, 2.0, 3.0, 4.0)
+        by = leaf(5.0, 6.0)
+        with autograd.context() as context_id:
+            sparse = dense.reshape(2, 2).to_sparse()
+            y = rpc.rpc_sync("worker1", spread, (sparse, by.reshape(2, 1)))
+            autograd.backward(context_id, [y.sum()])
+            found = autograd.get_gradients(context_id)
+        spread(dense.reshape(2, 2).to_sparse(), by.reshape(2, 1)).sum().backward()
+        assert torch.equal(found[dense], dense.grad)
+        assert torch.equal(found[by], by.grad)
+
+    workers(2, first)
+
+
 def test_a_call_leads_gradients_back():
     """B-42, B-50."""
 

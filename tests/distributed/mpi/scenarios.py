@@ -88,6 +88,22 @@ def groups():
     assert works[4].result()[0][0].item() == dist.get_world_size()
 
 
+def meshes():
+    rank, size = dist.get_rank(), dist.get_world_size()
+    if rank == size - 1:
+        alone = dist.new_group([rank], use_local_synchronization=True)
+        assert alone.size() == 1
+    pair = dist.new_group([0, 1], use_local_synchronization=True)
+    assert (dist.get_rank(pair) >= 0) == (rank < 2)
+    mesh = dist.init_device_mesh("cpu", (size // 2, 2), mesh_dim_names=("dp", "tp"))
+    if mesh.get_coordinate() is not None:
+        x = torch.tensor([1.0 * rank])
+        dist.all_reduce(x, group=mesh.get_group("tp"))
+        assert x.item() == 2 * (rank - rank % 2) + 1
+        assert mesh["dp"].mesh.tolist() == list(range(rank % 2, size - size % 2, 2))
+    assert mesh._flatten("all").size() == size - size % 2
+
+
 def training():
     options = [{}, {"overlap": True}, {"gradient_as_bucket_view": True}]
     rank, size = dist.get_rank(), dist.get_world_size()
@@ -108,6 +124,18 @@ def training():
         known = [None] * size
         dist.all_gather_object(known, bits)
         assert all(one == bits for one in known)
+
+
+def sharded():
+    from tests.distributed.fsdp import models
+
+    for kind in (models.Transformer, models.Convolutional):
+        wanted, found = models.alone(kind), models.sharded(kind)
+        assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
+    if dist.get_world_size() == 4:
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        found = models.sharded(models.Convolutional, mesh=mesh)
+        assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
 
 
 def gradients():
@@ -132,7 +160,17 @@ def remote():
 
 
 def everything():
-    for one in (collectives, pieces, messages, groups, training, gradients, remote):
+    for one in (
+        collectives,
+        pieces,
+        messages,
+        groups,
+        meshes,
+        sharded,
+        training,
+        gradients,
+        remote,
+    ):
         one()
 
 
@@ -168,6 +206,20 @@ def killed():
             fails()
             os.kill(os.getpid(), signal.SIGKILL)
         dist.all_reduce(torch.ones(2))
+
+
+def early():
+    """Rank 1 has fewer batches, and ends well."""
+    for step in range(4 - 2 * (dist.get_rank() == 1)):
+        if dist.get_rank() == 0 and step == 2:
+            fails()
+        dist.all_reduce(torch.ones(2))
+
+
+def without_goodbye():
+    dist.all_reduce(torch.ones(2))
+    dist.destroy_process_group()
+    os._exit(0)
 
 
 def late():

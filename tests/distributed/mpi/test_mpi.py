@@ -82,6 +82,12 @@ def test_under_the_launcher(ranks):
     assert all(f"rank {k} of {ranks} did {name}" in job.output for k in range(ranks))
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_sharded_training_gives_one_processs_losses(ranks):
+    job = launch(ranks, "sharded")
+    assert job.status == 0, job.output
+
+
 def test_without_fingerprints_the_same_calls_work(monkeypatch):
     """B-4."""
     monkeypatch.setenv("PULLBACK_DISTRIBUTED_DEBUG", "OFF")
@@ -168,6 +174,25 @@ def test_a_death_is_told_by_every_survivor_and_by_the_launcher(name, status, how
     told = job.failed()
     assert f"pullback launch: rank 1 {how}; the others are ended" in told
     assert each_says(told, (0, 2), "rank 1 is gone; the job is aborted")
+    assert leaves_nothing(before)
+
+
+def test_a_rank_that_ends_early_is_named_at_once():
+    """D-4."""
+    job = launch(2, "early")
+    assert job.status == 1
+    told = job.failed()
+    assert (
+        "rank 0: all_reduce #2 (float32[2] SUM) of the default group cannot finish: rank 1" in told
+    )
+
+
+def test_ranks_that_leave_without_a_word_leave_no_memory_behind():
+    """D-17, D-18: as forked ranks do, which end by os._exit."""
+    before = stale()
+    job = launch(2, "without_goodbye")
+    assert job.status == 0, job.output
+    assert "is gone" not in job.output
     assert leaves_nothing(before)
 
 

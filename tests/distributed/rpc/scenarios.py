@@ -55,6 +55,8 @@ def calls():
     assert rpc.rpc_sync("worker1", whoami, (1,), {"k": 2}) == ("worker1", (1,), {"k": 2})
     assert rpc.rpc_sync(2, whoami)[0] == "worker2"
     assert rpc.rpc_sync("worker0", whoami)[0] == "worker0"
+    sparse = torch.eye(3).to_sparse()
+    assert rpc.rpc_sync("worker1", torch.add, (sparse, sparse)).to_dense().trace().item() == 6.0
     futures = [rpc.rpc_async("worker2", whoami, (k,)) for k in range(20)]
     assert [future.wait()[1] for future in futures] == [(k,) for k in range(20)]
     nested = rpc.rpc_async("worker1", whoami).then(lambda f: rpc.rpc_sync("worker1", whoami))

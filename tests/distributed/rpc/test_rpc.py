@@ -52,6 +52,19 @@ def change(tensor):
     return tensor
 
 
+def test_sparse_tensors_go_there_and_back():
+
+    def first():
+        s = torch.sparse_coo_tensor(torch.tensor([[0, 2]]), torch.tensor([1.0, 2.0]), (3,))
+        for worker in ("worker0", "worker1"):
+            total = rpc.rpc_sync(worker, torch.add, (s, s))
+            assert total.layout == torch.sparse_coo
+            assert total.to_dense().tolist() == [2.0, 0.0, 4.0]
+        assert rpc.rpc_sync("worker1", change, (torch.zeros(1),)).item() == 1.0
+
+    workers(2, first)
+
+
 def test_tensors_are_copied():
     def first():
         x = torch.zeros(2)

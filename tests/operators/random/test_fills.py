@@ -165,6 +165,12 @@ def test_uniform_numbers_spread_over_the_dtypes_reach_and_no_further(dtype):
     ["uniform_", "normal_", "exponential_", "cauchy_", "log_normal_", "geometric_", "bernoulli_"],
 )
 def test_what_is_no_number_is_no_parameter(fill, wrong):
-    """S-10. NumPy's own errors came through, or an array of one number was taken."""
+    """NumPy's own errors came through, or an array of one number was taken."""
     with pytest.raises(TypeError, match=fill):
         getattr(torch.zeros(2), fill)(wrong)
+
+
+@pytest.mark.parametrize(("target", "p"), [((), (0,)), ((2,), (3,)), ((1,), (4,)), ((2,), (2, 2))])
+def test_bernoulli_refuses_probabilities_that_do_not_broadcast_to_the_target(target, p):
+    with pytest.raises(RuntimeError, match="broadcast"):
+        torch.zeros(target).bernoulli_(torch.full(p, 0.5))

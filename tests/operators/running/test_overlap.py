@@ -113,7 +113,6 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_places_are_not_read_from_the_memory_that_is_written(name):
-    """N-47"""
     write = APART[name]
     i = torch.tensor([2, 0, 1])
     with pytest.raises(RuntimeError, match="share one memory location"):
@@ -123,3 +122,38 @@ def test_places_are_not_read_from_the_memory_that_is_written(name):
         with pytest.raises(RuntimeError, match="share one memory location"):
             write(i, i.clone(), i.view(3))
     write(i, i.clone(), i.clone())
+
+
+EXPANDED = {
+    "index_fill_": lambda t: t.index_fill_(0, torch.tensor([2, 1]), 1.0),
+    "index_fill_ by a tensor": lambda t: t.index_fill_(0, torch.tensor([2]), torch.tensor(1.0)),
+    "masked_fill_": lambda t: t.masked_fill_(torch.tensor([True, False, False, False]), 1.0),
+    "index_put_": lambda t: t.index_put_((torch.tensor([2, 1]),), torch.tensor(1.0)),
+    "setitem": lambda t: t.__setitem__(torch.tensor([2, 1]), 1.0),
+}
+
+
+@pytest.mark.parametrize("name", EXPANDED)
+def test_fills_of_an_expanded_tensor_change_its_one_place_and_warn(name):
+    """N-36: one number wherever it is written; elements that stay do not undo it."""
+    memory = torch.zeros(1)
+    with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
+        EXPANDED[name](memory.expand(4))
+    assert memory.tolist() == [1]
+    assert memory._version == 1
+
+
+def test_threshold_of_an_expanded_tensor_does_not_even_warn():
+    memory = torch.zeros(1)
+    torch.nn.functional.threshold_(memory.expand(4), 0.0, 1.0)
+    assert memory.tolist() == [1]
+
+
+@pytest.mark.parametrize("name", ["masked_fill_", "index_fill_"])
+@pytest.mark.filterwarnings("ignore:Use of")
+def test_a_fill_of_an_expanded_tensor_with_a_history_is_refused(name):
+    x = torch.ones(1, requires_grad=True)
+    y = (x * 2).expand(4)
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        EXPANDED[name](y)
+    assert y.tolist() == [2] * 4

@@ -87,7 +87,7 @@ def test_a_sign_gives_way_to_the_other_operand_while_somebody_looks(log):
 FIRST_CALLS = """
 import contextlib, sys, threading
 import pullback as torch
-from pullback.operators.attach.methods import load_all
+from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.watching.observe import look, observe
 

@@ -334,7 +334,7 @@ def enter() -> None:
     place = "pullback.operators.nn."
     INSTEAD.update(
         {
-            place + "activation.softmax.softmax_of": _softmax,
+            place + "activation.softmax.exponentials_along": _softmax,
             place + "activation.softmax._softmax_adjoint": _softmax_adjoint,
             place + "activation.softmax.log_softmax": _log_softmax,
             place + "activation.softmax._log_softmax_adjoint": _log_softmax_adjoint,

@@ -13,10 +13,9 @@ import itertools
 from functools import lru_cache
 from typing import Any
 
-from numpy import ndarray
-
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.runs import put
+from pullback.operators.arrays.strides import restrided
 from pullback.operators.arrays.threads import each, in_order
 from pullback.operators.arrays.windows import Pads, Sizes, blocks, pieces, volume, whole_size
 
@@ -87,7 +86,7 @@ class Lines:
 
     def windows(self, flat: Array) -> Array:
         """All windows: (n, channels, *kernel, ..., places)."""
-        return ndarray(self.seen, flat.dtype, flat, 0, [flat.itemsize * s for s in self.steps])
+        return restrided(flat, self.seen, [flat.itemsize * s for s in self.steps])
 
 
 def _line_length(shape: Sizes, padding: Pads, number: Sizes) -> int:

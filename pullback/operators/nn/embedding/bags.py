@@ -135,6 +135,9 @@ def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
 
 def gathered(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[Any, Any, int]:
     """The numbers as a flat tensor, the bag of each, and how many bags there are."""
+    if offsets is not None and input._array.ndim == 1:  # of two integer dtypes, the wider
+        wider = numpy.promote_types(input._array.dtype, offsets._array.dtype)
+        input, offsets = astype(input, wider), astype(offsets, wider)
     array = input._array
     check_index_dtype("embedding_bag", array)
     if array.ndim == 2:

@@ -175,8 +175,7 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
             "embedding: rows are shortened of a floating-point matrix, not of "
             f"{tuple(table.shape)} {weight.dtype}."
         )
-    if indices._array.dtype.kind not in "iu":
-        raise RuntimeError(f"embedding: indices are integers, got {indices.dtype}.")
+    check_index_dtype("embedding", indices._array)
     for name, number in (("max_norm", max_norm), ("norm_type", norm_type)):
         if not isinstance(number, int | float):
             raise TypeError(f"embedding: {name} is a number, got {type(number).__name__}.")

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from pullback._functorch.apis import chunk_vmap  # type: ignore[import-not-found]
-
 from pullback.func import functionalize, hessian, jacfwd, jvp, replace_all_batch_norm_modules_
 
 __all__ = [

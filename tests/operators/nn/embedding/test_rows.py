@@ -134,3 +134,24 @@ REFUSED = [
 def test_misfits_are_refused(kind, words, call):
     with pytest.raises(kind, match=words):
         call()
+
+
+@pytest.mark.parametrize("dtype", ["uint8", "int8", "int16", "bool"])
+def test_indices_of_another_dtype_are_refused_in_words(dtype):
+    table = torch.rand(3, 3)
+    index = torch.tensor([0, 1], dtype=getattr(torch, dtype))
+    for call in (
+        lambda: torch.embedding_renorm_(table, index, 0.5, 2.0),
+        lambda: torch.nn.functional.embedding(index, table, max_norm=0.5),
+        lambda: table.clone().index_reduce_(0, index, table[:2], "amax"),
+    ):
+        with pytest.raises(RuntimeError, match="must have dtype int32 or int64"):
+            call()
+
+
+def test_bags_take_numbers_of_a_narrower_dtype_than_their_offsets():
+    table = torch.rand(3, 3)
+    numbers, starts = torch.tensor([0, 2]), torch.tensor([0, 1])
+    expected = torch.nn.functional.embedding_bag(numbers, table, starts)
+    narrow = torch.nn.functional.embedding_bag(numbers.to(torch.uint8), table, starts)
+    assert narrow.tolist() == expected.tolist()

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from typing import Any
 
 from pullback.core.listing import only_public as _only_public
 from pullback.utils.data.datapipes.datapipe import IterDataPipe, functional_datapipe
-from pullback.utils.data.sampler import SequentialSampler, fresh_seed
+from pullback.utils.data.datapipes.shuffling import Shuffling
+from pullback.utils.data.sampler import SequentialSampler
 
 __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
@@ -34,33 +34,15 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 
 @functional_datapipe("shuffle")
-class ShufflerIterDataPipe(IterDataPipe[Any]):
+class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
     """Items in random order: a buffer of them, of which one is drawn each time."""
 
     def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:
             raise AssertionError(f"shuffle: buffer_size must be positive, got {buffer_size}.")
+        super().__init__()
         self.datapipe = datapipe.unbatch(unbatch_level) if unbatch_level else datapipe
         self.buffer_size = buffer_size
-        self._enabled = True
-        self._seed: int | None = None
-        self._rng = random.Random()
-
-    def set_shuffle(self, shuffle: bool = True) -> ShufflerIterDataPipe:
-        """Whether it shuffles at all."""
-        self._enabled = shuffle
-        return self
-
-    def set_seed(self, seed: int) -> ShufflerIterDataPipe:
-        """The seed of the next iteration; without, it is drawn from torch's generator."""
-        self._seed = seed
-        return self
-
-    def reset(self) -> None:
-        """Seed the generator of an iteration."""
-        if self._enabled:
-            self._rng.seed(fresh_seed(None) if self._seed is None else self._seed)
-            self._seed = None
 
     def __iter__(self) -> Iterator[Any]:
         if not self._enabled:
@@ -76,9 +58,6 @@ class ShufflerIterDataPipe(IterDataPipe[Any]):
             yield drawn
         while buffer:
             yield buffer.pop(self._rng.randint(0, len(buffer) - 1))
-
-    def __len__(self) -> int:
-        return len(self.datapipe)
 
 
 __dir__ = _only_public(globals())

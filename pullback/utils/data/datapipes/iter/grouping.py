@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from pullback.core.listing import only_public as _only_public
+from pullback.utils.data.datapipes.batching import Batching
 from pullback.utils.data.datapipes.datapipe import DataChunk, IterDataPipe, functional_datapipe
 from pullback.utils.data.datapipes.utils.common import warn_of_local
 
@@ -14,20 +15,8 @@ __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"
 
 
 @functional_datapipe("batch")
-class BatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
+class BatcherIterDataPipe(Batching, IterDataPipe[DataChunk[Any]]):
     """Items in batches of one size; the last may be smaller, or is dropped."""
-
-    def __init__(
-        self,
-        datapipe: Any,
-        batch_size: int,
-        drop_last: bool = False,
-        wrapper_class: Any = DataChunk,
-    ) -> None:
-        if batch_size <= 0:
-            raise AssertionError(f"batch: batch_size must be positive, got {batch_size}.")
-        self.datapipe, self.batch_size = datapipe, batch_size
-        self.drop_last, self.wrapper_class = drop_last, wrapper_class
 
     def __iter__(self) -> Iterator[Any]:
         batch = []
@@ -38,10 +27,6 @@ class BatcherIterDataPipe(IterDataPipe[DataChunk[Any]]):
                 batch = []
         if batch and not self.drop_last:
             yield self.wrapper_class(batch)
-
-    def __len__(self) -> int:
-        length = len(self.datapipe)
-        return length // self.batch_size if self.drop_last else -(-length // self.batch_size)
 
 
 @functional_datapipe("unbatch")

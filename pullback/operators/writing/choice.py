@@ -1,0 +1,343 @@
+"""Writes the choice among an operator's kernels: one function, in which nothing is left of them.
+
+    def sum(xp, input, dim=None, keepdim=False, *, dtype=None):
+        if dim is None and dtype is None and xp is numpy and (input_size := input.size) <= 1024:
+            ...
+                return input.dot(SHORT32[input_size])
+        return meaning(xp, input, dim, keepdim, dtype=dtype)
+
+Neighbours ask what they share once; a kernel of a single expression stands in line. The function is
+the operator's `forward`, written when it is first called. While somebody wants to know which kernel
+runs (`noting`), functions have lines that say so, and at no other time.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import re
+import textwrap
+from collections.abc import Callable, Sequence
+from types import FunctionType
+from typing import Any
+
+import numpy
+
+from pullback.core.home import home_of
+from pullback.core.process.first_use import first_use
+from pullback.operators.conditions import FACTS
+from pullback.operators.kernels import Kernel
+from pullback.operators.writing.writer import block, define, indented, settled, theirs
+
+__all__ = [
+    *("choice_among", "choice_of", "choice_source"),
+    *("chooses_for", "inline_text", "is_choice", "notes", "written"),
+]
+
+_FACT = re.compile(rf"(?<![\w.$])([^\W\d]\w*)_({'|'.join(FACTS)})\b")
+_Pending = list[tuple[Kernel, list[str]]]
+
+
+class _Notes:
+    """Who is told of each kernel that runs: functions of (operator, kernel or None: meaning)."""
+
+    def __init__(self) -> None:
+        self.to: tuple[Callable[[Any, Kernel | None], None], ...] = ()
+
+    def __call__(self, op: Any, kernel: Kernel | None) -> None:
+        for one in self.to:
+            one(op, kernel)
+
+    def tell(self, whom: Callable[[Any, Kernel | None], None]) -> None:
+        """From now on."""
+        with first_use:
+            self.to = (*self.to, whom)
+            _rewrite_all()
+
+    def forget(self, whom: Callable[[Any, Kernel | None], None]) -> None:
+        """No longer."""
+        with first_use:
+            self.to = tuple([one for one in self.to if one != whom])
+            _rewrite_all()
+
+
+notes = _Notes()
+_written: list[Callable[[], None]] = []  # what writes each function again
+
+
+def _rewrite_all() -> None:
+    for again in _written:
+        again()
+
+
+def _unwritten(*args: Any, **kwargs: Any) -> Any:
+    return write_now()(*args, **kwargs)  # type: ignore[name-defined]  # noqa: F821 (in its scope)
+
+
+def choice_of(op: Any) -> FunctionType:
+    """The function that chooses among the operator's kernels on the host."""
+    return choice_among(op, lambda: [one for one in op.kernels if one.on == "host"], op.meaning)
+
+
+def choice_among(op: Any, kernels: Callable[[], Sequence[Kernel]], meaning: Any) -> FunctionType:
+    """The same of other kernels, and of `meaning` where none of them is for the call."""
+    scope: dict[str, Any] = {"__name__": home_of(op.meaning), "chooses_for": op}
+    made = FunctionType(_unwritten.__code__, scope, op.meaning.__name__)
+    made.__qualname__, made.__module__ = op.meaning.__qualname__, op.meaning.__module__
+    made.__doc__, made.__wrapped__ = op.meaning.__doc__, op.meaning  # type: ignore[attr-defined]  # inspect's name
+
+    def write() -> Any:
+        with first_use:
+            if made.__code__ is _unwritten.__code__:
+                again()
+                _written.append(again)
+        return made
+
+    def again() -> None:
+        lines, names = choice_lines(op, kernels(), noted=bool(notes.to))
+        scope.update(names, meaning=meaning)
+        chosen = define(lines, scope, f"{op.name}, among its kernels")
+        made.__defaults__, made.__kwdefaults__ = chosen.__defaults__, chosen.__kwdefaults__
+        made.__code__ = chosen.__code__
+
+    scope["write_now"] = write
+    return made
+
+
+def is_choice(function: Any) -> bool:
+    """Whether a function was made here."""
+    return type(function) is FunctionType and "chooses_for" in function.__globals__
+
+
+def chooses_for(function: Any) -> Any:
+    """The operator among whose kernels a function chooses; None of other functions."""
+    return function.__globals__["chooses_for"] if is_choice(function) else None
+
+
+def written(function: Any) -> Any:
+    """The same function, whose code is written by now."""
+    return function.__globals__["write_now"]() if is_choice(function) else function
+
+
+def choice_source(op: Any) -> str:
+    """The text of the choice, for who wants to read it."""
+    on_host = [one for one in op.kernels if one.on == "host"]
+    return settled(choice_lines(op, on_host)[0])[0].replace("def chosen", f"def {op.name}", 1)
+
+
+def choice_lines(
+    op: Any, kernels: Sequence[Kernel], *, noted: bool = False
+) -> tuple[list[str], dict[str, Any]]:
+    """The lines of the function, and what they name."""
+    writer = _Writer(op, kernels, noted=noted)
+    lines = writer.tree([(one, [*one.when.questions]) for one in kernels], set())
+    lines = _without_needless([*lines, *writer.noted(None)])
+    lines.append(f"return meaning({', '.join(['xp', *_passed(op)])})")
+    return block(f"def chosen({_signature(op)})", lines), writer.scope
+
+
+def _without_needless(lines: list[str]) -> list[str]:
+    """The lines without names for facts that are asked for once."""
+    text = "\n".join(lines)
+    for name, value in set(re.findall(r"\((\w+) := ([^()]+)\)", text)):
+        if len(re.findall(rf"(?<![\w.]){name}\b", text)) == 1:
+            text = text.replace(f"({name} := {value})", value)
+    return text.split("\n")
+
+
+_WIDTH = 80
+
+
+def _asking(parts: list[str]) -> list[str]:
+    """The first line of an `if`, or several where they are many questions."""
+    if len(joined := " and ".join(parts)) <= _WIDTH:
+        return [f"if {joined}:"]
+    rest = [f"and {one}" for one in parts[1:]]
+    return ["if (", *indented([parts[0], *rest]), "):"]
+
+
+def inline_text(op: Any) -> str:
+    """The kernel that stands in the operator's own function, or the choice: an expression there.
+
+    What it names is entered beside the choice, where `build.scope_of` looks for it.
+    """
+    for kernel in op.kernels:
+        if kernel.inline:
+            break
+    else:
+        return ""
+    writer = _Writer(op, [kernel], noted=False)
+    before, questions, *_ = writer.condition(kernel.when.questions, set())
+    made = writer.expression(kernel)
+    if before or made is None or {*kernel.params} - {*writer.params, "xp"}:
+        raise TypeError(f"{op.name}: {kernel.name} cannot stand in line.")
+    op.forward.__globals__.update(writer.scope)
+    asked = _without_needless([" and ".join(questions)])[0]
+    asked = asked.replace("xp is numpy", "ndarray is host_array")
+    text = f"{made} if {asked} else forward(xp, {', '.join(_passed(op))})"
+    for number, param in enumerate(op.inputs):
+        text = re.sub(rf"\$({param.name}\b)(?!=)", f"a{number}", text)
+    return re.sub(r"(?<![\w.])xp\b", "numpy", text)
+
+
+def _signature(op: Any) -> str:
+    parts, marked = ["xp"], False
+    for param in op.params:
+        if param.keyword_only and not marked:
+            parts.append("*")
+            marked = True
+        has_default = f"default_{param.name}" in _defaults(op)
+        parts.append(param.local + (f"=default_{param.name}" if has_default else ""))
+    return ", ".join(parts)
+
+
+def _defaults(op: Any) -> dict[str, Any]:
+    parameters = inspect.signature(op.meaning).parameters
+    return {
+        f"default_{name}": one.default
+        for name, one in parameters.items()
+        if one.default is not one.empty
+    }
+
+
+def _passed(op: Any) -> list[str]:
+    return [f"{p.name}={p.local}" if p.keyword_only else p.local for p in op.params]
+
+
+class _Writer:
+    """One function that is being written, and what its lines name so far."""
+
+    def __init__(self, op: Any, kernels: Sequence[Kernel], *, noted: bool) -> None:
+        self.op, self.notes = op, noted
+        self.params = {param.name for param in op.params}
+        self.optional = {param.name for param in op.inputs if param.kind == "optional"}
+        self.scope: dict[str, Any] = {"numpy": numpy, "op": op, "note": notes, **_defaults(op)}
+        for one in kernels:
+            self.scope |= one.when.scope
+        self.numbers = {id(one): number for number, one in enumerate(kernels)}
+
+    def tree(self, pending: _Pending, known: set[str]) -> list[str]:
+        """The kernels in their order, each behind what it still has to ask."""
+        lines: list[str] = []
+        pending, known = [*pending], {*known}
+        while pending:
+            kernel, questions = pending.pop(0)
+            if not questions:
+                lines += self.run(kernel, known)
+                if not kernel.declines and not kernel.tries:
+                    if pending:
+                        raise TypeError(f"{self.op.name}: nothing is left for {pending[0][0]}.")
+                    return lines
+                continue
+            together, shared = [(kernel, questions)], questions
+            while pending and (both := [one for one in shared if one in pending[0][1]]):
+                shared = both
+                together.append(pending.pop(0))
+            asked = shared if len(together) > 1 else questions
+            before, texts, inside, after = self.condition(asked, known)
+            rest = [(one, [q for q in its if q not in asked]) for one, its in together]
+            lines += [*before, *_asking(texts), *indented(self.tree(rest, inside))]
+            known = after
+        return lines
+
+    def condition(
+        self, asked: Sequence[str], known: set[str]
+    ) -> tuple[list[str], list[str], set[str], set[str]]:
+        """Lines before it, its parts, and the facts that are known inside and after it."""
+        before: list[str] = []
+        texts: list[str] = []
+        after, inside = {*known}, {*known}
+        for number, question in enumerate(asked):
+            text = question
+            for found in [*_FACT.finditer(question)]:
+                fact, owner = found[0], found[1]
+                if owner not in self.params or owner in self.optional or fact in inside:
+                    continue
+                value = f"{theirs(owner)}.{found[2]}"
+                if " or " in question[: question.find(fact)]:  # may be passed over
+                    before.append(f"{fact} = {value}")
+                    after.add(fact)
+                else:
+                    text = re.sub(rf"(?<![\w.]){fact}\b", f"({fact} := {value})", text, count=1)
+                inside.add(fact)
+                if not number:
+                    after.add(fact)  # the first question is always asked
+            texts.append(self.marked(text))
+        return before, texts, inside, after
+
+    def marked(self, text: str) -> str:
+        """Text about parameters and facts, with parameters marked as not ours to name."""
+
+        def mark(found: re.Match[str]) -> str:
+            name = found[0]
+            if name in self.params:
+                return theirs(name)
+            owner, _, fact = name.rpartition("_")
+            return f"{theirs(owner)}.{fact}" if owner in self.optional and fact in FACTS else name
+
+        return re.sub(r"""'[^']*'|(?<![\w.$'"])[^\W\d]\w*""", mark, text)
+
+    def run(self, kernel: Kernel, known: set[str]) -> list[str]:
+        """The lines that run a kernel, with the facts that it asks for."""
+        lines: list[str] = []
+        for name in kernel.params:
+            if name == "xp" or name in self.params or name in known:
+                continue
+            owner, _, fact = name.rpartition("_")
+            lines.append(f"{name} = {theirs(owner)}.{fact}")
+        made = self.expression(kernel)
+        if made is None:
+            called = f"kernel_{self.numbers[id(kernel)]}_{kernel.name}"
+            self.scope[called] = kernel.function
+            made = f"{called}({', '.join(map(self.marked, kernel.params))})"
+        run = [*self.noted(kernel), f"return {made}"]
+        if kernel.declines or (kernel.tries and self.notes):
+            taken = block("if made is not None", [*self.noted(kernel), "return made"])
+            run = [f"made = {made}", *taken]
+        if kernel.tries:
+            run = [*block("try", run), *block("except ValueError", ["pass"])]
+        return [*lines, *run]
+
+    def noted(self, kernel: Kernel | None) -> list[str]:
+        """The line that says which one runs, where somebody wants to know."""
+        if not self.notes:
+            return []
+        name = "None"
+        if kernel is not None:
+            name = f"entry_{self.numbers[id(kernel)]}"
+            self.scope[name] = kernel
+        return [f"note(op, {name})"]
+
+    def expression(self, kernel: Kernel) -> str | None:
+        """A kernel that is one expression, as text; None where it has to be called."""
+        function = kernel.function
+        if function.__closure__ or function.__defaults__ or kernel.declines:
+            return None
+        tree = _single_expression(function)
+        if tree is None:
+            return None
+        names = {one.id for one in ast.walk(tree) if isinstance(one, ast.Name)} - {*kernel.params}
+        theirs_now = {name: function.__globals__[name] for name in names
+                      if name in function.__globals__}  # fmt: skip
+        if any(self.scope.get(name, value) is not value for name, value in theirs_now.items()):
+            return None
+        self.scope |= theirs_now
+        return self.marked(ast.unparse(tree))
+
+
+def _single_expression(function: Any) -> ast.expr | None:
+    """What a function of one `return` returns; None of others, and where no source is kept."""
+    try:
+        text = textwrap.dedent(inspect.getsource(function))
+        (tree,) = ast.parse(text).body
+    except (OSError, TypeError, ValueError, SyntaxError):
+        return None
+    body = tree.body if isinstance(tree, ast.FunctionDef) else []
+    if body and isinstance(body[0], ast.Expr) and isinstance(body[0].value, ast.Constant):
+        body = body[1:]  # its docstring
+    simple = len(body) == 1 and isinstance(body[0], ast.Return) and body[0].value is not None
+    if not simple or any(isinstance(one, ast.Lambda | ast.comprehension | ast.NamedExpr)
+                         for one in ast.walk(tree)):  # fmt: skip
+        return None
+    made: ast.expr = body[0].value  # type: ignore[attr-defined]  # a Return's
+    return made
