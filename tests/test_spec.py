@@ -4,14 +4,14 @@ import re
 from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
-ROW = re.compile(r"\b([VFEGCTKB]-\d+)\b")
+ROW = re.compile(r"\b([A-Z]-\d+)\b")
 
 
 def rows():
     return {
         row
         for page in (ROOT / "docs" / "spec").glob("*.md")
-        for row in re.findall(r"^- \**([VFEGCTKB]-\d+)\b", page.read_text(encoding="utf-8"), re.M)
+        for row in re.findall(r"^- \**([A-Z]-\d+)\b", page.read_text(encoding="utf-8"), re.M)
     }
 
 

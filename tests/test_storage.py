@@ -17,7 +17,6 @@ def _older_storages_are_meant():
 @pytest.mark.parametrize("storage", [torch.Tensor.untyped_storage, torch.Tensor.storage])
 @pytest.mark.parametrize("first", [True, False])
 def test_deep_copies_of_tensors_and_storages_share_memory_as_before(storage, first):
-    """N-8"""
     a = torch.zeros(3)
     whole = [a, storage(a)] if first else [storage(a), a]
     made = copy.deepcopy(whole)
@@ -31,7 +30,6 @@ def test_deep_copies_of_tensors_and_storages_share_memory_as_before(storage, fir
      torch.ones(1).new, torch.ones(1).new_tensor],
 )  # fmt: skip
 def test_tensor_of_a_storage_is_on_its_memory(make):
-    """N-9, N-92"""
     a = torch.arange(4.0)
     b = make(a.storage())
     b[0] = 9
@@ -39,7 +37,6 @@ def test_tensor_of_a_storage_is_on_its_memory(make):
 
 
 def test_bytes_are_read_in_the_dtype_that_was_asked_for():
-    """N-9"""
     memory = torch.arange(4.0).untyped_storage()
     assert torch.tensor(memory, dtype=torch.float32).tolist() == [0, 1, 2, 3]
     assert torch.tensor(memory).dtype is torch.int64

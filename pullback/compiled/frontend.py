@@ -310,6 +310,9 @@ class CompiledFunction:
         if self.failures >= _MOST_TRIES:
             self._note_outlines()
             return None
+        if self.families.waits and len(self.entries) > 1:
+            self.families.waits = False
+            return None
         if sum(bool(one.checks) and one.calls < 2 for one in self.entries) >= _MOST_ONCE:
             self._decide_no_more()
         if len(self.entries) >= _MOST_ENTRIES:

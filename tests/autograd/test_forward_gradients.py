@@ -181,7 +181,6 @@ def test_tangents_can_be_hidden():
 
 
 def test_a_view_that_is_all_of_its_base_shares_its_tangent():
-    """R-43"""
     base = torch.zeros(2, 2)
     view = base.view_as(base)
     with torch.autograd.forward_ad.dual_level():

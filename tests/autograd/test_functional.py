@@ -228,7 +228,7 @@ def test_a_product_with_a_symmetric_hessian_takes_a_pass_less(monkeypatch):
 @pytest.mark.parametrize("create_graph", [False, True])
 @pytest.mark.parametrize("strict", [False, True])
 def test_results_on_a_wrapper_class_are_of_that_class(create_graph, strict):
-    """N-16: the first cotangent was made of the wrapper's array, which has none"""
+    """The first cotangent was made of the wrapper's array, which has none"""
 
     class Wrapper(torch.Tensor):
         @staticmethod

@@ -568,7 +568,6 @@ def test_times_by_module():
 
 @pytest.mark.parametrize("divide", [lambda x: x / 1, lambda x: 1 * x / x, torch.true_divide])
 def test_the_sign_of_division_is_recorded_as_torch_does(divide):
-    """N-63"""
     x = torch.ones(2)
     with torch.autograd.profiler.profile() as recorded:
         divide(x) if divide is not torch.true_divide else divide(x, 2)

@@ -70,13 +70,12 @@ def written(folder, program, name="program.py"):
 
 
 def test_processes_of_a_script_find_pullback(tmp_path):
-    """L-7, D-16."""
     script = written(tmp_path, SPAWNING)
     assert ran("-m", "pullback", "run", script, "a", "-m", "b") == SPAWNED
 
 
 def test_a_module_runs_as_with_python(tmp_path):
-    """L-7: `pullback run -m`, and what it starts."""
+    """`pullback run -m`, and what it starts."""
     written(tmp_path, "", "package/__init__.py")
     written(tmp_path, SPAWNING, "package/tool.py")
     written(tmp_path, "import torch; print(torch.__name__); 1 / 0", "package/__main__.py")

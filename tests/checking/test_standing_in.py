@@ -155,7 +155,7 @@ def test_gradients_of_nested_tensors_are_found_there_too():
 
 
 def test_compiled_functions_are_captured_there_too():
-    """L-2: arrays of a captured program are known, whatever their class says."""
+    """Arrays of a captured program are known, whatever their class says."""
     run(
         """
         import pullback
@@ -173,7 +173,7 @@ def test_compiled_functions_are_captured_there_too():
 
 
 def test_saved_parameters_are_leaves_there_too(tmp_path):
-    """L-3: files name what torch makes parameters with."""
+    """Files name what torch makes parameters with."""
     run(
         f"""
         import pullback, pickletools, zipfile

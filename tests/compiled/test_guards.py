@@ -301,7 +301,7 @@ def test_a_wrapper_of_the_users_is_not_taken_for_what_it_wraps(monkeypatch):
 
 
 def test_a_call_beyond_the_last_program_asks_no_guards(monkeypatch):
-    """P-16: once no more programs are made, a call unlike all of them runs eagerly at once."""
+    """Once no more programs are made, a call unlike all of them runs eagerly at once."""
     from pullback.compiled.runtime.guards import Guards
 
     f = torch.compile(lambda x, word: x * len(word), backend="python")

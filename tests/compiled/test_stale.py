@@ -20,7 +20,7 @@ from pullback import nn
 from pullback.compiled.capture.reasons import CannotCapture
 from tests.compiled.closeness import close
 
-# Results (P-1) -----------------------------------------------------------------------------------
+# Results -----------------------------------------------------------------------------------
 
 
 @dataclasses.dataclass
@@ -74,7 +74,7 @@ def test_p1_a_tensor_that_a_result_has_twice_is_one(compiled):
         assert out.a is out.b is listed[0] is y
 
 
-# Caches (P-2, S-1) -------------------------------------------------------------------------------
+# Caches -------------------------------------------------------------------------------
 
 
 def test_p2_s1_a_cache_that_a_compiled_call_fills_holds_true_tensors(compiled):
@@ -130,7 +130,7 @@ def test_s1_what_a_compiled_call_stores_anywhere_has_data(compiled, place):
         close(found + 0, torch.full((2,), n + 1.0))
 
 
-# Random numbers, iterators (P-3, P-4, P-10) -------------------------------------------------------
+# Random numbers, iterators -------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -191,7 +191,7 @@ def test_a_generator_from_outside_is_as_far_as_eagers(compiled):
         close(f(torch.zeros(3)), torch.rand(3, generator=generators[1]))
 
 
-# What is given (P-5 to P-8) ----------------------------------------------------------------------
+# What is given -----------------------------------------------------------------------------------
 
 
 def test_p5_a_list_or_dict_that_is_given_is_changed_at_each_call(compiled):
@@ -256,7 +256,7 @@ def test_p8_the_order_of_a_dict_of_tensors_and_of_submodules_is_seen(compiled):
     close(g(x), net(x))
 
 
-# State (P-9, P-11, P-12) -------------------------------------------------------------------------
+# State -------------------------------------------------------------------------
 
 
 def test_p9_a_class_attribute_that_a_function_writes_counts(compiled):
@@ -320,7 +320,7 @@ def test_p12_settings_versions_and_texts_are_those_of_the_call(compiled):
         close(s(z), z * len(str(z)))
 
 
-# NumPy (S-2) -------------------------------------------------------------------------------------
+# NumPy -------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -347,7 +347,7 @@ def test_s2_what_numpy_and_texts_see_of_a_tensor_are_its_values(compiled, read):
             close(g(x), f(x))
 
 
-# Threads (S-3) -----------------------------------------------------------------------------------
+# Threads -----------------------------------------------------------------------------------
 
 
 def test_s3_a_thread_that_trains_beside_captures_loses_no_update():
@@ -418,7 +418,7 @@ def test_s3_threads_that_run_a_net_beside_captures_see_its_numbers():
     assert not wrong
 
 
-# Kinds of places of S-4 that no table of stress/places.py has -------------------------------------
+# Kinds of places that no table of stress/places.py has --------------------------------------------
 
 
 def test_s4_effects_happen_at_each_call(compiled, capsys):

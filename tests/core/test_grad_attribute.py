@@ -524,7 +524,7 @@ class _Widened(torch.autograd.Function):
 @pytest.mark.filterwarnings("ignore:Using backward:UserWarning")
 @pytest.mark.parametrize("recorded", [False, True])
 def test_a_leaf_without_grad_dtype_keeps_gradients_as_they_come(recorded):
-    """R-10: they were cast to the leaf's dtype."""
+    """They were cast to the leaf's dtype."""
     x = leaf()
     x.grad_dtype = None
     _Widened.apply(x).sum().backward(create_graph=recorded)
@@ -535,7 +535,7 @@ def test_a_leaf_without_grad_dtype_keeps_gradients_as_they_come(recorded):
 
 
 def test_a_leaf_with_a_grad_dtype_rounds_gradients_once():
-    """R-10: to the leaf's dtype first."""
+    """To the leaf's dtype first."""
 
     class Third(torch.autograd.Function):
         forward = staticmethod(lambda ctx, x: x * 2)
@@ -548,7 +548,7 @@ def test_a_leaf_with_a_grad_dtype_rounds_gradients_once():
 
 
 def test_strides_are_compared_in_elements_not_bytes():
-    """R-11: a stored gradient of another dtype made a warning about strides."""
+    """A stored gradient of another dtype made a warning about strides."""
     x = leaf(1.0, 2.0, dtype=torch.bfloat16)
     x.grad_dtype = None
     x.grad = torch.ones(2)

@@ -355,7 +355,7 @@ def test_a_leaf_that_no_graph_knows_any_more_starts_anew():
 
 
 def test_a_leaf_of_another_size_gets_an_accumulator_of_that_size():
-    """R-8: the one of the old shape was used again."""
+    """The one of the old shape was used again."""
     x = torch.ones(16, requires_grad=True)
     for size in (15, 14):
         with torch.no_grad():
@@ -367,7 +367,7 @@ def test_a_leaf_of_another_size_gets_an_accumulator_of_that_size():
 
 
 def test_set_cuts_a_leaf_off_from_its_past():
-    """R-9: what was computed before belongs to the old accumulator, which the edge still names."""
+    """What was computed before belongs to the old accumulator, which the edge still names."""
     x = torch.ones(2, requires_grad=True)
     edge = torch.autograd.graph.get_gradient_edge(x)
     out = x.clone()

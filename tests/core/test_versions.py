@@ -441,7 +441,7 @@ def test_writes_that_another_thread_counts_during_a_fold_are_kept():
 
 
 def test_two_threads_may_fold_one_counter_at_once():
-    """S-7: entries that one has taken away were missing to the other (IndexError)"""
+    """Entries that one has taken away were missing to the other (IndexError)"""
     write = ("add_", inspect.currentframe().f_code, 0)
     memory = fold_while([70, *[write] * 70], version.shorten)
     assert memory[0] == 70
@@ -455,7 +455,7 @@ def test_two_threads_may_fold_one_counter_at_once():
 
 
 def test_threads_may_write_to_one_tensor_without_agreeing_on_who_goes_first():
-    """S-7: training without locks (Hogwild)"""
+    """Training without locks (Hogwild)"""
     shared = torch.zeros(2)
     together = threading.Barrier(4)
     errors = []

@@ -521,3 +521,62 @@ def test_a_graph_that_was_recorded_before_a_step_notices_it():
     torch.optim.SGD([p], lr=0.1).step()
     with pytest.raises(RuntimeError, match="modified by an inplace operation"):
         loss.backward()
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("options", [{}, {"bidirectional": True, "num_layers": 2}, {"bias": False},
+                                     {"batch_first": True}])  # fmt: skip
+@pytest.mark.parametrize("uses", ["all", "out", "state"])
+def test_recurrent_layers_are_two_launches_a_time(ran, kind, options, uses):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(5, 6, dtype=torch.float64, **options)
+        x = torch.randn(4, 3, 5, dtype=torch.float64)
+        layer, x = layer.to(device), x.to(device).requires_grad_()
+        out, states = layer(x)
+        states = states if kind == "LSTM" else (states,)
+        used = {"all": (out, *states), "out": (out,), "state": states[-1:]}[uses]
+        sum((one * (n + 1)).sin().sum() for n, one in enumerate(used)).backward()
+        held = (x.grad, *(p.grad for p in layer.parameters()))
+        results.append([one.detach().cpu() for one in (out, *states, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+    if ran is not None:
+        times = 3 if options.get("batch_first") else 4
+        times *= 4 if options.get("bidirectional") else 1
+        assert ran.count(f"pb_{kind.lower()}") == times
+        if uses != "state" or not options.get("bidirectional"):
+            assert ran.count(f"pb_{kind.lower()}_back") == times
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_start_from_states_and_lead_gradients_there(kind):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(5, 6, dtype=torch.float64)
+        x = torch.randn(4, 3, 5, dtype=torch.float64)
+        first = [torch.randn(1, 3, 6, dtype=torch.float64) for _ in range(2)]
+        layer, x = layer.to(device), x.to(device)
+        first = [one.to(device).requires_grad_() for one in first]
+        out, states = layer(x, tuple(first) if kind == "LSTM" else first[0])
+        (out.sum() + sum(one.square().sum() for one in states)).backward()
+        held = [one.grad for one in first if one.grad is not None]
+        results.append([one.detach().cpu() for one in (out, *held)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+def test_recurrent_layers_have_derivatives_of_derivatives(kind):
+    results = []
+    for device in ("cpu", "cuda"):
+        torch.manual_seed(0)
+        layer = getattr(torch.nn, kind)(3, 4, dtype=torch.float64).to(device)
+        x = torch.randn(3, 2, 3, dtype=torch.float64).to(device).requires_grad_()
+        (slope,) = torch.autograd.grad(layer(x)[0].sin().sum(), x, create_graph=True)
+        slope.square().sum().backward()
+        results.append([one.cpu() for one in (x.grad, layer.weight_hh_l0.grad)])
+    for expected, found in zip(*results, strict=True):
+        assert torch.allclose(found, expected, rtol=1e-10, atol=1e-12)

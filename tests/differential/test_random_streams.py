@@ -472,7 +472,7 @@ MAPPED = {
 @pytest.mark.parametrize("randomness", ["different", "same"])
 @pytest.mark.parametrize("in_dims", [0, -1])
 def test_examples_of_vmap(name, randomness, in_dims):
-    """N-7. Numbers are drawn in the order of memory, wherever the examples are."""
+    """Numbers are drawn in the order of memory, wherever the examples are."""
     if (name, randomness) == ("nested", "same"):
         pytest.skip("torch wants one kind of randomness for all levels")
     if (name, in_dims) == ("dropout", -1):

@@ -169,7 +169,6 @@ def test_a_module_that_stands_elsewhere_is_found_by_its_name():
 
 
 def test_what_is_saved_in_torchs_place_torch_loads_as_leaves(tmp_path):
-    """L-3"""
     program = f"""
 import pullback; pullback.stand_in()
 import torch
@@ -190,7 +189,6 @@ torch.save({{"net": net, "one": torch.nn.Parameter(torch.ones(2))}}, {str(tmp_pa
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.parametrize(("writer", "reader"), [("torch", "pullback"), ("pullback", "torch")])
 def test_storages_go_from_one_library_to_the_other(writer, reader, zipped, weights_only):
-    """N-68"""
     libraries = {"torch": torch, "pullback": pullback}
     writer, reader = libraries[writer], libraries[reader]
     tensor = writer.arange(3.0)

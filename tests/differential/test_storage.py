@@ -152,7 +152,7 @@ def test_the_older_form_warns_once(monkeypatch):
 
 @pytest.mark.parametrize("lib", [pullback, torch])
 def test_a_storage_is_counted_from_its_start(lib):
-    """N-48: NumPy's ValueError came through"""
+    """NumPy's ValueError came through"""
     storage = lib.zeros(4).untyped_storage()
     for offset, size, stride in [(-1, (2,), (1,)), (0, (2,), (-1,))]:
         with pytest.raises(RuntimeError):

@@ -7,7 +7,6 @@ import pullback.distributed as dist
 
 
 def test_a_group_can_be_made_by_its_own_ranks_alone():
-    """D-7."""
 
     def one():
         rank, found = dist.get_rank(), []

@@ -228,7 +228,7 @@ def test_linearize_checks_tangents(tangents):
 
 
 def test_a_point_whose_tangent_is_mapped_meets_a_mapped_value():
-    """R-12: the result's tangent was mapped twice."""
+    """The result's tangent was mapped twice."""
     point, factors = torch.ones(2), torch.arange(4.0).reshape(2, 2)
     value, tangent = torch.func.vmap(lambda t, c: torch.func.jvp(lambda x: x * c, (point,), (t,)))(
         torch.eye(2), factors
@@ -238,7 +238,7 @@ def test_a_point_whose_tangent_is_mapped_meets_a_mapped_value():
 
 
 def test_jacfwd_may_draw_numbers_for_each_tangent():
-    """R-12: it failed with randomness="different"."""
+    """It failed with randomness="different"."""
     jacobian = torch.func.jacfwd(lambda x: x * torch.rand(2) + 1, randomness="different")
     made = jacobian(torch.ones(2))
     assert (made.diagonal() > 0).all()

@@ -412,7 +412,7 @@ def test_memory_of_an_example_is_not_shown():
 )
 @pytest.mark.parametrize("in_dims", [0, -1])
 def test_draws_of_examples_are_those_of_the_whole_batch(draw, in_dims):
-    """N-7. In the order of memory, as one call with the examples in front would draw."""
+    """In the order of memory, as one call with the examples in front would draw."""
     x = torch.rand(6, 5, generator=torch.Generator().manual_seed(0))
     torch.manual_seed(1)
     mapped = torch.vmap(draw, in_dims=in_dims, randomness="different")(x)

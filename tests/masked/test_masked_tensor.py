@@ -197,7 +197,6 @@ def test_sparse_layouts_hold_what_counts(convert):
 
 @pytest.mark.parametrize("layout", ["csc", "bsr", "bsc"])
 def test_layouts_that_torch_does_not_mask_are_refused(layout):
-    """N-75"""
     size = (1, 1) if layout.startswith("bs") else None
     wanted = getattr(torch, f"sparse_{layout}")
     data = torch.eye(2).to_sparse(layout=wanted, blocksize=size)
@@ -208,7 +207,6 @@ def test_layouts_that_torch_does_not_mask_are_refused(layout):
 
 @pytest.mark.parametrize("layout", [torch.sparse_coo, torch.sparse_csr])
 def test_a_sparse_mask_has_the_indices_of_its_data(layout):
-    """N-75"""
     data = torch.eye(2).to_sparse(layout=layout)
     other = torch.eye(2).flip(0).bool().to_sparse(layout=layout)
     with pytest.raises(ValueError, match="same indices"):

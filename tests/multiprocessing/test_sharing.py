@@ -196,7 +196,7 @@ def test_the_standard_module_is_all_here():
 
 
 def test_both_strategies_of_torch_are_words_that_are_taken():
-    """L-8: training scripts and set-ups of tests say "file_system" against too many open files."""
+    """Training scripts and set-ups of tests say "file_system" against too many open files."""
     assert mp.get_all_sharing_strategies() == {"file_descriptor", "file_system"}
     before = mp.get_sharing_strategy()
     try:

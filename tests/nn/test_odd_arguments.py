@@ -43,7 +43,6 @@ def attention(query=X, **options):
     ],
 )
 def test_what_attention_cannot_use(options, error):
-    """N-55"""
     with pytest.raises(error):
         attention(**options)
 
@@ -64,7 +63,6 @@ def test_keys_and_values_that_are_given_are_used():
     ],
 )
 def test_what_other_functions_cannot_use(call, error):
-    """N-55"""
     with pytest.raises(error):
         call()
 
@@ -80,7 +78,6 @@ def test_no_scale_is_too_large_to_be_refused(mode, scale):
 
 @pytest.mark.filterwarnings("ignore:TypedStorage")
 def test_the_size_of_a_storage_counts_its_bytes():
-    """N-65, L-4"""
     for make in (torch.Tensor.untyped_storage, torch.Tensor.storage):
         small, large = make(torch.zeros(10)), make(torch.zeros(1010))
         assert sys.getsizeof(large) - sys.getsizeof(small) == 4000
@@ -89,7 +86,6 @@ def test_the_size_of_a_storage_counts_its_bytes():
 @pytest.mark.parametrize("training", [True, False])
 @pytest.mark.parametrize("name", ["float64", "float16"])
 def test_a_batch_without_elements_is_normed_in_any_dtype(name, training):
-    """N-37"""
     layer = torch.nn.BatchNorm1d(3).train(training)
     out = layer(torch.zeros(0, 3, dtype=getattr(torch, name)))
     assert out.shape == (0, 3)

@@ -8,19 +8,12 @@ import pytest
 
 import pullback as torch
 from pullback.optim import packing
+from pullback.optim.elementwise import ElementwiseOptimizer
 
 NAMES = [
-    "SGD",
-    "Adam",
-    "AdamW",
-    "NAdam",
-    "RAdam",
-    "Adamax",
-    "Adadelta",
-    "Adagrad",
-    "RMSprop",
-    "Rprop",
-    "ASGD",
+    name
+    for name in torch.optim.__all__
+    if isinstance(one := getattr(torch.optim, name), type) and issubclass(one, ElementwiseOptimizer)
 ]
 
 

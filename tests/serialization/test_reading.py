@@ -206,7 +206,6 @@ def test_bfloat16_survives():
 @pytest.mark.parametrize("zipped", [True, False])
 @pytest.mark.filterwarnings("ignore:TypedStorage")
 def test_storages_are_read_back_on_the_memory_of_their_tensors(zipped, weights_only):
-    """N-68"""
     tensor = torch.arange(3.0)
     file = io.BytesIO()
     saved = {"storage": tensor.storage(), "again": tensor.storage(), "tensor": tensor}
@@ -250,7 +249,6 @@ NEVER, BY_DEFAULT = "TORCH_FORCE_WEIGHTS_ONLY_LOAD", "TORCH_FORCE_NO_WEIGHTS_ONL
 
 @pytest.mark.parametrize("value", ["1", "y", "yes", "true"])
 def test_the_environment_says_what_is_trusted_where_the_call_does_not(value, monkeypatch):
-    """N-69"""
     monkeypatch.setenv(BY_DEFAULT, value)
     with pytest.warns(UserWarning, match=BY_DEFAULT):
         assert torch.load(file_of_code()) == {"a": 1}
@@ -268,7 +266,6 @@ def test_an_environment_that_says_no_changes_nothing(value, monkeypatch):
 
 
 def test_the_environment_can_forbid_trust(monkeypatch):
-    """N-69"""
     monkeypatch.setenv(NEVER, "1")
     for weights_only in (None, True, False):
         with pytest.raises(pickle.UnpicklingError):

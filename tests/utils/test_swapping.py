@@ -17,7 +17,6 @@ def converting_by_swaps():
 
 @pytest.mark.usefixtures("converting_by_swaps")
 def test_a_module_is_converted_while_a_graph_has_its_parameters():
-    """N-33"""
     module = torch.nn.Linear(2, 3)
     weight, result = module.weight, module(torch.ones(2, 2))
     module.double()

@@ -180,7 +180,7 @@ class _Run:
         self.real: dict[int, Any] = {}  # arrays of tensors from outside, by number of the value
         self.answers: Answers | None = None
         self.replays = self.breaks = False
-        self.inner.calls = self.tracer.calls
+        self.inner.calls, self.inner.tracer = self.tracer.calls, self.tracer
         self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
         self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
         self.inner.stand_number = self._stand_number

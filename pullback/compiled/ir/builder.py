@@ -248,6 +248,13 @@ class Builder:
             return self.make("padplace", (g,), off, shape, g.dtype)
         return self.make("pad", (g,), (off, tuple(strides)), shape, g.dtype)
 
+    def put(self, x: Val, part: Val, off: int, strides: Sequence[int]) -> Val:
+        """`x` with `part` written over it at (off, strides); nothing where it is there already."""
+        strides = tuple(strides)
+        if part.base is x.base and part.off == x.off + off and part.strides == strides:
+            return x
+        return self.make("put", (x, part), (off, strides), x.shape, x.dtype)
+
     def settle(self, outputs: Sequence[Val]) -> None:
         """Make sums of padded parts what they come to: zeros, with each part added at its places.
 

@@ -6,6 +6,7 @@
     view expand             other strides on the same memory (base, offset, strides in elements)
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
+    put                     a value with a part of it written over
     maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
     beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py

@@ -9,7 +9,7 @@ from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
 from pullback.compiled.llvm.group import GroupText, number_of
-from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text
+from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text, put_texts
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
 from pullback.compiled.plan.likeness import likeness
@@ -97,12 +97,15 @@ class ModuleText:
         elif v.op in _UNITS:
             self._units(name, v)
         elif v.op != "room":
-            texts: Any = {"cat": cat_texts, "pad": pad_text, "padsum": padsum_text}[v.op](
-                self.plan, name, v
-            )
+            texts: Any = {
+                "cat": cat_texts,
+                "pad": pad_text,
+                "padsum": padsum_text,
+                "put": put_texts,
+            }[v.op](self.plan, name, v)
             listed = texts if isinstance(texts, list) else [texts]
             self.texts += listed
-            self.work += v.size
+            self.work += v.ins[1].size if v.id in self.plan.over else v.size
             for number in range(len(listed)):
                 called = f"{name}_{number}" if isinstance(texts, list) else name
                 self._lines.append(f"  call void @{called}(ptr %B)")

@@ -52,7 +52,7 @@ class Mould:
     ) -> None:
         """`names` of the sizes, in the order in which a cast is given them."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
         self.how = lowered.how
         self.plan = plan = Plan(lowered.b, lowered.outputs, threads, wishes)
         self.in_place = plan.in_place

@@ -9,7 +9,7 @@ from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["cat_texts", "pad_text", "padsum_text"]
+__all__ = ["cat_texts", "pad_text", "padsum_text", "put_texts"]
 
 
 def _merged(shape: Any, sources: Any, targets: Any) -> list[tuple[int, int, int]]:
@@ -79,6 +79,17 @@ def cat_texts(plan: Plan, name: str, v: Val) -> list[str]:
         offset = at * v.strides[v.attr]
         texts.append(copy_text(plan, f"{name}_{number}", v, x, offset, v.strides))
         at += x.shape[v.attr]
+    return texts
+
+
+def put_texts(plan: Plan, name: str, v: Val) -> list[str]:
+    """A part written over a value: over a copy of it, unless it lies where the value did."""
+    whole, part = v.ins
+    offset, strides = v.attr
+    texts = []
+    if v.id not in plan.over:
+        texts.append(copy_text(plan, f"{name}_0", v, whole, 0, v.strides))
+    texts.append(copy_text(plan, f"{name}_{len(texts)}", v, part, offset, strides))
     return texts
 
 

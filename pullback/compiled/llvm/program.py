@@ -160,7 +160,7 @@ class LlvmProgram(NativeProgram):
     ) -> None:
         """`shared` as for any native program."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
         self.how = lowered.how
         super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)
 

@@ -10,11 +10,13 @@ import numpy
 from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
-from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
-from pullback.compiled.lower.rules import RULES, NotLowered
+from pullback.compiled.lower.from_formulas import by_formula
+from pullback.compiled.lower.integers import of_integers
+from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -96,8 +98,12 @@ class Lowered:
         inputs: Sequence[Value],
         outputs: Sequence[Value],
         constants: dict[int, Any],
+        *,
+        stores: bool = False,
     ) -> None:
+        """`stores`: whether the back end can write over a part of a value."""
         self.b = Builder()
+        self._stores = stores
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
@@ -180,7 +186,7 @@ class Lowered:
     def _operator(self, call: Call) -> Any:
         op = call.op
         assert op is not None
-        key = f"{op.space}.{op.name}" if op.space else op.name
+        key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
         for param in op.inputs:  # a number where a tensor may stand
             if isinstance(given[param.name], int | float | Symbolic):
@@ -190,7 +196,12 @@ class Lowered:
                 given[param.name] = self.b.const(given[param.name], like)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
+        made = of_integers(self.b, key, given)
+        if made is not None:
+            return made
         rule = RULES.get(key)
+        if rule is None and op.formula is not None:
+            return by_formula(op.formula, self.b, given)
         if rule is None:
             return derived(op, self.b, given)
         if key in _CHECKED:
@@ -251,6 +262,8 @@ class Lowered:
     def _other(self, call: Call) -> Val:
         """Steps that are no operators."""
         arguments = [self._argument(one) for one in call.args]
+        if isinstance(call.kernel, numpy.ufunc) and call.kernel in _UFUNCS:
+            return self._ufunc(call, arguments)
         x = arguments[0] if arguments else None
         if not isinstance(x, Val):
             raise NotLowered
@@ -265,7 +278,24 @@ class Lowered:
             return self.b.expand(x, call.args[1])
         if call.name == "part":
             return self._part(call, x)
+        if call.name == "with_part" and self._stores:
+            return self._put(call, x, arguments[1])
         raise NotLowered
+
+    def _ufunc(self, call: Call, arguments: list[Any]) -> Val:
+        """A function of NumPy's on floating-point arrays and numbers: as its word."""
+        (result,) = call.results
+        dtype = dtype_name(result.dtype)
+        if dtype not in FLOATING or call.kwargs:
+            raise NotLowered
+        given = []
+        for one in arguments:
+            if isinstance(one, int | float | Symbolic) and not isinstance(one, bool):
+                one = self.b.const(one, dtype)
+            if not isinstance(one, Val) or one.dtype != dtype:
+                raise NotLowered
+            given.append(one)
+        return self.b.ew(_UFUNCS[call.kernel], *given)
 
     def _part(self, call: Call, x: Val) -> Val:
         given = call.kwargs
@@ -273,6 +303,19 @@ class Lowered:
             raise NotLowered
         off = x.off + given["offset"]
         return self.b.view("view", x, given["shape"], off, given["strides"])
+
+    def _put(self, call: Call, x: Val, part: Any) -> Val:
+        """A write to a part of memory that lies row by row."""
+        given = call.kwargs
+        if not isinstance(part, Val) or x.dtype not in BYTES or part.dtype != x.dtype:
+            raise NotLowered
+        if given["own"] != contiguous(x.shape):
+            raise NotLowered
+        if self.b.strip(x).op in ("const", "iota") or x.strides != given["own"]:
+            x = self.b.copy(x)
+        if self.b.strip(part).op in ("const", "iota"):
+            part = self.b.copy(part)
+        return self.b.put(x, part, given["offset"], given["strides"])
 
     def _kernel(self, call: Call) -> list[Val]:
         if call.name in _ON_STORAGE:
@@ -290,6 +333,11 @@ class Lowered:
         return self.b.call(Kernel(call, inputs), ins, results)
 
 
+# Functions of NumPy that the library calls by themselves: on the running statistics of a norm.
+_UFUNCS: dict[Any, str] = {
+    numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
+    numpy.negative: "neg", numpy.sqrt: "sqrt", numpy.reciprocal: "recip",
+}  # fmt: skip
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})

@@ -189,6 +189,10 @@ class Plan:
         if any(self.at[one.id] >= group.place for one in users[target.id]
                if one is not value and not one.is_view):  # fmt: skip
             return None
+        # It comes behind the group that it was in: whoever reads the sum there would be too early.
+        readers = [one for one in users.get(value.id, ()) if not one.is_view and one.op != "result"]
+        if any(self.at[one.id] <= group.place for one in readers):
+            return None
         return Update(value, group.place, product, factor)
 
     def _wanted(self) -> set[int]:
@@ -200,6 +204,8 @@ class Plan:
         Within the group, an element must be read before it is written: at its own place, in the
         one stage that there is.
         """
+        if value.op == "put":
+            return self._may_store(value, target)
         step = self.steps[self.at[value.id]] if value.id in self.at else None
         fits = value.shape == target.shape and value.strides == target.strides
         if not isinstance(step, Group) or value.op not in EW or value.dtype != target.dtype:
@@ -219,6 +225,31 @@ class Plan:
                 if self.at[one.id] == step.place and (
                     self.builder.strip(read) is not target or one.shape != value.shape
                 ):
+                    return False
+        return True
+
+    def _may_store(self, value: Val, target: Val) -> bool:
+        """Whether writes to parts of an input may go to its memory, one after the other.
+
+        Each must come when nobody reads what was there before any more.
+        """
+        chain = _puts(value)
+        if chain[0].ins[0] is not target or value.strides != target.strides:
+            return False
+        ids = {target.id: 0} | {one.id: place + 1 for place, one in enumerate(chain[:-1])}
+        if sum(one.base is value for one in self.outputs) != 1:
+            return False
+        if any(one.base.id in ids for one in self.outputs):
+            return False
+        for one in self.values:
+            for read in one.ins:
+                place = ids.get(read.base.id)
+                if place is None or one.is_view:
+                    continue
+                writer = chain[place]
+                if one is writer and read is one.ins[0] and read is not one.ins[1]:
+                    continue
+                if one.op == "call" or self.at[one.id] >= self.at[writer.id]:
                     return False
         return True
 
@@ -387,8 +418,13 @@ class Plan:
             self.slot[value.id] = len(self.slot)
         count = len(self.slot)
         self.fresh: list[Val] = []  # outputs that the caller allocates
+        # Values with a part written over them, that lie where the value did: nobody reads it later.
+        self.over: set[int] = set()
         for number, place in self.in_place.items():
             self.slot[self.outputs[number].id] = place
+            if self.outputs[number].op == "put":
+                self.slot |= {one.id: place for one in _puts(self.outputs[number])}
+                self.over |= {one.id for one in _puts(self.outputs[number])}
         for one in self.outputs:
             if one.base.id not in self.slot and one.base.op != "result":
                 self.slot[one.base.id] = count
@@ -404,7 +440,7 @@ class Plan:
         self.blocks: dict[int, RowBlocks] = {}
         memory = _Arena()
         last = self._last_uses()
-        ending: dict[int, list[tuple[int, int]]] = {}
+        ending: dict[int, list[tuple[int, int, int]]] = {}  # slot, where, size
         for step in self.steps:
             shared = isinstance(step, Group) and self.is_shared(step)
             totals = self._copied_totals(step, shared=shared)
@@ -413,6 +449,8 @@ class Plan:
                 if value.id not in self.stored or value.op == "call":
                     continue
                 if value.id in self.slot and not is_total:
+                    continue
+                if value.op == "put" and self._takes_over(value, step.place, last, ending):
                     continue
                 size = self.bytes_of(value) * (self.threads if value.op == "room" else 1)
                 if is_total:
@@ -427,10 +465,26 @@ class Plan:
                     self.copies[value.id] = count
                 self.offsets[count] = where
                 count += 1
-                ending.setdefault(until, []).append((where, size))
-            for where, size in ending.pop(step.place, []):
+                ending.setdefault(until, []).append((count - 1, where, size))
+            for _, where, size in ending.pop(step.place, []):
                 memory.give_back(where, size)
         self.arena, self.slots = memory.top, count
+
+    def _takes_over(
+        self, value: Val, place: int, last: dict[int, int], ending: dict[int, list[Any]]
+    ) -> bool:
+        """Give a value with a part written over it the buffer of what it was, where that ends."""
+        whole, part = value.ins
+        slot = self.slot.get(whole.id)
+        found = [one for one in ending.get(place, ()) if one[0] == slot]
+        if whole.is_view or not found or part.base is whole or last.get(whole.id) != place:
+            return False
+        ending[place] = [one for one in ending[place] if one[0] != slot]
+        ending.setdefault(last.get(value.id, place), []).extend(found)
+        assert slot is not None
+        self.slot[value.id] = slot
+        self.over.add(value.id)
+        return True
 
     def _copied_totals(self, step: Any, *, shared: bool) -> list[Val]:
         """The totals of a step that have copies; notes which have them for blocks of rows."""
@@ -475,6 +529,14 @@ class Plan:
                     base = self.builder.strip(one).base.id
                     last[base] = max(last.get(base, -1), self.at[value.id])
         return last
+
+
+def _puts(value: Val) -> list[Val]:
+    """Writes to parts of one value, the first one first."""
+    chain = [value]
+    while chain[0].ins[0].op == "put":
+        chain.insert(0, chain[0].ins[0])
+    return chain
 
 
 def _in_lines(size: int) -> int:

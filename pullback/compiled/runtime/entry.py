@@ -23,7 +23,7 @@ from pullback.core.version import INFERENCE_CELL, bump_all
 from pullback.core.view import edge_of
 from pullback.operators.random.generator import default_generator
 
-__all__ = ["MOST_UNUSED", "OTHER_BRANCH", "OVERLAPPING", "Entry", "owned"]
+__all__ = ["MOST_UNUSED", "OTHER_BRANCH", "OVERLAPPING", "Entry", "apart", "owned"]
 
 OTHER_BRANCH = object()  # the answer to a call that decides otherwise than the captured one
 # The answer to a call whose writes eager alone can do, or refuse: to memory that two tensors share,
@@ -267,7 +267,7 @@ class Entry:
                 if state is not None:
                     default_generator.set_state(state)
                 return None
-        return [wrap(array) for array in _apart(made[count:], arrays)]
+        return [wrap(array) for array in apart(made[count:], arrays)]
 
     def _is_refused(self, tensors: list[Any]) -> bool:
         """Whether a tensor to be written stands on read-only memory.
@@ -324,14 +324,14 @@ class Entry:
         made = program(arrays)
         for number in getattr(program, "in_place", None) or ():
             made[number] = None  # it is in its place already
-        return _apart(made, arrays)
+        return apart(made, arrays)
 
     def _run_first(self, tensors: list[Any]) -> list[Any]:
         (program, sources, _), _, _ = self._program("pair")
         arrays = self._arrays(sources, tensors)
         made: list[Any] = program(arrays)
         count = len(self.results) + len(self._effects)
-        made[:count] = _apart(made[:count], arrays)
+        made[:count] = apart(made[:count], arrays)
         return made
 
     def _finish(self, made: list[Any], tensors: list[Any], reached: Any, *, wants: bool) -> Any:
@@ -461,7 +461,7 @@ def _span(array: Any, place: int) -> tuple[int, int, int] | None:
     return (*span_of(array), place)
 
 
-def _apart(made: list[Any], given: list[Any]) -> list[Any]:
+def apart(made: list[Any], given: list[Any]) -> list[Any]:
     """Results that share no memory with inputs or with one another."""
     seen = {id(one) for one in given}
     has_views = False
@@ -482,5 +482,5 @@ def _apart(made: list[Any], given: list[Any]) -> list[Any]:
 
 def owned(made: list[Any], given: list[Any]) -> list[Any]:
     """Gradients that the engine may add to."""
-    made = _apart(made, given)
+    made = apart(made, given)
     return [one if one.base is None else one.copy("K") for one in made]

@@ -12,6 +12,8 @@ import weakref
 from operator import attrgetter
 from typing import Any
 
+import numpy
+
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.device import get_default_device
@@ -56,8 +58,13 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         return None
     wants = bool(entry.captured.tangents)
     program, sources, _ = entry._program("joint" if wants else "plain")
-    if not getattr(program, "is_native", False) or not native.is_usable():
+    if not native.is_usable() or not getattr(program, "parts", None):
         return None
+    if program.is_native is None:  # somebody compares each call with eager
+        return None
+    if not program.is_native:
+        simple = all(one.geometry is None for one in program.outputs if one.is_fresh)
+        return _Parted(entry, args, program, sources, wants=wants).function() if simple else None
     if not all(one.is_fresh for one in program.outputs):
         return None
     pairs = zip(program.outputs, program.examples(), strict=True)
@@ -197,19 +204,7 @@ class Writer:
     def _native(self) -> Any:
         program = self.program
         memory = program.memory()  # for this way alone
-        order = {n: k for k, n in enumerate(n for n, one in enumerate(self.args)
-                                            if isinstance(one, Tensor))}  # fmt: skip
-        tensors, places = [], []
-        for slot, place in enumerate(self.sources):
-            one = self.captured.inputs[place]
-            if one.kind == "constant":
-                memory.table[slot] = one.place.__array_interface__["data"][0]
-                continue
-            if one.kind == "argument":
-                tensors.append((order[one.place], None, self.args[one.place]))
-            else:
-                tensors.append((-1, one.place, one.place))
-            places.append(slot)
+        tensors, places, constants = self._slots(memory.table)
         address = program.parts[0][1] if program.parts else 0
         results = [
             (array.shape, array.dtype, one.slot, False)
@@ -219,9 +214,39 @@ class Writer:
         ]
         return native.bound(
             tensors=tensors, places=places, results=results, table=memory.table,
-            address=address or _nothing(), arguments=len(order), is_large=program.is_large,
-            keep=[program, memory, [one.place for one in self.captured.inputs]],
+            address=address or _nothing(), arguments=self._count, is_large=program.is_large,
+            keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
         )  # fmt: skip
+
+    @property
+    def _count(self) -> int:
+        """How many arguments are tensors."""
+        return sum(isinstance(one, Tensor) for one in self.args)
+
+    def _slots(self, table: Any) -> tuple[list[Any], list[int], dict[int, Any]]:
+        """What the entry reads (argument's number or -1, tensor, example), where, and constants."""
+        order = {n: k for k, n in enumerate(n for n, one in enumerate(self.args)
+                                            if isinstance(one, Tensor))}  # fmt: skip
+        tensors: list[Any] = []
+        places: list[int] = []
+        constants: dict[int, Any] = {}
+        for slot, place in enumerate(self.sources):
+            one = self.captured.inputs[place]
+            if one.kind == "constant":
+                table[slot] = one.place.__array_interface__["data"][0]
+                constants[slot] = one.place
+                continue
+            if one.kind == "argument":
+                tensors.append((order[one.place], None, self.args[one.place]))
+            else:
+                tensors.append((-1, one.place, one.place))
+            places.append(slot)
+        # A gradient of 1, where the program reads it: one that is lowered is in its code.
+        _, _, given = self.entry._program("joint" if self.wants else "plain")
+        for slot, one in enumerate(given, len(self.sources)):
+            constants[slot] = array = numpy.ones(one.shape, one.dtype)
+            table[slot] = array.__array_interface__["data"][0]
+        return tensors, places, constants
 
     def _result_lines(self) -> list[str]:
         count = len(self.entry.results)
@@ -237,6 +262,28 @@ class Writer:
             return [*lines, "    return made"]
         self.scope["unflatten"], self.scope["tree"] = tree_unflatten, tree
         return [*lines, f"    return unflatten(made[:{count}], tree)"]
+
+
+class _Parted(Writer):
+    """Writes the short way of an entry whose program has eager kernels in it."""
+
+    def _native(self) -> Any:
+        from pullback.compiled.runtime.entry import apart  # which imports this module
+        from pullback.compiled.runtime.parted import first_address, parted
+
+        program = self.program
+        memory = program.memory()
+        tensors, places, constants = self._slots(memory.table)
+        enter = native.bound(
+            tensors=tensors, places=places,
+            results=[(shape, dtype, slot, False) for shape, dtype, slot in program.fresh],
+            table=memory.table, address=first_address(program), arguments=self._count,
+            is_large=program.is_large,
+            keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+        )  # fmt: skip
+        slots = [(slot, number, tensor)
+                 for slot, (number, tensor, _) in zip(places, tensors, strict=True)]  # fmt: skip
+        return parted(program, memory, enter, slots, constants, apart)
 
 
 def _is_flat_tuple(tree: Any) -> bool:

@@ -19,6 +19,7 @@ if TYPE_CHECKING:
 __all__ = ["Families"]
 
 _MOST_FAMILIES = 4
+_MOST_MET = 1000
 
 
 class Families:
@@ -34,11 +35,14 @@ class Families:
         self._make = make
         self.found: list[Family] = []
         self._failed: set[Any] = set()
+        self._met: set[Any] = set()  # sizes of calls that ran eagerly when they first came
+        self.waits = False  # whether the last call that was asked about should
 
     def clear(self) -> None:
         """Forget them."""
         self.found.clear()
         self._failed.clear()
+        self._met.clear()
 
     def entry(self, mode: Any, spec: Any, leaves: list[Any]) -> Entry | None:
         """The program of a family that fits a call."""
@@ -58,8 +62,10 @@ class Families:
     def grown(self, args: Any, kwargs: Any, mode: Any, spec: Any, leaves: list[Any],
               entries: list[Entry]) -> Entry | None:  # fmt: skip
         """A program of a new family, where sizes are all in which a call differs from another."""
+        self.waits = False
         if self.dynamic is False:
             return None
+        is_fixed = False
         # Programs of a device are made for one size each.
         bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
@@ -73,7 +79,25 @@ class Families:
             if family is not None:
                 sizes, reason = family.miss(mode, spec, leaves)
                 return family.entry(sizes, leaves, self._sized) if reason is None else None
+            is_fixed = True
+        self.waits = is_fixed and self._is_new(leaves)
         return None
+
+    def _is_new(self, leaves: list[Any]) -> bool:
+        """Whether sizes that are fixed come for the first time, and may never come again.
+
+        A loop over a size is captured anew for each, which takes longer than many eager calls.
+        """
+        sizes = tuple([
+            one._array.shape if isinstance(one, Tensor)
+            else one if one.__class__ in (int, float)
+            else None
+            for one in leaves
+        ])  # fmt: skip
+        is_new = sizes not in self._met
+        if len(self._met) < _MOST_MET:
+            self._met.add(sizes)
+        return is_new
 
     def begin(self, args: Any, kwargs: Any, leaves: list[Any], base: Entry) -> None:
         """Make a family of a first call, where the user said that sizes vary."""

@@ -114,7 +114,8 @@ def lines_of(error: BaseException, trace: TracebackType | None) -> list[str]:
     told = traceback.TracebackException(type(error), error, trace, compact=True)
     hidden = 0 if wanted_whole() else _hide(told)
     lines = list(told.format())
-    found = hint(error) or (_near(error, trace) if sys.version_info < (3, 12) else "")
+    said = any("Did you mean" in line for line in lines)  # by Python itself, from 3.12 on
+    found = hint(error) or ("" if said else _near(error, trace))
     if found:
         lines.append(f"{found}\n")
     if hidden:
@@ -148,7 +149,7 @@ def _is_ours(told: traceback.TracebackException) -> bool:
 
 
 def _near(error: BaseException, trace: TracebackType | None) -> str:
-    """What was meant, as Python's own printer says it, and `traceback` only from 3.12 on."""
+    """What was meant, as Python's own printer says it, and `traceback` from 3.12 on."""
     import difflib
 
     name = getattr(error, "name", None)

@@ -25,9 +25,9 @@ from pullback.nn.base.recurrent_kernels import Kept, Times, Weights
 from pullback.nn.parameter import Parameter
 from pullback.operators.watching.observe import look
 
-__all__ = ["Call", "is_usual", "run"]
+__all__ = ["PLAIN", "Call", "by_steps", "is_usual", "is_watched", "run"]
 
-_PLAIN = frozenset((Tensor, Parameter))
+PLAIN = frozenset((Tensor, Parameter))
 KINDS = {
     "LSTM": LSTM,
     "GRU": recurrent_kernels.GRU,
@@ -38,10 +38,7 @@ KINDS = {
 
 def is_usual(tensors: list[Any]) -> bool:
     """Whether these are plain tensors of one real dtype that nobody looks on."""
-    mode = get_mode()
-    if (mode is not fast.plain and mode is not fast.no_grad) or look.by is not None:
-        return False
-    if running.get():  # inside a transform of functions
+    if is_watched():
         return False
     dtype = tensors[0]._array.dtype
     if dtype.char not in "fd":
@@ -50,11 +47,18 @@ def is_usual(tensors: list[Any]) -> bool:
         if one is None:
             continue
         array = one._array
-        if one.__class__ not in _PLAIN or type(array) is not numpy.ndarray:
+        if one.__class__ not in PLAIN or type(array) is not numpy.ndarray:
             return False
         if array.dtype is not dtype or not array.size:
             return False
     return True
+
+
+def is_watched() -> bool:
+    """Whether somebody could see the operators that a layer consists of."""
+    mode = get_mode()
+    usual = mode is fast.plain or mode is fast.no_grad
+    return not usual or look.by is not None or bool(running.get())  # in a transform of functions
 
 
 class Call(NamedTuple):
@@ -93,7 +97,7 @@ class Layer(Function):
         if g[0] is None and all(one is None for one in g):
             return (None,) * len(ctx.needs_input_grad)
         if not plain:
-            return None, *_by_steps(ctx.call.steps, given, wanted, g)
+            return None, *by_steps(ctx.call.steps, given, wanted, g)
         kept = Kept(*[one._array for one in following])
         count = len(given)
         made = _gradients(ctx.call, arrays[:count], arrays[count:], kept, wanted)
@@ -112,7 +116,7 @@ def _values(call: Call, tensors: Any) -> tuple[Kept, tuple[Tensor, ...]]:
     return kept, results if last is None else (*results, wrap(last.T.copy()[None]))
 
 
-def _by_steps(steps: Any, given: Any, wanted: Any, g: Any) -> list[Any]:
+def by_steps(steps: Any, given: Any, wanted: Any, g: Any) -> list[Any]:
     """The gradients by way of the steps, run again: they can be differentiated in their turn."""
     with enable_grad():
         made = steps(*given)

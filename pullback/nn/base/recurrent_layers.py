@@ -9,10 +9,12 @@ from typing import Any
 
 import numpy
 
+from pullback.core.arrays import LIBRARIES
 from pullback.core.dtype import float32
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.nn import functional as F
+from pullback.nn.base import recurrent_device
 from pullback.nn.base.fused import Call, is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
 from pullback.nn.base.recurrent_kernels import Times, even
@@ -99,6 +101,8 @@ def _one_direction(
     if mode == "LSTM" and sizes is None and weights[4] is None and autocasts():
         tensors = _narrowed(tensors)
     steps = partial(_steps, mode, sizes, backwards)
+    if LIBRARIES and sizes is None and recurrent_device.is_usual(mode, tensors):
+        return recurrent_device.run(recurrent_device.Call(mode, backwards, steps), tensors)
     if input.shape[0] == 1 or not is_usual(tensors):
         return steps(*tensors)
     count, batch = input._array.shape[:2]

@@ -15,7 +15,6 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
-from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.arrays.threads import each
 
@@ -92,20 +91,14 @@ def along_rows(
     dim: int,
     x: Array,
     *others: Array,
-    formula: str = "",
 ) -> Array:
     """Run `kernel(xp, out, x, *others)` on arrays of one shape, seen as (outer, `dim`, inner).
 
-    What is outside of `dim` goes through in blocks. Half precision is computed in single. The same
-    as machine code, along the last dimension, has the name `formula`, if there is such.
+    What is outside of `dim` goes through in blocks. Half precision is computed in single.
     """
     if x.dtype.itemsize == 2:
         single = [array.astype(xp.float32) for array in (x, *others)]
-        return along_rows(xp, kernel, dim, *single, formula=formula).astype(x.dtype)
-    if formula and x.size >= MANY and dim in (-1, x.ndim - 1):
-        made = by_machine_code(formula, (x, *others), dim)
-        if made is not None:
-            return made[0]
+        return along_rows(xp, kernel, dim, *single).astype(x.dtype)
     out = xp.empty(x.shape, x.dtype)
     if not x.size:
         return out

@@ -70,6 +70,8 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     options = _looked_at(function)
     asked = [theirs(x) for x in (*positional[len(required) :], *keywords)]
     take = f"return layer.take_guarded({', '.join([f'({values})', *extra])})"
+    # Optional ones, as a bias, are asked where the function would refuse them.
+    things = block(f"if asks_things(({', '.join(asked)},))", [take]) if asked else []
     lines = [
         *block(
             f"if {' or '.join(looks) or 'False'}",
@@ -79,8 +81,9 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "try:",
         *indented(_unnamed(positional, keywords, more, others)),
         f"    return plain({_arguments(positional, keywords, more, others)})",
+        *(["except TypeError:", *indented([*things, "raise"])] if things else []),
         "except REFUSALS as error:",
-        *(indented(block(f"if asks_things(({', '.join(asked)},))", [take])) if asked else []),
+        *indented(things),
         f"    found = explain(plain, error, {{{shown}}})",
         *indented(block("if found is None", ["raise"])),
         "    raise found from None",

@@ -407,7 +407,6 @@ def test_apply_works_through_an_instance_and_without_arguments():
 
 
 def test_forward_runs_with_both_modes_of_differentiation_off():
-    """R-28"""
     from pullback.autograd import forward_ad
 
     seen = []

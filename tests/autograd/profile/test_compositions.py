@@ -10,7 +10,6 @@ def one(prof, name):
 
 
 def test_what_users_call_is_a_range_around_its_operators():
-    """R-38"""
     x, w = torch.ones(2, 4), torch.ones(4)
     with profile() as prof:
         torch.nn.functional.layer_norm(x, (4,), w)

@@ -344,3 +344,21 @@ def test_what_may_be_an_expression_of_either_size_is_not_taken_for_one():
     assert Fit(alike).text((3, 5, 13)) == "(s0 + 1)"
     with pytest.raises(NoFit, match="it may be"):
         Fit(alike, certain=True).text((3, 5, 13))
+
+
+def test_a_fixed_size_is_captured_when_it_comes_again():
+    """A loop over a size runs eagerly at lengths that come once."""
+
+    def looped(x):
+        total = x[0]
+        for n in range(1, x.shape[0]):
+            total = (total + x[n]).tanh()
+        return total
+
+    f = torch.compile(looped, backend="python")
+    for n in (3, 5, 6, 7, 8, 9, 10, 11, 12, 13):
+        agrees(looped, f, (leaf(n, 4),))
+    assert counters["compile"]["captures"] == 2
+    for n in (9, 9, 7, 9):
+        agrees(looped, f, (leaf(n, 4),))
+    assert counters["compile"]["captures"] == 4

@@ -56,7 +56,6 @@ def both():
 
 
 def test_numpys_warnings_of_the_programs_own_calls_remain():
-    """S-9"""
 
     def run():
         divide_ours()

@@ -8,7 +8,6 @@ pytest.importorskip("torch")
 
 
 def test_a_hook_that_an_unpack_hook_adds_runs_after_its_node():
-    """R-16."""
     agree(
         """
         def unpack(t):
@@ -26,7 +25,6 @@ def test_a_hook_that_an_unpack_hook_adds_runs_after_its_node():
 
 
 def test_the_planned_order_includes_captured_leaves():
-    """R-17."""
     agree(
         """
         a = torch.tensor(1.0, requires_grad=True)
@@ -45,7 +43,6 @@ def test_the_planned_order_includes_captured_leaves():
 
 
 def test_nodes_of_double_backward_of_relu_have_torchs_name():
-    """R-19."""
     agree(
         """
         x = torch.ones(2, requires_grad=True)
@@ -56,7 +53,6 @@ def test_nodes_of_double_backward_of_relu_have_torchs_name():
 
 
 def test_the_error_node_has_an_edge_for_every_argument():
-    """R-20."""
     agree(
         """
         class G(torch.autograd.Function):
@@ -74,7 +70,6 @@ def test_the_error_node_has_an_edge_for_every_argument():
 
 
 def test_gradients_that_nobody_else_holds_are_kept_not_copied():
-    """R-21."""
     agree(
         """
         ptr = []
@@ -97,7 +92,6 @@ def test_gradients_that_nobody_else_holds_are_kept_not_copied():
 
 
 def test_a_post_hook_sees_what_was_done_to_the_stored_gradient():
-    """R-22."""
     agree(
         """
         p = torch.ones(2, requires_grad=True)
@@ -117,7 +111,6 @@ def test_a_post_hook_sees_what_was_done_to_the_stored_gradient():
 
 
 def test_a_view_that_a_function_changed_and_saved_is_freed_at_once():
-    """R-23."""
     agree(
         """
         import gc, weakref
@@ -146,7 +139,6 @@ def test_a_view_that_a_function_changed_and_saved_is_freed_at_once():
 
 
 def test_contexts_of_hooks_can_be_left_without_arguments():
-    """R-24."""
     agree(
         """
         h = torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t)
@@ -158,7 +150,6 @@ def test_contexts_of_hooks_can_be_left_without_arguments():
 
 
 def test_only_nodes_can_be_asked_for():
-    """R-25."""
     agree(
         """
         torch._C._will_engine_execute_node(torch.ones(1, requires_grad=True) * 2)
@@ -167,7 +158,6 @@ def test_only_nodes_can_be_asked_for():
 
 
 def test_hooks_of_a_tensor_cannot_be_deleted():
-    """R-26."""
     agree(
         """
         del torch.ones(1)._backward_hooks
@@ -176,7 +166,6 @@ def test_hooks_of_a_tensor_cannot_be_deleted():
 
 
 def test_checkpoint_gives_saved_inputs_back_as_the_same_object():
-    """R-29."""
     agree(
         """
         got = []
@@ -199,7 +188,6 @@ def test_checkpoint_gives_saved_inputs_back_as_the_same_object():
 
 
 def test_inference_tensors_keep_their_shape_outside_of_inference_mode():
-    """R-31."""
     agree(
         """
         with torch.inference_mode():
@@ -211,7 +199,6 @@ def test_inference_tensors_keep_their_shape_outside_of_inference_mode():
 
 
 def test_resizing_in_inference_mode_asks_for_no_gradient():
-    """R-32."""
     agree(
         """
         with torch.inference_mode():
@@ -223,7 +210,6 @@ def test_resizing_in_inference_mode_asks_for_no_gradient():
 
 
 def test_tangents_lie_in_memory_as_their_primals():
-    """R-41."""
     agree(
         """
         p = torch.arange(5.0)[:4].detach()

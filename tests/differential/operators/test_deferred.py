@@ -44,7 +44,6 @@ def evaluated(lib, text):
 
 @pytest.mark.parametrize("text", ASKED.split())
 def test_what_is_asked_of_conjugates_is_answered_alike(text):
-    """R-15"""
     assert evaluated(pullback, text) == evaluated(torch, text)
 
 
@@ -88,7 +87,6 @@ PROGRAMS = [
 @pytest.mark.parametrize("program", PROGRAMS)
 @pytest.mark.filterwarnings("ignore::DeprecationWarning:torch")  # of torch's own making
 def test_programs_print_the_same(program, capsys):
-    """R-15, R-42"""
     said = []
     for lib in (pullback, torch):
         names = {"lib": lib}

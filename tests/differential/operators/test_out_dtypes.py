@@ -61,7 +61,6 @@ def refusal(lib, name, sample, made, place, dtype):
 @pytest.mark.parametrize("dtype", [pullback.float32, pullback.int64], ids=str)
 @pytest.mark.filterwarnings("ignore")
 def test_dtype_of_out_that_torch_refuses_is_refused(name, dtype):
-    """N-46, N-130"""
     try:
         samples = list(samples_for(name, dtype, requires_grad=False))[:2]
     except (TypeError, ValueError, OverflowError):

@@ -8,7 +8,6 @@ pytest.importorskip("torch")
 
 
 def test_tensors_show_the_transforms_that_hold_them():
-    """R-48."""
     agree(
         """
         func.grad(lambda t: (print(t), t)[1])(torch.tensor(2.0))
@@ -19,7 +18,6 @@ def test_tensors_show_the_transforms_that_hold_them():
 
 
 def test_nodes_of_functions_inside_grad_have_a_name_of_their_own():
-    """R-49."""
     agree(
         """
         class FB(torch.autograd.Function):
@@ -36,7 +34,6 @@ def test_nodes_of_functions_inside_grad_have_a_name_of_their_own():
 
 
 def test_dims_of_nested_arguments_are_nested():
-    """R-51."""
     agree(
         """
         class I(torch.autograd.Function):
@@ -53,7 +50,6 @@ def test_dims_of_nested_arguments_are_nested():
 
 
 def test_dims_of_results_have_the_structure_of_the_results():
-    """R-52."""
     agree(
         """
         class Z(torch.autograd.Function):
@@ -68,7 +64,6 @@ def test_dims_of_results_have_the_structure_of_the_results():
 
 
 def test_keyword_only_arguments_of_functions_are_refused_inside_vmap():
-    """R-53."""
     agree(
         """
         class KO(torch.autograd.Function):
@@ -83,7 +78,6 @@ def test_keyword_only_arguments_of_functions_are_refused_inside_vmap():
 
 
 def test_in_place_changes_of_shape_work_on_examples():
-    """R-54."""
     agree(
         """
         r = []
@@ -104,7 +98,6 @@ def test_in_place_changes_of_shape_work_on_examples():
 
 
 def test_bernoulli_takes_mapped_probabilities():
-    """R-55."""
     agree(
         """
         print(
@@ -117,7 +110,6 @@ def test_bernoulli_takes_mapped_probabilities():
 
 
 def test_two_levels_draw_in_the_order_of_one_call():
-    """R-56."""
     agree(
         """
         f = lambda x: x + torch.randn(())
@@ -132,7 +124,6 @@ def test_two_levels_draw_in_the_order_of_one_call():
 
 
 def test_fills_go_in_the_order_of_memory():
-    """R-57."""
     agree(
         """
         for f in (torch.Tensor.uniform_, torch.Tensor.exponential_):
@@ -148,7 +139,6 @@ def test_fills_go_in_the_order_of_memory():
 
 
 def test_random_operators_with_out_are_refused_inside_vmap():
-    """R-58."""
     agree(
         """
         r = []
@@ -167,7 +157,6 @@ def test_random_operators_with_out_are_refused_inside_vmap():
 
 
 def test_data_is_refused_inside_vmap():
-    """R-59."""
     agree(
         """
         r = []
@@ -190,7 +179,6 @@ def test_data_is_refused_inside_vmap():
 
 
 def test_formats_of_examples_cannot_be_asked_for():
-    """R-60."""
     agree(
         """
         func.vmap(lambda x: (x.is_contiguous(memory_format=torch.channels_last), x)[1])(
@@ -202,7 +190,6 @@ def test_formats_of_examples_cannot_be_asked_for():
 
 
 def test_offsets_of_examples_count_from_the_memory_of_the_batch():
-    """R-61."""
     agree(
         """
         x = torch.arange(60.0).reshape(2, 5, 2, 3)[1]
@@ -212,7 +199,6 @@ def test_offsets_of_examples_count_from_the_memory_of_the_batch():
 
 
 def test_squeezing_an_example_without_dimensions_is_a_view():
-    """R-62."""
     agree(
         """
         x = torch.rand(2)
@@ -223,7 +209,6 @@ def test_squeezing_an_example_without_dimensions_is_a_view():
 
 
 def test_new_empty_strided_gives_each_example_its_memory():
-    """R-63."""
     agree(
         """
         print(func.vmap(lambda t: t.new_empty_strided([2, 3], [3, 1]))(torch.ones(4)).stride())
@@ -232,7 +217,6 @@ def test_new_empty_strided_gives_each_example_its_memory():
 
 
 def test_index_fill_keeps_examples_without_dimensions():
-    """R-64."""
     agree(
         """
         print(
@@ -245,7 +229,6 @@ def test_index_fill_keeps_examples_without_dimensions():
 
 
 def test_gather_of_examples_or_by_indices_without_dimensions():
-    """R-65."""
     agree(
         """
         r = []
@@ -263,7 +246,6 @@ def test_gather_of_examples_or_by_indices_without_dimensions():
 
 
 def test_functions_that_look_at_values_run_example_by_example():
-    """R-66."""
     agree(
         """
         def t(f, *a):

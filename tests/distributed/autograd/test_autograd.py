@@ -47,7 +47,6 @@ def spread(values, by):
 
 
 def test_a_sparse_tensor_leads_gradients_back():
-    """D-1."""
 
     def first():
         dense = leaf(1.0, 2.0, 3.0, 4.0)

@@ -149,7 +149,6 @@ def test_compile_needs_a_compiler_and_uses_it(monkeypatch):
     ],
 )
 def test_a_hook_of_the_old_kind_says_where_it_misses_gradients(forward, reason):
-    """N-64"""
 
     class Made(torch.nn.Module):
         def forward(self, x):

@@ -429,7 +429,6 @@ class TakesCalls:
 
 
 def test_what_takes_the_calls_of_functions_may_be_a_buffer():
-    """N-32"""
     module, one, other = torch.nn.Module(), TakesCalls(), TakesCalls()
     module.register_buffer("b", one)
     assert dict(module.named_buffers()) == {"b": one}
@@ -440,7 +439,6 @@ def test_what_takes_the_calls_of_functions_may_be_a_buffer():
 
 
 def test_a_class_may_register_buffers_by_a_method_of_two_arguments():
-    """N-32"""
 
     class Own(torch.nn.Module):
         def register_buffer(self, name, value):
@@ -460,7 +458,6 @@ def test_a_class_may_register_buffers_by_a_method_of_two_arguments():
     ],
 )
 def test_a_replica_takes_any_tensor_in_the_place_of_a_parameter(make, name):
-    """N-32"""
     module = make()
     replica = module._replicate_for_data_parallel()
     own = getattr(module, name)

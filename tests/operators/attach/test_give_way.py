@@ -39,7 +39,6 @@ def operand(of_tensors):
 @pytest.mark.parametrize("in_place", [False, True])
 @pytest.mark.parametrize("name", BINARY)
 def test_the_other_operand_is_asked_where_nobody_takes_a_sign(name, in_place, of_tensors, again):
-    """N-72"""
     tensor, other = torch.ones(2, dtype=torch.int64), operand(of_tensors)
     call = getattr(operator, f"i{name}") if in_place else sign(name)
     for _ in range(1 + again):

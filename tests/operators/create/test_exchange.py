@@ -138,6 +138,7 @@ def test_dlpack_of_the_first_version_is_writable():
     assert array.tolist() == [1, 1]
 
 
+@pytest.mark.filterwarnings("ignore:Setting the shape:DeprecationWarning")  # from NumPy 2.5 on
 def test_a_tensor_keeps_its_shape_when_its_array_is_given_another():
     for make in (torch.from_numpy, torch.as_tensor, torch.asarray):
         array = numpy.zeros(6)

@@ -11,7 +11,6 @@ NAMES = f"{NAMES} float8_e8m0fnu"
 
 @pytest.mark.parametrize("name", NAMES.split())
 def test_narrow_dtypes_are_exchanged_on_the_same_memory(name):
-    """N-70"""
     pytest.importorskip("ml_dtypes")
     kind = getattr(torch, name)
     x = torch.ones(2, 3, dtype=kind)
@@ -52,7 +51,6 @@ def test_a_capsule_is_taken_once():
 
 
 def test_the_host_has_no_streams():
-    """N-70"""
     x = torch.ones(2)
     assert type(x.__dlpack__(stream=-1)).__name__ == "PyCapsule"
     for stream in (0, 1):
@@ -63,7 +61,6 @@ def test_the_host_has_no_streams():
 
 
 def test_asarray_takes_a_capsule():
-    """N-30"""
     x = torch.arange(3.0)
 
     def capsule():

@@ -20,7 +20,6 @@ def matrix(rows=2, columns=3):
 
 
 def test_a_conjugate_is_a_view_of_the_memory():
-    """R-15"""
     z = torch.tensor([1 + 2j])
     w = z.conj()
     z.mul_(2)
@@ -219,7 +218,6 @@ def test_derivatives_through_views_and_products_agree_with_differences():
 
 
 def test_tangents_keep_the_bits_of_their_primals():
-    """R-42"""
     z, t = torch.ones(2, dtype=torch.cdouble), torch.ones(2, dtype=torch.cdouble)
     with fw.dual_level():
         assert fw.unpack_dual(fw.make_dual(z, t)).tangent is t

@@ -315,7 +315,7 @@ def test_wide_slices_that_share_a_place_add_up(dim, most):
 
 
 def test_a_row_that_index_fill_names_twice_counts_once():
-    """R-5: the gradient by the value was 4."""
+    """The gradient by the value was 4."""
     value = torch.tensor(3.0, requires_grad=True)
     filled = torch.index_fill(torch.zeros(3, 2), 0, numbers(0, 0), value)
     assert torch.autograd.grad(filled, value, torch.ones(3, 2))[0] == 2
@@ -326,7 +326,7 @@ def test_a_row_that_index_fill_names_twice_counts_once():
 @pytest.mark.parametrize("include_self", [True, False])
 @pytest.mark.parametrize("function", [torch.index_reduce, torch.scatter_reduce])
 def test_products_with_zeros_have_all_their_second_derivatives(function, include_self):
-    """R-6: they were 0 where the source has a zero."""
+    """They were 0 where the source has a zero."""
     input = torch.tensor([2.0, 0.0, 3.0], dtype=torch.double, requires_grad=True)
     source = torch.tensor([0.0, 3.0, 2.0, 0.0, 5.0, 0.0], dtype=torch.double, requires_grad=True)
     index = numbers(0, 0, 1, 1, 0, 1)
@@ -339,7 +339,7 @@ def test_products_with_zeros_have_all_their_second_derivatives(function, include
 
 
 def test_products_that_meet_along_either_dimension_are_differentiated_twice():
-    """R-6, in two dimensions and under vmap."""
+    """In two dimensions and under vmap."""
     source = torch.tensor([[0.0, 3.0], [2.0, 0.0]], dtype=torch.double, requires_grad=True)
     start = torch.tensor([[2.0, 5.0]], dtype=torch.double)
     index = torch.zeros(2, 2, dtype=torch.int64)

@@ -175,7 +175,7 @@ SUMS = {
 
 @pytest.mark.parametrize("name", SUMS)
 def test_tangents_of_sums_with_a_product_meet_the_complex_factors_as_they_are(name):
-    """R-4: they were conjugated."""
+    """They were conjugated."""
 
     def call(*tensors):
         return getattr(torch, name)(*tensors, beta=2j, alpha=1 + 2j)

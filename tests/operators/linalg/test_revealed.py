@@ -21,7 +21,6 @@ def layer(biased):
 
 
 def test_the_graph_of_a_linear_layer_has_the_transpose_of_its_weight():
-    """R-18"""
     x, w, b = layer(True)
     assert walk(F.linear(x, w, b).grad_fn) == ["AddmmBackward0", LEAF, LEAF, ["TBackward0", LEAF]]
     assert walk(F.linear(x, w).grad_fn) == ["MmBackward0", LEAF, ["TBackward0", LEAF]]
@@ -49,7 +48,6 @@ def test_gradients_are_the_same_after_a_look(biased, create_graph):
 
 
 def test_hooks_on_the_transpose_see_its_gradient():
-    """R-18"""
     x, w, b = layer(True)
     y = F.linear(x, w, b)
     addmm = y.grad_fn

@@ -22,7 +22,7 @@ UNSIGNED = torch.tensor([[5]], dtype=torch.uint8), torch.tensor([[2]], dtype=tor
     ],
 )
 def test_negative_factor_wraps_around_for_unsigned_numbers(program, expected):
-    """S-10. As in torch: 5 - 2 is 3 by 255 times 2 as well."""
+    """As in torch: 5 - 2 is 3 by 255 times 2 as well."""
     made = program(*UNSIGNED)
     assert made.dtype is torch.uint8
     assert made.item() == expected

@@ -6,7 +6,7 @@ import pullback as torch
 
 
 def test_a_negative_number_has_a_derivative_by_a_complex_exponent():
-    """R-7: it was NaN."""
+    """It was NaN."""
     exponent = torch.tensor([0.5 + 0.3j], requires_grad=True)
     (by_number,) = torch.autograd.grad((-1) ** exponent, exponent, torch.ones_like(exponent))
     base = torch.tensor([-1.0 + 0j])

@@ -165,7 +165,7 @@ def test_uniform_numbers_spread_over_the_dtypes_reach_and_no_further(dtype):
     ["uniform_", "normal_", "exponential_", "cauchy_", "log_normal_", "geometric_", "bernoulli_"],
 )
 def test_what_is_no_number_is_no_parameter(fill, wrong):
-    """S-10. NumPy's own errors came through, or an array of one number was taken."""
+    """NumPy's own errors came through, or an array of one number was taken."""
     with pytest.raises(TypeError, match=fill):
         getattr(torch.zeros(2), fill)(wrong)
 

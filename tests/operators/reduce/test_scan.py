@@ -175,7 +175,7 @@ def test_infinity_in_a_long_row_spares_what_is_before_it():
 
 
 def test_complex_logcumsumexp_is_in_the_branch_of_a_running_sum():
-    """R-14: runs of places were combined, which may end a turn away."""
+    """Runs of places were combined, which may end a turn away."""
     x = torch.tensor([2 + 0j, 2 + 0j, 2.5 + 6.2j, -1 - 9j, 7 + 20j, 6.9 + 17j])
     expected, running = [], x[0].item()
     for value in x.tolist():

@@ -191,7 +191,7 @@ def test_median_of_all_is_the_lower_middle_one_unless_there_is_a_nan(size):
 @pytest.mark.parametrize("dtype", ["bfloat16", "float16"])
 @pytest.mark.parametrize("right", [False, True])
 def test_values_beside_a_nan_are_found_where_single_precision_finds_them(dtype, right):
-    """S-10. The place of a NaN was where the search for the next value began."""
+    """The place of a NaN was where the search for the next value began."""
     pytest.importorskip("ml_dtypes")
     kind = getattr(torch, dtype)
     sequence = torch.tensor([0.0, 1.0, 2.0]).to(kind)

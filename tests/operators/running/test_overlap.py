@@ -113,7 +113,6 @@ APART = {
 
 @pytest.mark.parametrize("name", APART)
 def test_places_are_not_read_from_the_memory_that_is_written(name):
-    """N-47"""
     write = APART[name]
     i = torch.tensor([2, 0, 1])
     with pytest.raises(RuntimeError, match="share one memory location"):
@@ -136,7 +135,7 @@ EXPANDED = {
 
 @pytest.mark.parametrize("name", EXPANDED)
 def test_fills_of_an_expanded_tensor_change_its_one_place_and_warn(name):
-    """N-36: one number wherever it is written; elements that stay do not undo it."""
+    """One number wherever it is written; elements that stay do not undo it."""
     memory = torch.zeros(1)
     with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
         EXPANDED[name](memory.expand(4))

@@ -15,7 +15,6 @@ def deterministic():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float16, torch.complex64])
 def test_new_elements_are_nan_where_algorithms_are_deterministic(deterministic, dtype):
-    """N-10"""
     for grow in (lambda x: x.resize_(4), lambda x: x.resize_as_(torch.zeros(4))):
         x = grow(torch.zeros(2, dtype=dtype))
         assert x.isnan().tolist() == [False, False, True, True]
@@ -24,7 +23,6 @@ def test_new_elements_are_nan_where_algorithms_are_deterministic(deterministic, 
 
 @pytest.mark.parametrize("dtype", [torch.int8, torch.uint8, torch.int64])
 def test_new_integers_are_the_largest_there(deterministic, dtype):
-    """N-10"""
     largest = torch.iinfo(dtype).max
     assert torch.zeros(1, dtype=dtype).resize_(3).tolist() == [0, largest, largest]
     assert torch.LongTensor(2).tolist() == [torch.iinfo(torch.int64).max] * 2
@@ -41,7 +39,7 @@ def test_new_integers_are_the_largest_there(deterministic, dtype):
     ],
 )
 def test_memory_of_an_array_is_not_resized(lend):
-    """N-71. A larger copy would no longer be seen by the array."""
+    """A larger copy would no longer be seen by the array."""
     array = numpy.zeros(4)
     x = lend(array)
     x.add_(1)  # a write does not make it ours

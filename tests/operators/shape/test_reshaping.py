@@ -37,7 +37,7 @@ def test_expand_keeps_sizes_by_minus_one_alone():
     ],
 )
 def test_elements_that_do_not_lie_one_after_another_are_not_read_as_larger_ones(tensor, dtype):
-    """N-49. The view's offset or stride was no whole number of elements, and was rounded."""
+    """The view's offset or stride was no whole number of elements, and was rounded."""
     with pytest.raises(RuntimeError, match="multiple"):
         tensor().view(dtype)
     assert tensor().clone(memory_format=torch.contiguous_format).view(dtype).dtype is dtype
@@ -52,7 +52,6 @@ def test_memory_read_as_another_dtype_is_a_view_where_it_divides():
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.int64, torch.complex128])
 def test_memory_read_as_another_dtype_has_no_history(dtype):
-    """N-49"""
     z = torch.zeros(2, dtype=torch.complex64, requires_grad=True)
     for one in (z, z * 2):
         read = one.view(dtype)

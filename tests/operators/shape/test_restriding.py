@@ -6,7 +6,6 @@ import pullback as torch
 
 
 def test_an_empty_shape_may_begin_beyond_the_memory():
-    """R-44"""
     x = torch.tensor([1.0], requires_grad=True)
     y = x.as_strided((0,), (1,), 2)
     assert y.storage_offset() == 2
@@ -45,7 +44,7 @@ def test_sizes_that_no_memory_has_room_for_are_a_runtime_error():
 def test_gradient_of_a_place_is_divided_among_the_elements_that_lie_there(
     function, overlapping, geometry
 ):
-    """N-2. The input of as_strided has one number in several places: it counts once."""
+    """The input of as_strided has one number in several places: it counts once."""
     x = torch.arange(1.0, 9.0, dtype=torch.float64, requires_grad=True)
 
     def program(x):
@@ -67,7 +66,6 @@ def test_gradient_of_a_place_is_divided_among_the_elements_that_lie_there(
     ],
 )
 def test_view_out_of_several_is_replayed_as_that_one(view):
-    """N-14"""
     base, other = torch.zeros(3, 4, 5), torch.arange(60.0).reshape(3, 4, 5).clone()
     with torch.autograd._force_original_view_tracking(True):
         made = view(base)

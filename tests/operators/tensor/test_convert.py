@@ -227,7 +227,6 @@ def warned():
 @pytest.mark.usefixtures("warned")
 @pytest.mark.parametrize("take", [float, complex, lambda x: torch.tensor([x, 2.0]), math.floor])
 def test_a_number_of_a_tensor_that_requires_grad_warns_but_for_what_says_so(take):
-    """R-112."""
     x = torch.tensor(2.0, requires_grad=True)
     with pytest.warns(UserWarning, match="requires_grad=True.*item"):
         take(x)

@@ -101,7 +101,6 @@ def test_remains_of_older_versions():
 
 
 def test_an_empty_slice_has_the_strides_of_what_it_was_cut_from():
-    """R-111."""
     x = torch.arange(24.0).reshape(4, 6)
     assert x[1:1].stride() == x[:, 2:2].stride() == x[0:0, 0:0].stride() == (6, 1)
     assert x.t()[2:2].stride() == (1, 6)
@@ -125,7 +124,6 @@ def test_dim_order_leaves_dimensions_without_a_stride_of_their_own_where_they_ar
 
 
 def test_dim_order_refuses_what_has_several_orders_where_asked():
-    """N-31"""
     several, one = torch.zeros(2, 1, 1, 5), torch.zeros(2, 3, 4, 5)
     formats = [torch.contiguous_format, torch.channels_last]
     assert one.dim_order(ambiguity_check=True) == (0, 1, 2, 3)

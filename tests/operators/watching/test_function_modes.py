@@ -252,7 +252,7 @@ DECLINED = {
 
 @pytest.mark.parametrize("name", DECLINED)
 def test_call_that_a_mode_declines_goes_to_classes_and_then_is_refused(name):
-    """N-102. The object NotImplemented was the result."""
+    """The object NotImplemented was the result."""
     x = torch.ones(2)
     answering = torch.ones(2).as_subclass(Answers)
     with Declines():

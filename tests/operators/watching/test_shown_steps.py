@@ -25,7 +25,6 @@ def logged(function):
 
 
 def test_a_saved_output_is_detached_when_it_is_saved_and_when_it_is_read():
-    """R-30"""
     names, again, _ = logged(lambda x: x.exp().sum())
     forward = ["exp", "detach", "sum"]
     assert names == [*forward, "ones_like", "expand", "detach", "mul.Tensor", "detach"]
@@ -33,7 +32,6 @@ def test_a_saved_output_is_detached_when_it_is_saved_and_when_it_is_read():
 
 
 def test_a_gradient_is_kept_or_copied_in_sight():
-    """R-30"""
     names, again, g = logged(lambda x: (x * x).sum())
     steps = ["mul.Tensor", "sum", "ones_like", "expand", "mul.Tensor", "mul.Tensor", "add.Tensor"]
     assert names == [*steps, "detach"]

@@ -6,16 +6,30 @@ import math
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
+from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import (
+    FEW,
+    SHORT,
+    SUMS,
     along_rows,
     column,
     row_sums,
     spread,
-    square_for,
 )
 from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import shifted
-from pullback.operators.declare import Array, Dim, Namespace, primitive
+from pullback.operators.conditions import (
+    at_least,
+    at_most,
+    contiguous,
+    floating,
+    given,
+    has_dims,
+    host,
+    not_empty,
+    says,
+)
+from pullback.operators.declare import Array, Dim, Namespace, kernel, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.pointwise.arithmetic import neg
 from pullback.operators.pointwise.exponentials import exp
@@ -79,8 +93,6 @@ def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
     input=lambda g, out, dim: _softmax_adjoint(g, out, dim),
     jvp=lambda d_input, out, dim: _softmax_adjoint(astype(d_input, out.dtype), out, dim),
     meta="lengths kept",
-    usual="softmax_of(numpy, a0, $dim) if $dtype is None and ndarray is host_array "
-    "and a0.dtype.kind == 'f' else forward(numpy, a0, $dim, $dtype)",
 )
 def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     """Exponentials of the elements, scaled so that their sums along `dim` are 1.
@@ -89,23 +101,54 @@ def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
     >>> torch.softmax(torch.zeros(2), dim=0)
     tensor([0.5000, 0.5000])
     """
-    if dtype is not None or input.dtype.kind != "f":
-        input = prepared("softmax", input, dtype)
-    return softmax_of(xp, input, dim)
+    return exponentials_along(xp, prepared("softmax", input, dtype), dim)
 
 
-def softmax_of(xp: Namespace, x: Array, dim: int) -> Array:
-    """The same on arrays of a floating-point dtype."""
-    square = square_for(xp, x, dim)
-    if square is None:
-        return along_rows(xp, _softmax_rows, dim, x, formula="softmax")
+def exponentials_along(xp: Namespace, x: Array, dim: int) -> Array:
+    """The same of a floating-point dtype."""
+    return along_rows(xp, _softmax_rows, dim, x)
+
+
+def _by_machine_code(formula: str, dim: int, *arrays: Array) -> Array | None:
+    made = by_machine_code(formula, arrays, dim)
+    return None if made is None else made[0]
+
+
+# Rows so short that one product with a matrix of ones adds them up, see arrays/rows.py.
+_few = host & not_empty & at_most(FEW) & has_dims & floating & contiguous
+_few &= at_most(SHORT, "@_shape[dim]")
+_own_dtype = given(dtype=None)
+_long = at_least(MANY) & says("(dim == @_ndim - 1 or dim == -1)") & floating
+_halves = host & at_least(MANY) & says("@_dtype.itemsize == 2", "@_dtype.kind in 'fV'")
+
+
+@kernel(softmax, when=_own_dtype & _few, inline=True)
+def _few_rows(xp: Namespace, input: Array, dim: int) -> Array:
+    return _few_exponentials(xp, input, dim)
+
+
+@kernel(softmax, when=_own_dtype & _long, machine_code=True)
+def _long_rows(input: Array, dim: int) -> Array | None:
+    return _by_machine_code("softmax", dim, input)
+
+
+@kernel(softmax, when=_own_dtype & _halves)
+def _in_single(xp: Namespace, input: Array, dim: int) -> Array:
+    return softmax_of(xp, input.astype(xp.float32), dim).astype(input.dtype)
+
+
+# For who computes with arrays of a floating-point dtype.
+softmax_of: Any = softmax.op.forward  # type: ignore[attr-defined]  # declared
+
+
+def _few_exponentials(xp: Namespace, x: Array, dim: int) -> Array:
     flat = x.ravel()
     if flat.dot(flat) < SAFE_SQUARES:  # then each of them is within it
         out = xp.exp(x)
     else:
         out = x - xp.maximum.reduce(x, dim, None, None, True)
         xp.exp(out, out)
-    return xp.divide(out, spread(xp, square, out, dim), out)
+    return xp.divide(out, spread(xp, SUMS[x.shape[dim], x.dtype.char], out, dim), out)
 
 
 def _softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
@@ -142,14 +185,29 @@ def _adjoint_tangent(d_gradient: Any, d_output: Any, gradient: Any, output: Any,
 )
 def _softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`output * (gradient - sum(gradient * output))`."""
-    square = square_for(xp, output, dim)
-    if square is not None:
-        out = gradient * output
-        xp.subtract(gradient, spread(xp, square, out, dim), out)
-        out *= output
-        return out
-    arrays = gradient, output
-    return along_rows(xp, _softmax_adjoint_rows, dim, *arrays, formula="_softmax_adjoint")
+    return along_rows(xp, _softmax_adjoint_rows, dim, gradient, output)
+
+
+@kernel(_softmax_adjoint, when=_few.of("output"))
+def _few_gradients(
+    xp: Namespace, gradient: Array, output: Array, dim: int, output_shape: Any, output_dtype: Any
+) -> Array:
+    out = gradient * output
+    square = SUMS[output_shape[dim], output_dtype.char]
+    xp.subtract(gradient, spread(xp, square, out, dim), out)
+    out *= output
+    return out
+
+
+@kernel(_softmax_adjoint, when=_long, machine_code=True)
+def _long_gradients(gradient: Array, output: Array, dim: int) -> Array | None:
+    return _by_machine_code("_softmax_adjoint", dim, gradient, output)
+
+
+@kernel(_softmax_adjoint, when=_halves)
+def _half_gradients(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
+    single = gradient.astype(xp.float32), output.astype(xp.float32)
+    return _softmax_adjoint.op.forward(xp, *single, dim).astype(gradient.dtype)  # type: ignore[attr-defined]  # declared
 
 
 def _softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:
@@ -184,20 +242,35 @@ def log_softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Arr
     >>> torch.log_softmax(torch.tensor([0.0, 0.0]), dim=0)
     tensor([-0.6931, -0.6931])
     """
-    square = square_for(xp, input, dim) if dtype is None else None
-    if square is not None:
-        flat = input.ravel()
-        if flat.dot(flat) < SAFE_SQUARES:
-            # No digits are lost: what rounds here is a share of 1, as the sum is below.
-            out = xp.exp(input)
-            xp.divide(out, spread(xp, square, out, dim), out)
-            return xp.log(out, out)
-        out = input - xp.maximum.reduce(input, dim, None, None, True)
-        sums = spread(xp, square, xp.exp(out), dim)
-        out -= xp.log(sums, sums)
-        return out
-    input = prepared("log_softmax", input, dtype)
-    return along_rows(xp, _log_softmax_rows, dim, input, formula="log_softmax")
+    return along_rows(xp, _log_softmax_rows, dim, prepared("log_softmax", input, dtype))
+
+
+@kernel(log_softmax, when=_own_dtype & _few)
+def _few_logarithms(
+    xp: Namespace, input: Array, dim: int, input_shape: Any, input_dtype: Any
+) -> Array:
+    square = SUMS[input_shape[dim], input_dtype.char]
+    flat = input.ravel()
+    if flat.dot(flat) < SAFE_SQUARES:
+        # No digits are lost: what rounds here is a share of 1, as the sum is below.
+        out = xp.exp(input)
+        xp.divide(out, spread(xp, square, out, dim), out)
+        return xp.log(out, out)
+    out = input - xp.maximum.reduce(input, dim, None, None, True)
+    whole = spread(xp, square, xp.exp(out), dim)
+    out -= xp.log(whole, whole)
+    return out
+
+
+@kernel(log_softmax, when=_own_dtype & _long, machine_code=True)
+def _long_logarithms(input: Array, dim: int) -> Array | None:
+    return _by_machine_code("log_softmax", dim, input)
+
+
+@kernel(log_softmax, when=_own_dtype & _halves)
+def _half_logarithms(xp: Namespace, input: Array, dim: int) -> Array:
+    forward: Any = log_softmax.op.forward  # type: ignore[attr-defined]  # declared
+    return forward(xp, input.astype(xp.float32), dim).astype(input.dtype)
 
 
 def _log_softmax_rows(xp: Namespace, out: Array, x: Array) -> None:
@@ -228,13 +301,32 @@ def _log_adjoint_tangent(
 )
 def _log_softmax_adjoint(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
     """`gradient - exp(output) * sum(gradient)`."""
-    square = square_for(xp, gradient, dim)
-    if square is not None:
-        out = xp.exp(output)
-        out *= spread(xp, square, gradient, dim)
-        return xp.subtract(gradient, out, out)
-    arrays = gradient, output
-    return along_rows(xp, _log_softmax_adjoint_rows, dim, *arrays, formula="_log_softmax_adjoint")
+    return along_rows(xp, _log_softmax_adjoint_rows, dim, gradient, output)
+
+
+@kernel(_log_softmax_adjoint, when=_few)
+def _few_log_gradients(
+    xp: Namespace,
+    gradient: Array,
+    output: Array,
+    dim: int,
+    gradient_shape: Any,
+    gradient_dtype: Any,
+) -> Array:
+    out = xp.exp(output)
+    out *= spread(xp, SUMS[gradient_shape[dim], gradient_dtype.char], gradient, dim)
+    return xp.subtract(gradient, out, out)
+
+
+@kernel(_log_softmax_adjoint, when=_long, machine_code=True)
+def _long_log_gradients(gradient: Array, output: Array, dim: int) -> Array | None:
+    return _by_machine_code("_log_softmax_adjoint", dim, gradient, output)
+
+
+@kernel(_log_softmax_adjoint, when=_halves)
+def _half_log_gradients(xp: Namespace, gradient: Array, output: Array, dim: int) -> Array:
+    single = gradient.astype(xp.float32), output.astype(xp.float32)
+    return _log_softmax_adjoint.op.forward(xp, *single, dim).astype(gradient.dtype)  # type: ignore[attr-defined]  # declared
 
 
 def _log_softmax_adjoint_rows(xp: Namespace, out: Array, g: Array, y: Array) -> None:

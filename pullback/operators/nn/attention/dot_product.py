@@ -15,8 +15,9 @@ from pullback.operators.arrays.products import LEAST
 from pullback.operators.arrays.rows import FEW, column
 from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import filled
+from pullback.operators.conditions import above, at_least, floating, given, host, says
 from pullback.operators.create.constants import beside
-from pullback.operators.declare import Array, Namespace, Op, multilinear, primitive
+from pullback.operators.declare import Array, Namespace, Op, kernel, multilinear, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.batch import product as product_of_batches
 from pullback.operators.linalg.products import are_halves, for_blas, matmul, product, total
@@ -266,15 +267,28 @@ def _attention_weights(
     xp: Namespace, query: Array, key: Array, factor: float, causal: bool
 ) -> Array:
     """The softmax over the keys of `query @ key.T * factor`; causal queries see no later keys."""
-    if query.size * key.shape[-2] >= LEAST:
-        made = by_machine_code("_attention_weights", (query, key), factor, causal)
-        if made is not None:
-            return made[0]
     products = product(xp, "scaled_dot_product_attention", query, key.swapaxes(-2, -1))
     products *= factor
-    if not causal:
-        return softmax_of(xp, products, products.ndim - 1)
-    if xp is numpy and products.size > FEW and are_safe(xp, products):
+    if causal:
+        xp.copyto(products, -math.inf, where=_later(*products.shape[-2:]))
+    return softmax_of(xp, products, products.ndim - 1)
+
+
+_worth_it = at_least(LEAST, "query_size * key_shape[-2]")
+_several = above(FEW, "query_size // query_shape[-1] * key_shape[-2]")  # weights
+
+
+@kernel(_attention_weights, when=_worth_it & floating, machine_code=True)
+def _all_at_once(query: Array, key: Array, factor: float, causal: bool) -> Array | None:
+    made = by_machine_code("_attention_weights", (query, key), factor, causal)
+    return None if made is None else made[0]
+
+
+@kernel(_attention_weights, when=host & given(causal=True) & _several)
+def _without_a_mask(xp: Namespace, query: Array, key: Array, factor: float) -> Array:
+    products = product(xp, "scaled_dot_product_attention", query, key.swapaxes(-2, -1))
+    products *= factor
+    if are_safe(xp, products):
         return _causal_softmax(xp, products)
     xp.copyto(products, -math.inf, where=_later(*products.shape[-2:]))
     return softmax_of(xp, products, products.ndim - 1)
@@ -322,17 +336,36 @@ def _mix(xp: Namespace, weights: Array, value: Array) -> Array:
 
     Heads that came from one matrix so go back to one without a copy, as in torch.
     """
-    if value.ndim == 4 and xp is numpy and value.dtype.char in "fd":
+    if value.ndim == 4 == weights.ndim and xp is numpy and value.dtype.char in "fd":
         _, head, row, _ = value.strides
-        if head < row and weights.ndim == 4:
-            batch, heads, rows, _ = weights.shape
-            if weights.size * value.shape[3] >= LEAST:
-                made = by_machine_code("mixed_heads", (weights, value))
-                if made is not None:
-                    return made[0].swapaxes(1, 2)
-            out = xp.empty((batch, rows, heads, value.shape[3]), value.dtype).swapaxes(1, 2)
-            return xp.matmul(for_blas(xp, weights), for_blas(xp, value), out)
+        if head < row:
+            return _by_heads(xp, weights, value)
     return product(xp, "scaled_dot_product_attention", weights, value)
+
+
+def _by_heads(xp: Namespace, weights: Array, value: Array) -> Array:
+    batch, heads, rows, _ = weights.shape
+    out = xp.empty((batch, rows, heads, value.shape[3]), value.dtype).swapaxes(1, 2)
+    return xp.matmul(for_blas(xp, weights), for_blas(xp, value), out)
+
+
+_of_heads = host & says("value_ndim == 4 == weights_ndim") & floating.of("value")
+_of_heads &= says("value.strides[1] < value.strides[2]")
+
+
+@kernel(
+    _mix,
+    when=_of_heads & at_least(LEAST, "weights_size * value_shape[3]"),
+    machine_code=True,
+)
+def _heads_at_once(weights: Array, value: Array) -> Array | None:
+    made = by_machine_code("mixed_heads", (weights, value))
+    return None if made is None else made[0].swapaxes(1, 2)
+
+
+@kernel(_mix, when=_of_heads)
+def _few_heads(xp: Namespace, weights: Array, value: Array) -> Array:
+    return _by_heads(xp, weights, value)
 
 
 # Step by step, for any mask -----------------------------------------------------------------------

@@ -217,7 +217,6 @@ def test_errors_name_what_is_wrong(call, error, says):
 
 @pytest.mark.parametrize("size", [(2, 3, 4, 5), (2, 3, 4, 5, 6)])
 def test_backward_through_an_affine_grid_keeps_nothing_that_is_freed(size):
-    """N-18"""
     dims = len(size) - 2
     theta = torch.ones(2, dims, dims + 1, requires_grad=True)
     grid = affine_grid(theta, size, align_corners=False)
@@ -237,7 +236,6 @@ def test_backward_through_an_affine_grid_keeps_nothing_that_is_freed(size):
     ],
 )
 def test_where_corners_lie_is_not_guessed_in_silence(call):
-    """N-64"""
     with pytest.warns(UserWarning, match="align_corners") as heard:
         call()
     assert heard[0].filename == __file__
