@@ -393,6 +393,8 @@ class _Run:
             first = storages.setdefault(id(array.storage), leaf)
             if first is not leaf:
                 raise CannotCapture("two results that share their memory")
+        if leaf.retains_grad:
+            raise CannotCapture("a result that retains its gradient")
         value = self.tracer.value_of(array)
         is_leaf = leaf.requires_grad and leaf.is_leaf
         return Output("value", value, requires_grad=leaf.requires_grad, is_leaf=is_leaf)
@@ -415,6 +417,10 @@ class _Run:
         writes = [
             (one, self.tracer.value_of(one.traced)) for one in self.known.values() if one.written
         ]
+        if writes and self.inner.has_arrays:
+            raise CannotCapture(
+                "a write to a tensor beside an array from outside that may share it"
+            )
         for one, _ in writes:
             for other in self.known.values():
                 if other is not one and share_memory(one.array, other.array):
