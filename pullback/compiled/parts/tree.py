@@ -86,6 +86,7 @@ class Break:
         """The instruction raised: who handles it, Python will find."""
         frames, _ = frames_of(self.waiting, leaves, eager)
         frames[-1].position += 1
+        frames[-1].kwnames = ()
         try:
             return eager.resume(frames, error)
         finally:
