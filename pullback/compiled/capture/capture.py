@@ -265,8 +265,10 @@ class _Run:
         if type(value) in (int, float) and source.key in self.inner.fluid:
             self.loose[number] = type(value)
             return self.inner.late.number(value, source)
-        if is_plain(value) or isinstance(value, library.IDENTITY):
+        if is_plain(value):
             return value
+        if isinstance(value, library.IDENTITY):  # which is compared as it is
+            return self.inner.again(value)
         self.loose[number] = None
         return self.inner.read(value, source)
 

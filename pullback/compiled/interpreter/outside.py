@@ -106,7 +106,7 @@ class Outside:
 
     def again(self, value: Any) -> Any:
         """An object from outside that a part before this one held: read here anew."""
-        if is_plain(value) or isinstance(value, library.IDENTITY) or value is NULL:
+        if is_plain(value) or value is NULL:
             return value
         return self.read(value, self.root(value))
 

@@ -1,9 +1,11 @@
 """Where a program must stop, Python does one instruction, and another program goes on behind it."""
 
 import contextlib
+import enum
 import io
 import random
 import threading
+import types
 import warnings
 
 import pytest
@@ -321,6 +323,38 @@ def test_modes_are_as_they_were_after_an_error_between_parts(compiled):
         with contextlib.redirect_stdout(io.StringIO()), pytest.raises(ValueError, match="here"):
             made(torch.ones(2))
         assert torch.is_grad_enabled()
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize("thing", [types.SimpleNamespace(a=2.0), Color.RED], ids=["object", "enum"])
+def test_what_a_part_before_held_is_watched_for_changes(compiled, thing):
+    def function(x, *rest):
+        print("between")
+        return x * (rest[0].a if hasattr(rest[0], "a") else 1.0)
+
+    made = compiled(function)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for value in (2.0, 2.0, 7.0, 7.0, 2.0):
+            thing.a = value
+            assert made(torch.ones(1), thing).item() == value
+        del thing.a
+        assert made(torch.ones(1), thing).item() == 1
+
+
+def test_keywords_of_a_call_that_raised_are_not_those_of_the_next(compiled):
+    def function(x):
+        try:
+            dict(a=1, b=open("/nowhere"))  # noqa: SIM115 (it cannot be opened)
+        except OSError:
+            x = x + len(str(3))
+        return x * float(len(repr(x.sum().item())) > 0)
+
+    made = compiled(function)
+    for _ in range(3):
+        assert made(torch.ones(1)).item() == 2
 
 
 def test_a_tensor_that_retains_its_gradient_across_a_break_has_it(compiled):
