@@ -43,6 +43,7 @@ _MOST_ENTRIES = 8
 _MOST_TRIES = 3
 _MOST_ONCE = 3  # branches that were taken once, until no more are made
 _MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
+_MANY_CALLS = 16  # of one size of a family
 _MOST_QUICK = 7  # short ways that a call tries before it looks for its program the long way
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -208,7 +209,8 @@ class CompiledFunction:
                 entry.prepare()
         if entry.quick is None and entry.shared is not None and entry.calls < 2:
             entry.quick = entry.shared.quick(entry, args, kwargs)
-        if entry.quick is None and entry.calls == 1:
+        # One that is written for a size alone must pay for itself.
+        if entry.quick is None and entry.calls == (1 if entry.shared is None else _MANY_CALLS):
             entry.quick = quick_way(entry, args, kwargs)
         self._note_quick(entry)
         made = entry(leaves)
