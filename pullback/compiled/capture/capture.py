@@ -106,19 +106,22 @@ def capture(
     *,
     exact: bool = False,
     decides: bool = False,
+    numbers: dict[Any, Any] | None = None,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
     `geometries` are (shape, strides) that arguments, by number, should seem to have; a `ledger`
     (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
     `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
-    by a value is written down, and does not end the capture.
+    by a value is written down, and does not end the capture. `numbers`: what the function finds at
+    sources, by key, where numbers stand that vary.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
     leaves, spec = tree_flatten((args, kwargs))
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
+    run.inner.numbers = numbers or {}
     if ledger is not None:
         ledger.frames = run.inner.frames
     if decides and not geometries:

@@ -91,6 +91,8 @@ class Outside:
         self.before: dict[int, tuple[Any, Any]] = {}  # the container, its items when copied
         self.proxies: dict[type, Any] = {}  # class: the live view of its dictionary
         self.identities = False  # whether it matters which tensor is which
+        # What stands at sources, by key, where numbers vary: see sizes/generalise.py.
+        self.numbers: dict[Any, Any] = {}
 
     def keep(self, value: Any) -> int:
         """The id of an object that lives as long as the capture."""
@@ -174,6 +176,10 @@ class Outside:
             self.guards.add("same", source, known)
 
     def _read_plain(self, value: Any, source: Source) -> Any:
+        number = self.numbers.get(source.key)
+        if number is not None:  # one that varies: a program for all of them is captured
+            self.guards.add("number", source, value)
+            return number
         singles = value is None or isinstance(value, bool) or value is Ellipsis
         if singles or value is NotImplemented:
             self.guards.add("is", source, value)
