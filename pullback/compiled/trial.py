@@ -24,7 +24,7 @@ _BY_VALUE = frozenset({bool, int, float, str, bytes, type(None)})
 
 def exact_outline(args: Any) -> tuple[Any, ...] | None:
     """Sizes, dtypes and plain values of arguments; None where there is more to them."""
-    made = []
+    made: list[Any] = []
     for one in args:
         if one.__class__ in _BY_VALUE:
             made.append((one.__class__, one))
