@@ -449,3 +449,20 @@ def test_what_was_frozen_can_be_trained_later():
     plain(torch.ones(1, 4)).sum().backward()
     for got, p in zip(dist.threads.run(one, 2)[0], plain.parameters(), strict=True):
         torch.testing.assert_close(got, p.grad)
+
+
+def test_all_ranks_skip_a_step_whose_gradients_overflow_on_one():
+    from pullback.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    def one():
+        model = fully_shard(torch.nn.Linear(2, 2, bias=False))
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        scaler = ShardedGradScaler("cpu", init_scale=2.0)
+        before = model.weight.full_tensor()
+        weights = torch.tensor([[1.0, float("inf")]])  # whose row is the second rank's
+        scaler.scale((model(torch.ones(1, 2)) * weights).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return torch.equal(model.weight.full_tensor(), before), scaler.get_scale()
+
+    assert dist.threads.run(one, 2) == [(True, 1.0)] * 2

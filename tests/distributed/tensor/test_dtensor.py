@@ -198,3 +198,13 @@ def test_random_numbers_are_those_of_the_whole_in_every_layout():
 
     first, second = dist.threads.run(one, 2)
     assert first == second
+
+
+def test_claims_about_all_elements_are_put_together():
+    def one():
+        x = distribute_tensor(torch.tensor([1.0, 2.0, 0.0]), line(), [Shard(0)])
+        found = [(x >= 0).all(), (x > 0).all(), (x == 0).any(), (x < 0).any(), (x > 0).all(0)]
+        return [bool(answer.full_tensor()) for answer in found]
+
+    for ranks in (2, 4):
+        assert dist.threads.run(one, ranks)[-1] == [True, False, True, False, False]
