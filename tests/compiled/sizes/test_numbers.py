@@ -68,7 +68,7 @@ PROGRAMS = {
 @pytest.mark.filterwarnings("ignore:.*none fits this call")  # where a number decides much
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_a_number_that_changes_gives_what_eager_gives(name):
-    """P-16: at values that operators treat by themselves, too (0, 1, -1, 2)."""
+    """At values that operators treat by themselves, too (0, 1, -1, 2)."""
     function = PROGRAMS[name]
     f = torch.compile(function, backend="llvm")
     x = torch.randn(5, 7, requires_grad=True)
