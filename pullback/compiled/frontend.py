@@ -371,7 +371,12 @@ class CompiledFunction:
                 return capture(self.function, args, kwargs, fluid=fluid, **options)
             except CannotCapture as error:
                 self._note(str(error))
-        return capture(self.function, args, kwargs, **options)
+        try:
+            return capture(self.function, args, kwargs, **options)
+        except CannotCapture as error:
+            if not error.is_picked:
+                raise
+        return capture(self.function, args, kwargs, picks=False, **options)
 
     @property
     def _name(self) -> str:

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pullback.cli import main as command
-from pullback.distributed import pmi
-from pullback.distributed.pmi_service import Service
+from pullback.distributed.meeting import pmi
+from pullback.distributed.meeting.pmi_service import Service
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def test_ranks_get_torchruns_variables(script, tmp_path):
 
 
 def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.launching.job.GRACE", 0.2)
     given = ["-n", "3", "--no-python", sys.executable, str(script), str(tmp_path), "fail"]
     assert command(["launch", *given]) == 7
     assert time.time() - (tmp_path / "said_1_0").stat().st_mtime < 5  # written as it fails
@@ -63,7 +63,7 @@ def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, 
 
 
 def test_restarts_begin_again(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.launching.job.GRACE", 0.2)
     given = [
         "--max-restarts",
         "1",

@@ -26,7 +26,7 @@ from pullback.compiled.capture.settings import Settings
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
-from pullback.compiled.capture.tracer import Tracer
+from pullback.compiled.capture.tracer import Tracer, picked
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.instructions import Interpreter
 from pullback.compiled.interpreter.late import Numbers, is_late
@@ -128,6 +128,7 @@ def capture(
     decides: bool = False,
     replays: bool = False,
     breaks: bool = False,
+    picks: bool = True,
     fluid: frozenset[Any] = frozenset(),
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
@@ -137,6 +138,7 @@ def capture(
     `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
     by a value is written down, and does not end the capture. `replays`: so are writes to objects
     outside. `breaks`: where it cannot go on, what was captured so far is a part.
+    `picks`: a part that an index tensor of no dimensions names is gathered, as nobody writes to it.
     `fluid`: places whose tensors and numbers each call fetches anew.
     """
     if not SUPPORTED:
@@ -150,6 +152,7 @@ def capture(
         ledger.frames = run.inner.frames
     if decides and not geometries:
         run.answers = run.tracer.answers = Answers(run.real)
+    run.inner.picks = picks
     run.replays = replays and not geometries
     run.breaks = breaks and not geometries
     if run.replays:
@@ -438,6 +441,8 @@ class _Run:
             known = self.by_storage.get(id(array.storage))
             if known is not None:
                 return self._view(leaf, array, known)
+            if array.storage.is_picked:
+                raise picked("a result that is a part of")
             first = storages.setdefault(id(array.storage), leaf)
             if first is not leaf:
                 raise CannotCapture("two results that share their memory")

@@ -225,10 +225,10 @@ class Outside:
                     break
         elif library.is_own(kind):
             self.guards.add("is", source, value)
-        else:
-            raise CannotCapture(
-                f"{source}, an object of class {kind.__name__}, which cannot be watched for changes"
-            )
+        elif kind.__name__.startswith(("dict_", "odict_")):
+            raise CannotCapture(f"{source}, a view of a dictionary, which may change behind it")
+        else:  # of C, which cannot be watched: nothing but its class is looked at
+            self.guards.add("type", source, kind)
 
     def cell(self, cell: Any) -> Any:
         """What a closure's variable is."""

@@ -278,7 +278,7 @@ class _Steps:
         ufunc = self.rule.array_scope.get(function.id)
         if isinstance(ufunc, partial):  # the forward of an operator
             name = ufunc.func.__qualname__
-            if name != "keep_where" and not name.startswith("gate."):
+            if name != "keep_where":
                 raise _UnknownError
             kept, mask = (self._text(one) for one in node.args[:2])
             return f"({mask} ? {kept} : T(0))"

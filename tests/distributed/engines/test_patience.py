@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
-from pullback.distributed import DistBackendError, watch
+from pullback.distributed import DistBackendError
 from pullback.distributed.call import SPEAK_AFTER, Call
 from pullback.distributed.engines.patience import Patience
 from pullback.distributed.engines.waiting import said_after, wait_until
+from pullback.distributed.meeting import watch
 
 
 class Told:

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.distributed import pmi
+from pullback.distributed.meeting import pmi
 
 pytest.importorskip("mpi4py", reason="processes talk by MPI: pullback[mpi]")
 

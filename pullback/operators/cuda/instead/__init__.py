@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 __all__ = ["load"]
 
 
+@cache
 def load() -> None:
-    """Enter all of them into `retarget.INSTEAD`."""
+    """Enter all of them, once."""
     from pullback.operators.cuda.instead import (
         attention,
         convolutions,
@@ -14,12 +17,11 @@ def load() -> None:
         factors,
         host,
         images,
-        pointwise,
         products,
         rows,
         sums,
     )
 
-    simple = sums, pointwise, products, rows, images, convolutions, attention, factors, draws, host
+    simple = sums, products, rows, images, convolutions, attention, factors, draws, host
     for kernels in simple:
         kernels.enter()

@@ -2,7 +2,8 @@
 
 import socket
 
-from pullback.distributed import HashStore, PrefixStore, TCPStore, hosts, pmi
+from pullback.distributed import HashStore, PrefixStore, TCPStore
+from pullback.distributed.meeting import hosts, pmi
 
 
 def test_ranks_are_mapped_to_machines_by_runs():
