@@ -76,6 +76,7 @@ class Outside:
         self.shadows: dict[int, Any] = {}  # id of a container: a copy that has the writes
         self.proxies: dict[type, Any] = {}  # class: the live view of its dictionary
         self.identities = False  # whether it matters which tensor is which
+        self.has_arrays = False  # whether NumPy arrays from outside were read
         # Places that the function itself writes anew at each call (by key of the source): a tensor
         # there is fetched by each call, a number is an input (late.py).
         self.fluid: frozenset[Any] = frozenset()
@@ -206,6 +207,7 @@ class Outside:
             )
         if value.dtype.hasobject or type(value) is not numpy.ndarray:
             raise CannotCapture("a NumPy array of Python objects, or of a class of its own")
+        self.has_arrays = True
         copy = value.copy(order="K")
         self.guards.add("array", source, copy)
         stand = self.stands[id(value)] = value.copy(order="K")
