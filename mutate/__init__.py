@@ -33,7 +33,9 @@ TESTS = (
     "tests/operators/writing",
     "tests/operators/shape",
     "tests/operators/tensor",
+    "tests/amp",
     "tests/serialization",
+    "tests/torch_names",
     "tests/utils",
 )
 LEFT_OUT = (

@@ -36,10 +36,13 @@ def outcomes(
     order = list(changes)
     random.Random(seed).shuffle(order)
     until = time.monotonic() + seconds
-    for change in order:
-        if time.monotonic() > until:
-            return
-        yield outcome_of(change, copy, known)
+    try:
+        for change in order:
+            if time.monotonic() > until:
+                return
+            yield outcome_of(change, copy, known)
+    except KeyboardInterrupt:  # what was found until then is told
+        return
 
 
 def report(found: Iterable[Outcome], reasons: dict[tuple[str, str, str, str], str]) -> int:

@@ -248,6 +248,8 @@ _SPELLED = {
 def _has_one_argument(node: ast.Call) -> bool:
     if len(node.args) != 1 or node.keywords:
         return False
+    if isinstance(node.func, ast.Name) and node.func.id in ("tuple", "list", "set", "frozenset"):
+        return False  # whoever reads the items reads them from the other as well
     return not isinstance(node.args[0], ast.Starred | ast.GeneratorExp | ast.Constant)
 
 

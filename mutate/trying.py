@@ -92,6 +92,12 @@ def mirrors(path: str, root: Path) -> list[str]:
     return [one.as_posix() for one in named if (root / one).exists()]
 
 
+def folder_of(path: str, root: Path) -> list[str]:
+    """The folder of tests that mirrors the one of a file, if there is one."""
+    folder = Path("tests", *Path(path).parts[1:-1])
+    return [folder.as_posix()] if (root / folder).is_dir() and len(folder.parts) > 1 else []
+
+
 def chosen_tests(change: Change, root: Path, known: Map) -> list[str]:
     """What mirrors the file, then what comes by the line, quickest first, until it takes long."""
     now = (root / change.path).read_text(encoding="utf-8").splitlines()
@@ -103,7 +109,8 @@ def chosen_tests(change: Change, root: Path, known: Map) -> list[str]:
             break
         if not any(name.startswith(file + "::") for file in named):
             chosen.append(name)
-    return [*named, *chosen]
+    # Code that is interpreted, or runs in other processes, leaves no trace: then all that is near.
+    return [*named, *chosen] or folder_of(change.path, root)
 
 
 def outcome_of(change: Change, copy: Copy, known: Map) -> Outcome:

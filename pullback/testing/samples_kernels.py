@@ -14,10 +14,14 @@ from typing import Any
 import numpy
 
 from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.indexing import rows
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
-from pullback.operators.reduce import sums
+from pullback.operators.nn.pool import average, maximum, places
+from pullback.operators.nn.pool.shapes import Geometry
+from pullback.operators.reduce import extremes, norms, statistics, sums
+from pullback.operators.shape import joining
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
 
@@ -96,6 +100,48 @@ def _along(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(2, n)):
         yield {"input": input, "dim": input.ndim - 1}
         yield {"input": input, "dim": 0, "keepdim": True}
+
+
+@at(extremes._max_full, extremes._min_full)
+def _extremes(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(2, n)):
+        yield {"input": input}
+
+
+@at(norms.vector_norm)
+def _norms(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(3, n)):
+        for dim in (None, (0,)):
+            for keepdim in (False, True):
+                yield {"input": input, "dim": dim, "keepdim": keepdim}
+
+
+@at(statistics._var, statistics._std, statistics._var_mean, statistics._std_mean)
+def _spreads(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(3, n), *in_layouts(n, 1), drawn(5, 7).astype("e")):
+        for dim in (None, (0,), *(((1,),) if input.ndim > 1 else ())):
+            for keepdim in (False, True):
+                yield {"input": input, "dim": dim, "keepdim": keepdim, "correction": 0}
+                if input.size > 1:
+                    yield {"input": input, "dim": None, "keepdim": keepdim}
+
+
+# Joins and rows -----------------------------------------------------------------------------------
+
+
+@at(joining._stack)
+def _stacks(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        for dim in (0, 1):
+            arrays = tuple(drawn(3, number + 1, char=char)[:, :1] for number in range(n))
+            yield {"tensors": arrays, "dim": dim}
+
+
+@at(rows.index_select)
+def _selected(n: int) -> Iterator[Sample]:
+    for dim in (0, 1):
+        for index in (numpy.array([n - 1, 0, 0]), numpy.array(n - 1)):
+            yield {"input": drawn(n, n), "dim": dim, "index": index}
 
 
 # Products -----------------------------------------------------------------------------------------
@@ -204,8 +250,76 @@ def _attention_weights(n: int) -> Iterator[Sample]:
 
 @at(dot_product._mix)
 def _mix(n: int) -> Iterator[Sample]:
-    for rows, keys, width in ((1, 1, n), (64, 32, 32)):
+    for queries, keys, width in ((1, 1, n), (64, 32, 32)):
         for char in "fd":  # a head out of several, as they lie when one product made all
             heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
-            yield {"weights": drawn(1, 1, rows, keys, char=char), "value": heads}
+            yield {"weights": drawn(1, 1, queries, keys, char=char), "value": heads}
     yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
+
+
+# Pooling ------------------------------------------------------------------------------------------
+
+
+def _pairs(dims: int, n: int) -> Geometry:
+    """Windows of two side by side, along each of so many dimensions; the last one has n places."""
+    two = (2,) * dims
+    return Geometry(two, two, ((0, 0),) * dims, (1,) * dims, (*(1,) * (dims - 1), n // 2))
+
+
+def _pooled(dims: int, n: int) -> Iterator[tuple[Any, Geometry]]:
+    shape = (*(2,) * (dims - 1), n)
+    # One image of n places and more: whatever is compared with n is the number of elements.
+    yield (
+        drawn(1, 1, *(1,) * (dims - 1), n),
+        _pairs(dims, n)._replace(kernel=(*(1,) * (dims - 1), 2), stride=(*(1,) * (dims - 1), 2)),
+    )
+    for char in "fd":
+        yield drawn(3, 2, *shape, char=char), _pairs(dims, n)
+        yield drawn(3, 2, *shape[:-1], 8, char=char), _pairs(dims, 8)
+    yield drawn(2, *shape, 3).transpose(0, dims + 1, *range(1, dims + 1)), _pairs(dims, n)
+
+
+def _for_pools(pools: dict[int, Any], *more: str) -> None:
+    for dims, pool in pools.items():
+
+        def sampler(n: int, dims: int = dims) -> Iterator[Sample]:
+            for input, geometry in _pooled(dims, n):
+                numbers = {"divisor": 2**dims} if "divisor" in more else {}
+                yield {"input": input, "geometry": geometry, **numbers}
+            if more:
+                yield {
+                    "input": drawn(1, 2, *(2,) * (dims - 1), 6).astype("e"),
+                    "geometry": _pairs(dims, 6),
+                    "divisor": 2,
+                }
+
+        SAMPLES[pool.op] = sampler
+
+
+_for_pools(average._POOLS, "divisor")
+_for_pools(average._ADAPTIVE_POOLS, "divisor")
+_for_pools({2: average._average}, "divisor")
+_for_pools(maximum._POOLS)
+_for_pools(maximum._ADAPTIVE_POOLS)
+_for_pools({2: maximum._bare_max_pool})
+
+
+@at(average._spread_average)
+def _spread_average(n: int) -> Iterator[Sample]:
+    for dims, lead, width in ((1, (n, 1), 2), (2, (3, 2), n), (2, (3, 2), 8)):
+        geometry = _pairs(dims, width)
+        for char in "fd":
+            given = drawn(*lead, *geometry.number, char=char)
+            size = tuple(2 * one for one in geometry.number)
+            yield {"input": given, "size": size, "geometry": geometry, "divisor": 4}
+    half = drawn(3, 2, 1, 3).astype("e")
+    yield {"input": half, "size": (2, 6), "geometry": _pairs(2, 6), "divisor": 2}
+
+
+@at(places.put_places)
+def _put_places(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        spots = numpy.arange(n)[::-1].copy().reshape(1, n)
+        for apart in (False, True):
+            given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
+            yield {**given, "apart": apart}

@@ -73,7 +73,7 @@ def test_most_places_are_captured_and_hit():
         if not (compiled.captured and compiled.hits):
             refused.add(holder)
     assert len(refused) < 20, sorted(refused)
-    assert refused >= {"cycle", "generator", "getattribute", "iterator", "popped"}
+    assert "popped" in refused  # it has another length at each call
 
 
 def test_a_guard_that_is_not_asked_is_found(monkeypatch):

@@ -340,3 +340,22 @@ def test_nothing_is_loaded_for_one_thread():
         "(x * 2).backward()",
         "assert 'pullback.engine.parallel' not in sys.modules",
     )
+
+
+@pytest.mark.parametrize("threads", THREADS)
+def test_gradients_of_broadcast_operands_are_summed_on_each_thread(threads, started):
+    def program():
+        row = torch.arange(3.0, requires_grad=True)
+        column = torch.arange(2.0).reshape(2, 1).requires_grad_()
+        wide = row.exp() * column.sin() + row * column
+        return [row, column], (wide * wide + row).sum() + (wide - column).exp().sum()
+
+    leaves, loss = program()
+    loss.backward()
+    expected = grads(leaves)
+    leaves, loss = program()
+    with set_backward_threads(threads):
+        loss.backward()
+    assert started
+    assert grads(leaves) == expected
+    assert [tuple(one.grad.shape) for one in leaves] == [(3,), (2, 1)]

@@ -26,7 +26,7 @@ from pullback.compiled.capture.settings import Settings
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
-from pullback.compiled.capture.tracer import Tracer
+from pullback.compiled.capture.tracer import Tracer, picked
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.instructions import Interpreter
 from pullback.compiled.interpreter.late import Numbers, is_late
@@ -128,7 +128,9 @@ def capture(
     decides: bool = False,
     replays: bool = False,
     breaks: bool = False,
+    picks: bool = True,
     fluid: frozenset[Any] = frozenset(),
+    numbers: dict[Any, Any] | None = None,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
@@ -137,7 +139,9 @@ def capture(
     `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
     by a value is written down, and does not end the capture. `replays`: so are writes to objects
     outside. `breaks`: where it cannot go on, what was captured so far is a part.
-    `fluid`: places whose tensors and numbers each call fetches anew.
+    `picks`: a part that an index tensor of no dimensions names is gathered, as nobody writes to it.
+    `fluid`: places whose tensors and numbers each call fetches anew. `numbers`: what the function
+    finds at sources, by key, where numbers stand that vary.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
@@ -146,10 +150,12 @@ def capture(
         leaves, spec = list(args), LEAVES
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
+    run.inner.numbers = numbers or {}
     if ledger is not None:
         ledger.frames = run.inner.frames
     if decides and not geometries:
         run.answers = run.tracer.answers = Answers(run.real)
+    run.inner.picks = picks
     run.replays = replays and not geometries
     run.breaks = breaks and not geometries
     if run.replays:
@@ -177,7 +183,7 @@ class _Run:
         self.real: dict[int, Any] = {}  # arrays of tensors from outside, by number of the value
         self.answers: Answers | None = None
         self.replays = self.breaks = False
-        self.inner.calls = self.tracer.calls
+        self.inner.calls, self.inner.tracer = self.tracer.calls, self.tracer
         self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
         self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
         self.inner.stand_number = self._stand_number
@@ -438,6 +444,8 @@ class _Run:
             known = self.by_storage.get(id(array.storage))
             if known is not None:
                 return self._view(leaf, array, known)
+            if array.storage.is_picked:
+                raise picked("a result that is a part of")
             first = storages.setdefault(id(array.storage), leaf)
             if first is not leaf:
                 raise CannotCapture("two results that share their memory")

@@ -34,7 +34,7 @@ from pullback.operators.declare import Op
 from pullback.operators.running import interpret
 from pullback.operators.running.overlap import check_no_partial_overlap
 
-__all__ = ["Tracer"]
+__all__ = ["Tracer", "picked"]
 
 _NEW = frozenset({numpy.zeros_like, numpy.ones_like, numpy.empty_like, numpy.full_like})
 _BY_GEOMETRY = frozenset({
@@ -61,7 +61,7 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
-        self.passed = False  # whether the function runs a backward pass itself
+        self.passed = 0  # calls of backward passes that the function runs itself
         self.may_draw = True
         self.library: Any = None  # of a device, where tensors from outside are on one
         self.interpreter: Any = None  # what runs the function, and knows its lines
@@ -155,7 +155,7 @@ class Tracer:
         )
         if self.library is not None:
             self._place(call)
-        self.passed = self.passed or running.get() is not None
+        self.passed += running.get() is not None
         self.calls.append(call)
         return call.results
 
@@ -349,6 +349,8 @@ class Tracer:
     def assign(self, array: TracedArray, source: Any) -> None:
         """Write `source` over all of an array."""
         storage = array.storage
+        if storage.is_picked:
+            raise picked("a write to")
         if numpy.shape(source) != array.shape:
             numpy.broadcast_shapes(numpy.shape(source), array.shape)
             source = self._stretched(source, array.shape)
@@ -550,6 +552,13 @@ class Tracer:
         call.random = True
         array = made._array
         return wrap(self.array_of(self.enter(call, [(array.shape, array.dtype, array.strides)])[0]))
+
+
+def picked(what: str) -> CannotCapture:
+    """Why a part that an index tensor names cannot be a copy."""
+    why = CannotCapture(f"{what} a tensor of which an index tensor names a part")
+    why.is_picked = True
+    return why
 
 
 def _is_traced(values: Any) -> bool:

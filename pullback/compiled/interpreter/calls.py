@@ -21,6 +21,7 @@ from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.lifting import lifted
 from pullback.compiled.interpreter.outside import is_container, made_in_python
+from pullback.compiled.interpreter.words import words
 from pullback.compiled.sizes.sized import plain
 from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor
@@ -34,6 +35,7 @@ _OF_NUMBERS = frozenset({
     operator.gt, operator.ge,
 })  # fmt: skip
 _DIVIDING = frozenset({operator.truediv})
+_PASSING = words("backward _backward grad vjp jacobian hessian")
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
@@ -44,6 +46,7 @@ class Calls(Entering):
     shadow_classes: dict[Any, Any]
     asks: bool
     real_mode: Any  # that of the caller, in which nothing is traced
+    tracer: Any = None  # what writes operators down; None where values are real
     stand_number: Any  # gives a number that is an input its tensor
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -261,10 +264,12 @@ class Calls(Entering):
         given = tuple([self.handed(one) for one in args])
         words = {word: self.handed(one) for word, one in kwargs.items()}
         before, self.asks = self.asks, name in library.DECIDING
-        count = refusals.count
+        count, passed = refusals.count, self.passed()
         try:
             made = function(*given, **words)
         except CannotCapture:
+            if name in _PASSING or self.passed() != passed:
+                self.touched += 1  # a pass that has stopped may have freed a part of the graph
             raise
         except Exception as error:
             # With values it might not be raised, so nobody here may handle it.
@@ -280,6 +285,10 @@ class Calls(Entering):
         if isinstance(made, types.FunctionType) and made.__closure__ and self.source(made) is None:
             self.new(made)  # a transform of a function
         return self.admitted(made)
+
+    def passed(self) -> int:
+        """How many calls of backward passes were written down."""
+        return 0 if self.tracer is None else self.tracer.passed
 
     def _with_numbers(self, function: Any, args: Any) -> Any:
         """Operands of an operator: a number that is an input is a tensor of no dimensions."""

@@ -16,7 +16,7 @@ from pullback.compiled.interpreter.calls import Calls
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved
 from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.natively import is_theirs, natively
-from pullback.compiled.interpreter.sources import MISSING
+from pullback.compiled.interpreter.sources import DICTS, MISSING
 from pullback.compiled.interpreter.versions import BINARY, COMPARE
 from pullback.compiled.parts.points import CALLS, Point
 from pullback.core.origin import Origin
@@ -57,6 +57,7 @@ class Interpreter(Calls):
         self.shadow_classes: dict[Any, Any] = {}
         self.asks = False  # whether native code that runs now needs nothing but an answer
         self.calls: list[Any] = []  # of the program so far
+        self.picks = True
 
     def origin(self) -> Origin | None:
         """The line of the user's that runs now."""
@@ -122,6 +123,8 @@ class Interpreter(Calls):
             why.calls = frame.calls
         else:  # half done: nobody can do it again
             why.chain = []
+        if why.is_picked:
+            why.chain = []
 
     def resume(self, frames: list[Frame]) -> Any:
         """Go on in frames that wait: the last one first, then those that called it."""
@@ -143,8 +146,11 @@ class Interpreter(Calls):
                 raise
             except Exception as found:
                 error = found
-        if error is not None:
-            raise error
+        try:
+            if error is not None:
+                raise error
+        finally:
+            error = None  # else it would hold this frame, and this frame it
         return value
 
     def _handle(self, frame: Frame, error: Exception) -> None:
@@ -554,10 +560,15 @@ class Interpreter(Calls):
 
     def MATCH_KEYS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         keys, owner = f.stack[-1], f.stack[-2]
-        if not all(self.is_in(owner, key) for key in keys):
-            f.stack.append(None)
-            return
-        f.stack.append(self.new(tuple([self.get_item(owner, key) for key in keys])))
+        values = [self._got(owner, key) for key in keys]
+        f.stack.append(None if any(one is NULL for one in values) else self.new(tuple(values)))
+
+    def _got(self, owner: Any, key: Any) -> Any:
+        """What a mapping's own `get` gives, NULL where that is nothing."""
+        if type(owner) in DICTS:
+            found = self.dict_get(owner, key)
+            return NULL if found is MISSING else found
+        return self.call(self.load_attr(owner, "get"), (key, NULL))
 
     def MATCH_CLASS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value, kind, names = _popped(f, 3)

@@ -9,6 +9,7 @@ code) *pins* it: the program is for numbers that give this value there.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
@@ -72,7 +73,8 @@ class Numbers:
         self.kinds = [kind for _, kind in late.sources]
         names = ", ".join(f"n{place}" for place in range(len(self.kinds)))
         decided = [f"({text}) is {outcome}" for text, outcome in late.decisions.items()]
-        scope: dict[str, Any] = {"same_value": same_value}
+        # Numbers that are part of an expression stand there as Python writes them.
+        scope: dict[str, Any] = {"same_value": same_value, "inf": math.inf, "nan": math.nan}
         for place, (text, value) in enumerate(late.pins.items()):
             scope[f"pin{place}"] = value
             decided.append(f"same_value({text}, pin{place})")
@@ -80,7 +82,7 @@ class Numbers:
         self.made = [type(plain(one)) for one in {one.text: one for one in wanted}.values()]
         values = "".join(f"{text}, " for text in self.texts)
         self._fits = eval(f"lambda {names}: {' and '.join(decided) or 'True'}", scope)
-        self._values = eval(f"lambda {names}: ({values})", {})
+        self._values = eval(f"lambda {names}: ({values})", scope)
 
     def place(self, number: Any) -> int:
         """Where the value of a number of the capture stands."""

@@ -57,6 +57,8 @@ class Values(Apart):
         super().__init__(inner, numbers)
         self.owned: dict[int, Any] = {}  # mutable objects of the function's own that were met
         self.kept: dict[int, Kept] = {}
+        # What was written to a container is in it by then: whoever walks the copy walks it.
+        self.copies = {id(copy): inner.before[key][0] for key, copy in inner.shadows.items()}
 
     def recipe(self, value: Any, depth: int) -> Any:
         """How a value is made at a later call."""
@@ -64,6 +66,7 @@ class Values(Apart):
             raise CannotCapture("a value that contains itself, or is nested too deeply")
         if value is NULL:
             return ("plain", NULL)
+        value = self.copies.get(id(value), value)
         if type(value) is Kept:
             return self.leaf(value, id(value.value))
         if isinstance(value, Tensor) or is_late(value) or is_plain(value):

@@ -74,7 +74,10 @@ class Break:
         """The instruction raised: who handles it, Python will find."""
         frames, _ = frames_of(self.waiting, leaves, eager)
         frames[-1].position += 1
-        return eager.resume(frames, error)
+        try:
+            return eager.resume(frames, error)
+        finally:
+            del error  # else it would hold this frame, and this frame it
 
 
 class Resumed:

@@ -5,11 +5,9 @@ The function and its in-place form share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy
 
-from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
+from pullback.core.arrays import LIBRARIES
 from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
@@ -19,12 +17,9 @@ from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.writer import block, theirs
 
-# Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
-UNUSUAL_MODE = (
-    "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference "
-    "and mode is not fast.forward)"
-)
-MODE_LINES = ["mode = get_mode()", "plain = fast.plain"]
+# Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
+UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
+MODE_LINES = ["mode, plain = get_mode(), fast.plain"]
 
 
 def has_straight_line(op: Op) -> bool:
@@ -40,40 +35,23 @@ def has_straight_line(op: Op) -> bool:
 def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
     """The arrays of the inputs; what is no tensor leaves the straight line.
 
-    Where `mixed_lines` follow, a number that wants another dtype is left to them.
+    A number takes the dtype of the first operand, if that is float32, float64, or int64 as it is.
+    Where `mixed_lines` follow, one that wants another dtype is left to them.
     """
-    lines = []
+    lines, number = [], maybe_number(op)
     for i, param in enumerate(op.inputs):
-        other = "" if param is not maybe_number(op) else f"a{i} = LOOSE" if mixed else leave
-        lines += _array_of(i, param, other)
-    return [*block("try", lines), *block("except LEAVES", [leave])]
-
-
-def _array_of(i: int, param: Param, other: str) -> list[str]:
-    """Its array; `other`, if given, is what to do with a number of another dtype."""
-    name = param.local
-    take = f"a{i} = {name}._plain"
-    if param.kind == "optional":
-        return [f"a{i} = None if {name} is None else {name}._plain"]
-    if not other:
-        return [take]
-    # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.
-    return [
-        f"kind = type({name})",
-        "is_number = kind is not Tensor and (kind is float or kind is int)",
-        "if is_number:",
-        "    d0 = a0.dtype",
-        f"    a{i} = numbers64.get({name}) if d0 is F64 else numbers32.get({name})",
-        f"    if a{i} is None or (d0 is not F64 and d0 is not F32):",
-        "        if d0 is F64 or d0 is F32:",
-        f"            a{i} = number_array({name}, d0)",
-        f"        elif d0 is I64 and kind is int and {SMALLEST} <= {name} <= {LARGEST}:",
-        f"            a{i} = whole_number({name})",
-        "        else:",
-        f"            {other}",
-        "else:",
-        f"    {take}",
-    ]
+        name, take = param.local, f"{param.local}._plain"
+        if param is number:
+            lines.append(f"is_number = type({name}) is float or type({name}) is int")
+            lines.append(f"a{i} = numbers[a0.dtype][{name}] if is_number else {take}")
+        elif param.kind == "optional":
+            lines.append(f"a{i} = None if {name} is None else {take}")
+        else:
+            lines.append(f"a{i} = {take}")
+    lines = [*block("try", lines), *block("except LEAVES", [leave])]
+    if number is not None and not mixed:
+        lines += block(f"if a{op.inputs.index(number)} is LOOSE", [leave])
+    return lines
 
 
 def maybe_number(op: Op) -> Param | None:
@@ -96,37 +74,19 @@ def takes_mixed(op: Op) -> bool:
 
 def mixed_lines(op: Op, leave: str) -> list[str]:
     """Bring operands to the dtype that torch computes in, where they are not of one."""
-    names = [f"a{i}" for i in range(len(op.inputs))]
-    differ = " or ".join(_other_dtypes(op))
-    number = maybe_number(op)
+    differ, number = " or ".join(_other_dtypes(op)), maybe_number(op)
+    if not differ:
+        return []
     given = [
         f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
     ]
-    if not differ:
-        return []
-    known = ["dtype = a0.dtype"] if knows_dtype(op) else []
-    return [
-        *known,
-        *block(
-            f"if {differ.replace('a0.dtype', 'dtype') if known else differ}",
-            [
-                f"operands = brought(op, {', '.join(given)})",
-                *block("if operands is None", [leave]),
-                f"{''.join(f'{name}, ' for name in names)}= operands",
-                *known,
-            ],
-        ),
+    steps = [
+        f"operands = brought(op, {', '.join(given)})",
+        *block("if operands is None", [leave]),
+        f"{''.join(f'a{i}, ' for i in range(len(op.inputs)))}= operands",
     ]
-
-
-def knows_dtype(op: Op) -> bool:
-    """Whether a recorded result has the dtype to which `mixed_lines` bring two operands."""
-    direct = array_call(op)
-    if direct is None or len(op.inputs) != 2 or not takes_mixed(op):
-        return False
-    loops = [loop for loop in getattr(numpy, direct).types if loop[0] in "efdgFDG"]
-    return all(loop[0] == loop[-1] for loop in loops if loop[0] == loop[1])
+    return block(f"if {differ}", steps)
 
 
 def _other_dtypes(op: Op) -> list[str]:
@@ -148,69 +108,21 @@ def saves_tensors(op: Op) -> bool:
     return bool(op.rules) and bool(plan_of(op).inputs or plan_of(op).outputs)
 
 
-def leaving_lines(
-    leave: str, others: list[str], hooked: str = "", besides: str = "", mapped: Sequence[str] = ()
-) -> list[str]:
-    """Leave the straight line in an unusual mode, or on one of the `others`, conditions.
-
-    Not where saved-tensor hooks are all that is unusual, unless on the condition `besides`: then
-    `hooked`, if given, takes what is recorded, and the rest goes on as without them. `mapped` are
-    lines for where vmap levels are all.
-    """
-    still = ["mode.__class__ is not Hooked", "plain is None", *others]
-    still += [besides] if besides else []
-    return block(
-        f"if {' or '.join([UNUSUAL_MODE, *others])}",
-        [
-            *mapped,
-            *block(f"if {' or '.join(still)}", [leave]),
-            *(block("if mode.grad", [hooked]) if hooked else []),
-            "mode = mode.usual",
-        ],
-    )
+def mode_lines(op: Op) -> list[str]:
+    """Read the mode; in an unusual one the call has a form of its own."""
+    form = f"return forms[mode.__class__](mode, {arguments(op)})"
+    return [*MODE_LINES, *block(f"if {UNUSUAL_MODE}", [form])]
 
 
-def out_lines(op: Op) -> list[str]:
-    """Let the one array function that an operator is write into `out`; else step by step.
-
-    Where that and the operands are of one shape and dtype, and have memory to themselves.
-    """
-    tensors = all(param.kind == "tensor" for param in op.inputs)
-    if not (array_call(op) and op.kind == "elementwise" and op.has_out and tensors):
-        return []
-    out, number = theirs("out"), maybe_number(op)
-    fits = [
-        *(f"{out}.__class__ is Tensor", "(mode is plain or mode is fast.no_grad)", "fits"),
-        *(f"type(target := {out}._array) is host_array", "target.base is None", "target.ndim"),
-        *("((dtype := target.dtype) is F32 or dtype is F64)", f"{out}._cell is not INFERENCE_CELL"),
-        *(f"not ({differs(param)})" for param in op.params if not param.is_tensor),
-    ]
-    known = [f"{out}._node is None"]
-    for i, param in enumerate(op.inputs):
-        like = f"type(a{i}) is host_array and a{i}.base is None and a{i}.shape == target.shape"
-        free = f"{param.local}._node is None"
-        is_number = "is_number or " if param is number else ""
-        fits += [f"a{i}.dtype is dtype", f"({is_number}({like}))"]
-        known.append(f"({is_number}{free})")
-    fits.append(f"(mode is not plain or ({' and '.join(known)}))")
-    arrays = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    written = [f"ufunc({arrays}, target)", f"bump({out}, called)", f"return {out}"]
-    return block(f"if {out} is not None and {' and '.join(fits)}", written)
+def fits(op: Op) -> bool:
+    """Whether the forward is one array function whose result has the dtype of its inputs."""
+    direct = array_call(op)
+    return direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]}
 
 
-def mapped_lines(op: Op) -> list[str]:
-    """Where vmap levels are all that is unusual, the call has a form of its own."""
-    inside = "mode.__class__ is Mapped"
-    if op.has_out:
-        inside += f" and {theirs('out')} is None"
-    return block(f"if {inside}", [f"return mapped(mode, {arguments(op)})"])
-
-
-def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
+def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str]:
     """The conditions, besides the mode, on which a call leaves the straight line."""
     conditions = []
-    if op.has_out and out:
-        conditions.append(f"{theirs('out')} is not None")
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
         conditions += [
@@ -219,7 +131,7 @@ def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
             if param.kind == "optional"
         ]
     if LIBRARIES:
-        if not out:  # an in-place form, which has one way out
+        if inplace:  # an in-place form, which has one way out
             conditions.append(other_arrays(op))
     elif array_call(op) is None:
         conditions.append("type(a0) is not ndarray")

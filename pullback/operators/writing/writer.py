@@ -63,6 +63,20 @@ def block(head: str, lines: Iterable[str]) -> list[str]:
     return [f"{head}:", *indented(lines)]
 
 
+def either(conditions: Iterable[str], lines: list[str]) -> list[str]:
+    """`if one or another`, with a body that leaves: in as many statements as keep each short."""
+    groups: list[str] = []
+    for condition in conditions:
+        if groups and len(groups[-1]) + len(condition) < _WIDTH:
+            groups[-1] += f" or {condition}"
+        else:
+            groups.append(condition)
+    return [line for group in groups for line in block(f"if {group}", lines)]
+
+
+_WIDTH = 85
+
+
 def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
     """The text without marks, and what became of those names of ours that are also theirs.
 

@@ -6,6 +6,7 @@ fake too. `FakeTensorMode` makes the tensors that are created inside of it fake.
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, NoReturn
@@ -43,6 +44,7 @@ class FakeTensor(Tensor):
 
     _asks_for_attributes = False  # whose answers are right as they are
 
+    _is_param: bool = False  # what `nn.Parameter` asks instances of other classes for
     fake_device: device = CPU
     fake_mode: FakeTensorMode | None = None
     # The real tensor that a program brought along, where it was allowed to.
@@ -62,6 +64,12 @@ class FakeTensor(Tensor):
         first = next(one for one in _tensors((args, given)) if isinstance(one, FakeTensor))
         mode = first.fake_mode
         assert mode is not None
+        for one in _tensors((args, given)):
+            if isinstance(one, FakeTensor):
+                if one.fake_mode is not mode:
+                    raise AssertionError("Mixing fake modes: tensors of two of them met in a call.")
+                if one.constant is not None and not _only_reads(func, given):
+                    one.constant = None
         args, given = tree_map(mode._admitted, (args, given))
         try:
             made = super().__torch_function__(func, types, args, given)
@@ -90,13 +98,26 @@ class FakeTensor(Tensor):
             self._check_grad(value)
         self._stored_grad = value
 
+    def item(self) -> Any:
+        """The number that the program itself wrote down, `torch.tensor(4.0)`; else refused."""
+        return self._refused() if self.constant is None else self.constant.item()
+
+    def __float__(self) -> float:
+        return float(self.item())
+
+    def __int__(self) -> int:
+        return int(self.item())
+
+    def __bool__(self) -> bool:
+        return bool(self.item())
+
     def _refused(self, *args: Any, **kwargs: Any) -> NoReturn:
         raise DataDependentOutputException(
             "A fake tensor has a shape but no data, so there is no value to read. Run this part of "
             "the program on real tensors."
         )
 
-    item = tolist = numpy = __array__ = __bool__ = __float__ = __int__ = __index__ = _refused
+    tolist = numpy = __array__ = __index__ = _refused
 
     def __repr__(self) -> str:
         return describe(self, "FakeTensor")
@@ -109,10 +130,25 @@ def _marked(tensor: Tensor, mode: FakeTensorMode | None, place: device) -> FakeT
     return tensor
 
 
+def _like(fake: FakeTensor, real: Tensor) -> bool:
+    """Whether a fake tensor still has the metadata of the real one that it was made from."""
+    ours, theirs = fake._array, real._array
+    same = ours.shape == theirs.shape and ours.strides == theirs.strides
+    return same and ours.dtype == theirs.dtype and fake.requires_grad == real.requires_grad
+
+
 def _tensors(values: Any) -> list[Tensor]:
     found: list[Tensor] = []
     tree_map(lambda one: found.append(one) if isinstance(one, Tensor) else None, values)
     return found
+
+
+def _only_reads(func: Any, given: dict[str, Any]) -> bool:
+    """Whether a call leaves its arguments as they are, and nobody a view to write through."""
+    op = getattr(func, "op", None)
+    if op is None or op.kind == "view" or given.get("out") is not None:
+        return False
+    return not str(getattr(func, "__name__", "_")).endswith("_")
 
 
 class FakeTensorMode(TorchDispatchMode):
@@ -129,16 +165,48 @@ class FakeTensorMode(TorchDispatchMode):
         FakeTensor(..., size=(2,), requires_grad=True)
     """
 
-    def __init__(self, *, allow_non_fake_inputs: bool = False) -> None:
+    def __init__(
+        self,
+        *,
+        allow_fallback_kernels: bool = True,
+        allow_non_fake_inputs: bool = False,
+        shape_env: Any = None,
+        static_shapes: bool | None = None,
+        export: bool = False,
+    ) -> None:
+        self.allow_fallback_kernels = allow_fallback_kernels  # every operator runs without data
         self.allow_non_fake_inputs = allow_non_fake_inputs
+        self.shape_env = shape_env
+        self.static_shapes = shape_env is None if static_shapes is None else static_shapes
+        self.export = export
+        # By the address of a real tensor: a weak reference to it, and its fake one.
+        self._known: dict[int, tuple[weakref.ref[Tensor], FakeTensor]] = {}
 
     def from_tensor(self, tensor: Tensor, place: device | None = None) -> FakeTensor:
-        """A fake leaf with the metadata of a tensor; on another device where one is given."""
+        """A fake leaf with the metadata of a tensor, the same each time; a parameter is one too.
+
+        On another device, where one is given, and then a new one.
+        """
+        if isinstance(tensor, FakeTensor):
+            return tensor
+        known = self._known.get(id(tensor))
+        if place is None and known is not None and known[0]() is tensor and _like(known[1], tensor):
+            return known[1]
+        made = self._made_from(tensor, place)
+        if place is None:
+            at, forget = id(tensor), self._known.pop
+            self._known[at] = weakref.ref(tensor, lambda _: forget(at, None)), made
+        return made
+
+    def _made_from(self, tensor: Tensor, place: device | None = None) -> FakeTensor:
         from pullback.core.memory import meta
+        from pullback.nn.parameter import Parameter
 
         made = _marked(wrap(meta.like(tensor._array)), self, place or tensor.device)
         if tensor.requires_grad:
             made._set_requires_grad(True)
+        if isinstance(tensor, Parameter):
+            made._is_param = True
         return made
 
     def _admitted(self, value: Any) -> Any:
@@ -151,7 +219,7 @@ class FakeTensorMode(TorchDispatchMode):
                 "A real tensor was used where fake ones are; convert it with "
                 "FakeTensorMode.from_tensor(), or make the mode with allow_non_fake_inputs=True."
             )
-        made = self.from_tensor(value)
+        made = self._made_from(value)
         made.constant = value
         return made
 
@@ -161,13 +229,16 @@ class FakeTensorMode(TorchDispatchMode):
         """Run an operator, or make a tensor, without data."""
         given = dict(kwargs or {})
         if func._opname == "lift_fresh":
-            return self.from_tensor(args[0])
+            lifted = self._made_from(args[0])
+            if args[0].numel() == 1:  # a number that the program wrote down, and may ask for
+                lifted.constant = args[0]
+            return lifted
         if _tensors((args, given)):
             args, given = tree_map(self._admitted, (args, given))
             return func(*args, **given)
         place = as_device(given.get("device"))
         made = func(*args, **{**given, "device": META})
-        return made if place is META else _marked(made, self, place)
+        return _marked(made, self, place)
 
 
 @contextmanager

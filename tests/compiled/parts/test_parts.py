@@ -182,6 +182,50 @@ def test_both_halves_are_programs_from_the_second_call_on(compiled, function):
     assert made.parts
 
 
+@pytest.mark.parametrize(
+    "pick", [lambda w, o: w[:, o], lambda w, o: w[o], lambda w, o: w[..., o], lambda w, o: w[o, 1:]]
+)
+def test_an_index_tensor_without_dimensions_is_a_gather(compiled, pick):
+    def function(x, places):
+        for n in range(3):
+            x = x * 0.5 + pick(W, places[n]).sum()
+        return x.sum()
+
+    made = compiled(function, fullgraph=True)
+    for places in ([0, 1, 2], [3, -1, 0], [2, 2, -4]):
+        given = torch.ones(3), torch.tensor(places)
+        W.grad = None
+        wanted = function(*given)
+        wanted.backward()
+        before, W.grad = W.grad, None
+        found = made(*given)
+        found.backward()
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(W.grad, before)
+    with pytest.raises(IndexError, match="out of bounds"):
+        made(torch.ones(3), torch.tensor([0, 4, 0]))
+
+
+def test_a_part_that_an_index_tensor_names_is_written_as_in_eager(compiled):
+    def written(x, place):
+        part = x[place]
+        part.add_(1)
+        return x * 2
+
+    def read_after(x, place):
+        y = x * 1
+        part = y[place]
+        y.add_(1)
+        return part * 2
+
+    for function in (written, read_after):
+        made = compiled(function)
+        for n in range(3):
+            x, y = torch.arange(6.0).reshape(3, 2), torch.arange(6.0).reshape(3, 2)
+            assert made(x, torch.tensor(n)).tolist() == function(y, torch.tensor(n)).tolist()
+            assert x.tolist() == y.tolist()
+
+
 def test_with_fullgraph_the_first_break_is_the_error(compiled):
     made = compiled(item, fullgraph=True)
     with pytest.raises(CannotCapture, match=r"item of a tensor.*test_parts\.py"):

@@ -1,5 +1,7 @@
 """Fake tensors: shapes without data that stay on their device."""
 
+import gc
+
 import pytest
 from pullback._subclasses import (
     DataDependentOutputException,
@@ -28,7 +30,7 @@ def test_tensors_made_in_the_mode_are_fake(mode):
             assert made.fake_mode is mode
             assert made.device == torch.device("cpu")
             assert not made.is_meta
-        assert type(torch.empty(2, device="meta")) is torch.Tensor
+        assert type(torch.empty(2, device="meta")) is FakeTensor
     assert type(torch.empty(2)) is torch.Tensor
 
 
@@ -105,3 +107,52 @@ def test_custom_operator_runs_its_fake(x):
     first.register_fake(lambda x: x.new_empty(x.shape[:1]))
     made = first(x.detach())
     assert (type(made), made.shape, made.device.type) == (FakeTensor, (2,), "cpu")
+
+
+def test_numbers_that_a_program_writes_down_can_be_asked_for():
+    """N-108: until somebody writes to them, or could."""
+    with FakeTensorMode():
+        four = torch.tensor(4.0)
+        assert (four.item(), float(four), int(four), bool(four)) == (4.0, 4.0, 4, True)
+        assert type(four + 1) is FakeTensor
+        assert four.item() == 4.0
+        with pytest.raises(DataDependentOutputException):
+            (four + 1).item()
+        four.add_(1)
+        with pytest.raises(DataDependentOutputException):
+            four.item()
+        viewed = torch.tensor([4.0])
+        viewed.view(1).fill_(7)
+        with pytest.raises(DataDependentOutputException):
+            viewed.item()
+        with pytest.raises(DataDependentOutputException):
+            torch.tensor([1.0, 2.0]).sum().item()
+
+
+def test_a_tensor_has_one_fake_of_a_mode_and_a_parameter_stays_one():
+    mode = FakeTensorMode()
+    x = torch.ones(2)
+    fake = mode.from_tensor(x)
+    assert mode.from_tensor(x) is fake
+    assert FakeTensorMode().from_tensor(x) is not fake
+    assert mode.from_tensor(fake) is fake
+    assert not isinstance(fake, torch.nn.Parameter)
+    assert isinstance(mode.from_tensor(torch.nn.Parameter(x)), torch.nn.Parameter)
+    x.requires_grad_()
+    assert mode.from_tensor(x).requires_grad
+    del x, fake
+    gc.collect()
+    assert not mode._known
+
+
+def test_fakes_of_two_modes_do_not_meet():
+    one, other = (FakeTensorMode().from_tensor(torch.ones(2)) for _ in range(2))
+    with pytest.raises(AssertionError, match="Mixing fake modes"):
+        one + other
+
+
+def test_the_mode_takes_torchs_options():
+    mode = FakeTensorMode(allow_fallback_kernels=False, shape_env=object(), export=True)
+    assert not mode.static_shapes
+    assert FakeTensorMode().static_shapes
+    assert FakeTensorMode(shape_env=object(), static_shapes=True).static_shapes
