@@ -30,6 +30,7 @@ RELEASED_AS = {
     "lion_pytorch": "lion-pytorch",
     "opt_einsum": "opt-einsum",
     "pyro": "pyro-ppl",
+    "sklearn": "scikit-learn",
     "torch_geometric": "torch-geometric",
     "torch_optimizer": "torch-optimizer",
     "vit_pytorch": "vit-pytorch",

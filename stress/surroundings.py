@@ -301,12 +301,13 @@ def _pictured(value: Any, world: dict[str, Any]) -> Any:
 
 
 def _placeless(text: str) -> str:
-    """A text without addresses."""
+    """A text without addresses, and without the class of a node behind a tensor."""
+    text = re.sub(r"grad_fn=<\w+>", "grad_fn=<>", text)
     return re.sub("0x[0-9a-f]+", "0x", text)
 
 
 def _is_plain(value: Any) -> bool:
-    kinds = (str, bytes, int, float, complex, bool, type(None), slice, range, type(...))
+    kinds = (str, bytes, int, float, complex, bool, type(None), slice, range, type(...), torch.Size)
     return isinstance(value, numpy.generic) or type(value) in kinds
 
 
@@ -397,7 +398,15 @@ def alike(one: Any, other: Any) -> bool:
         )
     if isinstance(one, dict):
         return list(one) == list(other) and all(alike(one[key], other[key]) for key in one)
+    if isinstance(one, str) and one != other:
+        return _rounded(one) == _rounded(other)
     return bool(one == other)
+
+
+def _rounded(text: str) -> str:
+    """A text whose numbers have four digits."""
+    short = re.sub(r"-?\d+\.\d+(e-?\d+)?", lambda found: f"{float(found[0]):.3e}", text)
+    return _placeless(short)
 
 
 def difference(case: Case) -> tuple[str, Outcome] | tuple[None, Outcome]:

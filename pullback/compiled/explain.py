@@ -22,21 +22,25 @@ class Explanation:
     reasons: list[str] = field(default_factory=list)
     op_count: int = 0
     seconds: float = 0.0
-    graph_count: int = 0  # calls that were captured; one has two programs where backward is apart
+    # Calls, or parts of calls, that were captured; one has two programs where backward is apart.
+    graph_count: int = 0
+    breaks: list[str] = field(default_factory=list)  # between two parts, Python does an instruction
+    tree: list[str] = field(default_factory=list)  # parts and breaks, indented
 
     @property
     def graph_break_count(self) -> int:
-        """Number of refusals: each means that a call ran eagerly."""
-        return len(self.reasons)
+        """Number of breaks, and of refusals: each of those means that a call ran eagerly."""
+        return len(self.break_reasons)
 
     @property
     def break_reasons(self) -> list[str]:
-        """Why calls ran eagerly."""
-        return self.reasons
+        """Why calls ran in parts, or eagerly."""
+        return self.breaks + self.reasons
 
     def __str__(self) -> str:
         lines = [f"{self.name}: {len(self.programs)} programs of {self.op_count} captured calls, "
                  f"made in {self.seconds:.2f} s"]  # fmt: skip
+        lines += self.tree if self.breaks else []
         lines += [f"runs eagerly: {reason}" for reason in self.reasons]
         lines += [f"guard: {guard}" for guard in self.guards]
         return "\n".join([*lines, *self.programs])
@@ -62,14 +66,31 @@ def explain(function: Any, **options: Any) -> Any:
         compiled(*args, **kwargs)
         seconds = time.perf_counter() - start
         found = Explanation(compiled._name, reasons=compiled.reasons[known:], seconds=seconds)
-        for entry in compiled.entries:
-            found.graph_count += 1
-            found.op_count += len(entry.captured.calls)
-            found.guards += _guards_of(entry)
-            found.programs += [program_text(program) for program in entry.programs()]
+        _add(found, compiled.entries, 1)
         return found
 
     return call
+
+
+def _add(found: Explanation, entries: list[Any], depth: int) -> None:
+    """Tell of these entries, and of the parts behind each."""
+    for entry in entries:
+        captured = entry.captured
+        found.graph_count += 1
+        found.op_count += len(captured.calls)
+        found.guards += _guards_of(entry)
+        found.programs += [program_text(program) for program in entry.programs()]
+        shape = "  " * depth
+        found.tree.append(f"{shape}program of {len(captured.calls)} captured calls")
+        broken = getattr(captured.tree, "at", None)
+        if broken is None:
+            continue
+        place = f" (at {broken.origin})" if broken.origin is not None else ""
+        found.breaks.append(f"{broken.why}{place}")
+        found.tree.append(f"{shape}Python: {broken.name.lower()}{place}: {broken.why}")
+        for part in broken.parts.values():
+            found.reasons += part.reasons
+            _add(found, part.entries, depth + 1)
 
 
 def _guards_of(entry: Any) -> list[str]:
@@ -83,6 +104,8 @@ def _guards_of(entry: Any) -> list[str]:
 
 
 def _shown(wanted: Any) -> str:
+    if len(wanted) == 2 and wanted[0] is not None:
+        return "an object that is looked at" if wanted[1] is None else f"any {wanted[1].__name__}"
     if wanted[0] is None:
         return f"equal to {wanted[1]!r}"
     kind, dtype, shape, strides, requires_grad, _ = wanted

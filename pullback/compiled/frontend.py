@@ -18,6 +18,7 @@ from pullback.compiled.backends import is_exact
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.counting import counters
+from pullback.compiled.parts.tree import Broken, Going
 from pullback.compiled.profiling import is_profiled, timed
 from pullback.compiled.runtime.entry import (
     MOST_UNUSED,
@@ -31,7 +32,7 @@ from pullback.compiled.sizes.families import Families
 from pullback.compiled.stance import stance
 from pullback.compiled.trial import exact_outline, is_slower, may_be_tried
 from pullback.core.forward import LEVELS
-from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, fast, get_mode, settle
+from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, current, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.trees.pytree import tree_flatten
 from pullback.operators.watching.observe import look
@@ -42,6 +43,7 @@ log = logging.getLogger("pullback.compile")
 _capturing = threading.RLock()
 _MOST_ENTRIES = 8
 _MOST_TRIES = 3
+_MOST_PARTS = 48  # of a function that is compiled in parts
 _MOST_ONCE = 3  # branches that were taken once, until no more are made
 _MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
 _MANY_CALLS = 16  # of one size of a family
@@ -69,6 +71,8 @@ class CompiledFunction:
         self._make = make
         self.families = Families(function, backend, dynamic, self._note, make)
         self.failures = 0
+        self.parts = 0  # of calls that a program cannot do whole
+        self._breaks = make is Entry and not fullgraph
         self._decides = make is Entry  # other entries show graphs, which decide nothing
         self.reasons: list[str] = []
         self._warned = False
@@ -137,7 +141,7 @@ class CompiledFunction:
         """Whether the stance lets a call run as a program: one that is there, or a new one."""
         if stance.now == "force_eager":
             return False
-        leaves, spec = tree_flatten((args, kwargs))
+        leaves, spec = self._flat(args, kwargs)
         if any(entry.guards.miss(mode, spec, leaves) is None for entry in self.entries):
             return True
         if self.families.entry(mode, spec, leaves) is not None:
@@ -155,8 +159,12 @@ class CompiledFunction:
         self.quick = None
         self._others.clear()
 
+    def _flat(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
+        """The leaves of the arguments, and how they are put together."""
+        return tree_flatten((args, kwargs))
+
     def _guarded_run(self, mode: Any, args: Any, kwargs: Any) -> Any:
-        leaves, spec = tree_flatten((args, kwargs))
+        leaves, spec = self._flat(args, kwargs)
         if self._sized_last:
             sized = self.families.entry(mode, spec, leaves)
             if sized is not None:
@@ -198,12 +206,12 @@ class CompiledFunction:
         """Whether a program is not worth having, by a trial in its first call."""
         outline = exact_outline(args)
         takes_all = self.options.get("never_slower", backends.is_default(self.backend)) is False
-        if takes_all or outline is None or not may_be_tried(entry):
+        if takes_all or outline is None or not _may_vary(entry) or not may_be_tried(entry):
             return False
         entry.quick = quick = quick_way(entry, args, {})
 
         def run() -> Any:
-            return entry(leaves) if quick is None else quick(args)
+            return entry(leaves, (args, {})) if quick is None else quick(args)
 
         try:
             run()
@@ -233,7 +241,7 @@ class CompiledFunction:
         self._decides = False
         self.entries = [one for one in self.entries if not one.checks]
         self._outlines = None
-        self._note("values decide otherwise at each call, which then runs eagerly")
+        self._note("values decide otherwise at each call: programs do not depend on them")
 
     def prepared(self, args: Any, kwargs: Any) -> Entry | None:
         """Capture a call and make its program, without running it."""
@@ -251,10 +259,49 @@ class CompiledFunction:
             entry.quick = entry.shared.quick(entry, args, kwargs)
         # One that is written for a size alone must pay for itself.
         if entry.quick is None and entry.calls == (1 if entry.shared is None else _MANY_CALLS):
-            entry.quick = quick_way(entry, args, kwargs)
+            quick = quick_way(entry, args, kwargs)
+            if quick is not None and isinstance(entry.captured.tree, Broken):
+                quick = self._going_on(quick)
+            entry.quick = quick
         self._note_quick(entry)
-        made = entry(leaves)
+        made = entry(leaves, (args, kwargs))
+        if made.__class__ is Going:
+            return self.go_on(made)
         return self.function(*args, **kwargs) if made is OVERLAPPING else made
+
+    def _going_on(self, quick: Any) -> Any:
+        """The short way of a part, and what comes behind it."""
+
+        def short(args: Any) -> Any:
+            made = quick(args)
+            return self.go_on(made) if made is not None else None
+
+        return short
+
+    def go_on(self, going: Any) -> Any:
+        """From one part to the next, until the call is over."""
+        home = get_mode()
+        try:
+            while going.__class__ is Going:
+                going = going.at.step(going, self._part)
+        except BaseException:
+            current.set(home)
+            raise
+        return going
+
+    def _part(self, resumed: Any) -> Any:
+        """The rest of the function behind a break, compiled; as it is where there are too many."""
+        from pullback.compiled.parts.part import Part
+
+        self.parts += 1
+        if self.parts > _MOST_PARTS:
+            self._breaks = False
+            whole = [one for one in self.entries if not isinstance(one.captured.tree, Broken)]
+            self.entries = whole
+            self.forget_quick()
+            self._note(f"more than {_MOST_PARTS} parts: it runs eagerly")
+            return resumed
+        return Part(resumed, self)
 
     def _note_quick(self, entry: Entry) -> None:
         quick = None if entry.unused >= MOST_UNUSED else entry.quick
@@ -271,6 +318,8 @@ class CompiledFunction:
         self.families.clear()
         self.reasons.clear()
         self.failures = 0
+        self.parts = 0
+        self._breaks = self._make is Entry and not self.fullgraph
         self._decides = self._make is Entry
         self._met = False
         self._outlines = None
@@ -297,7 +346,8 @@ class CompiledFunction:
         if self.dynamic is False or not (self.entries or self.families.found):
             return None
         with _capturing, _quiet_collector():
-            return self.families.grown(args, kwargs, mode, spec, leaves, self.entries)
+            bases = [one for one in self.entries if _may_vary(one)]
+            return self.families.grown(args, kwargs, mode, spec, leaves, bases)
 
     def _new_entry(self, args: Any, kwargs: Any, leaves: list[Any]) -> Entry | None:
         if self.failures >= _MOST_TRIES:
@@ -317,8 +367,7 @@ class CompiledFunction:
             return None
         try:
             with _capturing, _quiet_collector():
-                captured = capture(self.function, args, kwargs, exact=is_exact(self.backend),
-                                   decides=self._decides)  # fmt: skip
+                captured = self._captured(args, kwargs)
                 entry = self._make(captured, leaves, self.backend)
         except CannotCapture as error:
             self.failures += 1
@@ -342,8 +391,30 @@ class CompiledFunction:
         counters["compile"]["captures"] += 1
         self.entries.insert(0, entry)
         with _capturing, _quiet_collector():
-            self.families.begin(args, kwargs, leaves, entry)
+            if _may_vary(entry):
+                self.families.begin(args, kwargs, leaves, entry)
         return entry
+
+    def _fluid(self, args: Any) -> frozenset[Any]:
+        """Places of tensors and numbers that are others at each call."""
+        known = [one.captured.rewritten for one in self.entries]
+        return frozenset().union(*known)
+
+    def _captured(self, args: Any, kwargs: Any) -> Any:
+        """A capture, with numbers and tensors as inputs that the function writes at each call."""
+        fluid = self._fluid(args) if self._make is Entry else frozenset()
+        options: dict[str, Any] = {
+            "exact": is_exact(self.backend),
+            "decides": self._decides,
+            "replays": self._make is Entry,
+            "breaks": self._breaks,
+        }
+        if fluid:
+            try:
+                return capture(self.function, args, kwargs, fluid=fluid, **options)
+            except CannotCapture as error:
+                self._note(str(error))
+        return capture(self.function, args, kwargs, **options)
 
     @property
     def _name(self) -> str:
@@ -366,6 +437,13 @@ def passes_captured() -> AbstractContextManager[Any]:
     from pullback.compiled.backward.takeover import compiled_autograd
 
     return compiled_autograd(fallback="silent")
+
+
+def _may_vary(entry: Entry) -> bool:
+    """Whether an entry can be one of a family: a whole call, which fetches and writes nothing."""
+    captured = entry.captured
+    is_whole = not isinstance(captured.tree, Broken)
+    return is_whole and captured.reached is None and not captured.loose
 
 
 @contextmanager

@@ -188,9 +188,10 @@ def _on_device(op: Op) -> list[str]:
         for one in op.kernels
         if one.on == "cuda"
     ]
+    own = [one.function for one in op.kernels]
     for function in _functions_in(op.meaning):
         other = instead_of(function)
-        if other is not None:
+        if other is not None and other not in own:
             lines.append(f"{_where(inspect.unwrap(other))} in place of {function.__qualname__}")
     return lines or ["the same kernels, on its array library"]
 

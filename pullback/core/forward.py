@@ -12,9 +12,10 @@ from __future__ import annotations
 import threading
 import weakref
 from contextvars import ContextVar
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from pullback.core.mode import Mode, changed, detour, get_mode
+from pullback.core.mode import Mode, detour, get_mode, with_perturbation
 from pullback.core.ports import ports
 from pullback.core.view import View
 
@@ -32,8 +33,8 @@ class Level:
         # Whether a tangent came in with a history: someone outside differentiates by the direction.
         self.tracked = False
         self.tangents: dict[int, tuple[weakref.ref[Any], Any]] = {}
-        # node -> {name of a saved output: its tangent}
-        self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] = weakref.WeakKeyDictionary()
+        # node -> {name of a saved output: its tangent}; None until there is one
+        self.saved: weakref.WeakKeyDictionary[Any, dict[str, Any]] | None = None
 
     def get(self, tensor: Tensor) -> Any:
         """The tangent of `tensor`, or None; of a view, the same view of its base's."""
@@ -56,13 +57,23 @@ class Level:
         if tangent is None:
             self.tangents.pop(key, None)
             return
-        table = self.tangents
-        self.tangents[key] = (weakref.ref(tensor, lambda _: table.pop(key, None)), tangent)
+        # Called with the reference, which is then the default of `pop`: no function of ours runs.
+        self.tangents[key] = (weakref.ref(tensor, partial(self.tangents.pop, key)), tangent)
+
+    def keep(self, node: Any, name: str, tangent: Any) -> None:
+        """Remember the tangent of an output that a node has saved."""
+        if self.saved is None:
+            self.saved = weakref.WeakKeyDictionary()
+        self.saved.setdefault(node, {})[name] = tangent
+
+    def kept(self, node: Any, name: str) -> Any:
+        """What `keep` was given, or None."""
+        return None if self.saved is None else self.saved.get(node, {}).get(name)
 
     def close(self) -> None:
         """Erase every tangent."""
         self.tangents.clear()
-        self.saved.clear()
+        self.saved = None
 
 
 # Every open level of every thread, in no order: empty, and only then, nobody need look further.
@@ -103,19 +114,20 @@ def close_level(level: Level) -> None:
 class Inside:
     """A perturbation that only this context sees, within those that a mode sees."""
 
-    __slots__ = ("_before", "_seen", "level", "mode")
+    __slots__ = ("_before", "level", "mode", "seen")
 
     def __init__(self, mode: Mode) -> None:
         """The level, and the mode that will see it; nothing is open yet."""
-        self._seen = _seen_in(mode)
-        self.mode = changed(mode, forward_ad=True, dual_depth=len(self._seen) + 1)
+        outer = _everywhere if mode.dual_depth is None else open_levels()[: mode.dual_depth]
         self.level = Level(everywhere=False)
+        self.seen = (*outer, self.level)
+        self.mode = with_perturbation(mode, self.seen)
         self._before = _inside.get()
 
     def open(self) -> None:
         """Begin it."""
         LEVELS.append(self.level)
-        _inside.set((*self._seen, self.level))
+        _inside.set(self.seen)
 
     def close(self) -> None:
         """End it, as far as it was opened, and erase its tangents."""

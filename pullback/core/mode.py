@@ -117,12 +117,56 @@ class Mapped(Mode):
     level: Any
 
     def __init__(self, settings: tuple[Any, ...], below: Mode) -> None:
-        super().__init__(settings)
+        for fill, value in zip(_FILL, settings, strict=True):
+            fill(self, value)
         _fill_below(self, below)
         _fill_level(self, self.levels[-1])
 
 
+class Perturbed(Mode):
+    """A mode that sees forward-mode levels of function transforms: the first `dual_depth` of these.
+
+    A mode that follows from it knows them, too, and need not ask what is open.
+    """
+
+    __slots__ = ("seen",)
+
+    seen: tuple[Any, ...]
+
+    def __init__(self, settings: tuple[Any, ...], seen: tuple[Any, ...]) -> None:
+        for fill, value in zip(_FILL, settings, strict=True):
+            fill(self, value)
+        _fill_seen(self, seen)
+
+
+class Dual(Perturbed):
+    """A mode in which one perturbation is all that is unusual; operators ask for the class.
+
+    Such calls are written out too (transforms/dual.py): `level` holds the tangents, `below`
+    is the mode without it. A vmap level that batches tangents alone may be there: that of `batch`.
+    """
+
+    __slots__ = ("batch", "below", "level")
+
+    below: Mode
+    batch: Mapped | None
+    level: Any
+
+    def __init__(
+        self, settings: tuple[Any, ...], seen: tuple[Any, ...], below: Mode, batch: Mapped | None
+    ) -> None:
+        for fill, value in zip(_FILL, settings, strict=True):
+            fill(self, value)
+        _fill_seen(self, seen)
+        _fill_dual_below(self, below)
+        _fill_batch(self, batch)
+        _fill_perturbation(self, seen[0])
+
+
 _FILL = tuple(Mode.__dict__[name].__set__ for name in Mode.__slots__)
+_fill_seen = Perturbed.__dict__["seen"].__set__
+_fill_dual_below, _fill_batch = Dual.__dict__["below"].__set__, Dual.__dict__["batch"].__set__
+_fill_perturbation = Dual.__dict__["level"].__set__
 _fill_below, _fill_level = Mapped.__dict__["below"].__set__, Mapped.__dict__["level"].__set__
 
 
@@ -142,13 +186,14 @@ get_mode = current.get
 class _FastPath:
     """The modes in which operators may run their straight line; None while detoured."""
 
-    __slots__ = ("forward", "inference", "no_grad", "plain", "reasons", "unrecorded")
+    __slots__ = ("forward", "inference", "no_grad", "others", "plain", "reasons", "unrecorded")
 
     def __init__(self) -> None:
         self.plain: Mode | None = PLAIN
         self.no_grad: Mode | None = NO_GRAD
         self.inference: Mode | None = INFERENCE
         self.forward: Mode | None = FORWARD
+        self.others: tuple[Mode, ...] = (NO_GRAD, INFERENCE, FORWARD)  # besides `plain`
         self.reasons: frozenset[Any] = frozenset()
         # The version counter of results made under no_grad: it says which block they came from.
         self.unrecorded: tuple[Any, ...] = UNRECORDED
@@ -166,6 +211,7 @@ def detour(reason: Any, *, needed: bool) -> None:
         fast.reasons = fast.reasons | {reason} if needed else fast.reasons - {reason}
         usual = (None,) * 4 if fast.reasons else (PLAIN, NO_GRAD, INFERENCE, FORWARD)
         fast.plain, fast.no_grad, fast.inference, fast.forward = usual
+        fast.others = () if fast.reasons else (NO_GRAD, INFERENCE, FORWARD)
 
 
 def exactly_traced() -> Any:
@@ -198,6 +244,12 @@ def with_grad(mode: Mode, *, grad: bool) -> Mode:
     """`mode` with grad mode on or off."""
     if mode is PLAIN or mode is NO_GRAD:
         return PLAIN if grad else NO_GRAD
+    if mode.__class__ is Mapped:
+        return (
+            mode if mode.grad is grad else with_level(with_grad(mode.below, grad=grad), mode.level)
+        )  # type: ignore[attr-defined]  # as the class says
+    if mode.__class__ is Dual:
+        return mode if mode.grad is grad else _perturbed((grad, *_settings(mode)[1:]), mode.seen)  # type: ignore[attr-defined]  # as the class says
     if mode is FORWARD and fast.plain is not None:  # no levels are open, so nothing is pushed
         return PLAIN if grad else FORWARD
     return changed(mode, grad=grad)
@@ -236,6 +288,8 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     for name, value in changes.items():
         values[_PLACES[name]] = value
     new = tuple(values)
+    if isinstance(mode, Perturbed) and values[_PLACES["dual_depth"]]:
+        return _perturbed(new, mode.seen)
     for singleton in (PLAIN, NO_GRAD, INFERENCE, FORWARD):
         if new == _settings(singleton):
             return singleton
@@ -252,6 +306,26 @@ def _with_changes(mode: Mode, changes: dict[str, Any]) -> Mode:
     return Mode(new)
 
 
+def _perturbed(settings: tuple[Any, ...], seen: tuple[Any, ...]) -> Mode:
+    """The mode of these settings, which sees the first `dual_depth` of the levels `seen`."""
+    grad, inference, forward_ad, dual_depth, levels, *others = settings
+    if dual_depth != 1 or not forward_ad or inference or tuple(others) != _OTHERS:
+        return Perturbed(settings, seen)
+    below = PLAIN if grad else NO_GRAD
+    if not levels:
+        return Dual(settings, seen, below, None)
+    if len(levels) == 1 and levels[0].for_tangents and levels[0].transform == "vmap":
+        batch = Mapped((grad, inference, True, None, levels, *others), below)
+        return Dual(settings, seen, below, batch)
+    return Perturbed(settings, seen)
+
+
+def with_perturbation(mode: Mode, seen: tuple[Any, ...]) -> Mode:
+    """`mode`, seeing these forward-mode levels."""
+    grad, inference, _, _, *others = _settings(mode)
+    return _perturbed((grad, inference, True, len(seen), *others), seen)
+
+
 def _maps(level: Any) -> bool:
     return getattr(level, "transform", None) == "vmap"
 
@@ -266,6 +340,7 @@ def with_level(mode: Mode, level: Any) -> Mode:
 
 
 _settings = attrgetter(*Mode.__slots__)
+_OTHERS = _settings(PLAIN)[5:]
 _PLACES = {name: place for place, name in enumerate(Mode.__slots__)}
 
 

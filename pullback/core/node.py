@@ -342,6 +342,18 @@ class AccumulateGrad(Node, metaclass=BuiltIn):
         return LOCKS[(id(self.variable) >> 5) % LOCK_COUNT]
 
     @staticmethod
+    def first(leaf: Tensor) -> AccumulateGrad:
+        """The accumulator of a tensor that nobody knows yet, and that becomes a leaf with it."""
+        node = _new(AccumulateGrad)
+        node.variable = leaf
+        array = leaf._array
+        node._g_shape = array.shape
+        node._g_dtype = array.dtype
+        node._cold = None
+        leaf._node = Leaf(node)
+        return node
+
+    @staticmethod
     def of(leaf: Tensor) -> AccumulateGrad:
         """The accumulator of a leaf that requires grad, made when first needed."""
         place = leaf._node

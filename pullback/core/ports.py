@@ -38,7 +38,8 @@ _FILLED_LATER = {
     "memory_holders": "pullback.autograd.graph.memory",
     "native_kernel": "pullback.compiled.eager.kernel",
     "pinned": "pullback.operators.cuda.pinned",
-    "pushed": "pullback.operators.writing.dual",
+    "dual": "pullback.transforms.dual",
+    "pushed": "pullback.transforms.dual",
     "is_pinned": "pullback.operators.cuda.pinned",
     "placed": "pullback.operators.cuda.moving",
     "overload_of": "pullback.library.builtin.overloads",
@@ -101,17 +102,16 @@ class Ports:
     build: Callable[..., Any]
     # operators/running/interpret -> autocasting: an operator's call inside a region.
     autocast: Callable[..., Any]
-    # operators/running/interpret -> writing: the function that also computes a call's tangent.
+    # operators/running/interpret -> transforms: a call with its tangent, or NotImplemented.
     pushed: Callable[..., Any]
     # operators -> transforms: tangents of an operator without `jvp=`, by its reverse rules.
     transposed: Callable[[Any, dict[str, Any], list[Any], dict[str, Any]], list[Any]]
     # operators -> transforms: how a tensor prints inside function transforms.
     shown_inside: Callable[[Tensor], str | None]
-    # operators -> transforms: a tangent with the examples of a level in front, as a batch.
-    examples_in_front: Callable[[Any, Any], Any]
-    # operators/writing -> transforms: the form of an operator for calls inside vmap, from the
-    # globals of its function and its straight line.
+    # operators/writing -> transforms: the forms of an operator for calls inside vmap and inside a
+    # forward derivative, from the globals of its function and its straight line.
     mapped: Callable[[Any, dict[str, Any], Any], Any]
+    dual: Callable[[Any, dict[str, Any], Any], Any]
     # operators/arrays -> compiled: a kernel in machine code for arrays like these, by the name of
     # its formula; None where there is none to be had.
     native_kernel: Callable[..., Any]

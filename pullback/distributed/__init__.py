@@ -27,8 +27,16 @@ from pullback.distributed.store import *
 from pullback.distributed.world import *
 
 _PARTS = (
-    *("_functional_collectives", "algorithms", "autograd", "checkpoint", "ddp", "device_mesh"),
-    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "threads"),
+    *(
+        "_functional_collectives",
+        "algorithms",
+        "autograd",
+        "checkpoint",
+        "ddp",
+        "device_mesh",
+        "fsdp",
+    ),
+    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "tensor", "threads"),
 )
 _ELSEWHERE = {
     "GradBucket": "ddp.buckets",

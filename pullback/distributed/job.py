@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import os
+import shutil
 import signal
 import subprocess
 import sys
@@ -18,7 +19,6 @@ __all__ = ["Interrupted", "Job", "Share", "say"]
 
 GRACE = 3.0  # seconds that ranks have to end by themselves once one has failed
 _NUDGE = 1.0  # seconds from being asked to end to being killed
-_PARENT_DIED = 1  # PR_SET_PDEATHSIG of Linux
 
 
 class Share(NamedTuple):
@@ -32,6 +32,7 @@ class Share(NamedTuple):
     host: str
     port: int
     pmi_port: int = 0
+    mapping: str = ""  # which ranks share a machine, in MPI's words; empty where all have as many
 
 
 class Interrupted(BaseException):
@@ -47,17 +48,14 @@ def say(text: str) -> None:
     pmi.tell(f"pullback launch: {text}")
 
 
-def _ending_with_this_process() -> Callable[[], None] | None:
-    """What a child does before it begins: ask the system for a signal when its parent dies.
+def _ending_with_this_process() -> list[str]:
+    """What a command begins with so that the system ends it when we die.
 
     Not all children are ranks that hold a connection to us, and we may be killed without a word.
+    (Asking for it between fork and exec would be Python code in a process that had threads.)
     """
-    if sys.platform != "linux":
-        return None
-    import ctypes
-
-    set_option = ctypes.CDLL(None).prctl
-    return lambda: set_option(_PARENT_DIED, signal.SIGTERM, 0, 0, 0)
+    found = shutil.which("setpriv")
+    return [] if found is None else [found, "--pdeathsig", "TERM", "--"]
 
 
 class Job:
@@ -77,16 +75,12 @@ class Job:
         try:
             if share.size > 1 and share.node == 0:
                 host = "127.0.0.1" if share.nodes == 1 else ""
-                even = share.here if share.size == share.nodes * share.here else 0
-                service = pmi.ServiceHere(share.size, host, pmi_port, even)
+                even = 0 if share.mapping else share.here
+                service = pmi.ServiceHere(share.size, host, pmi_port, even, share.mapping)
                 pmi_port = service.port
-            before = _ending_with_this_process()
             for local in range(share.here):
-                self.ranks.append(self._start(local, pmi_port, before))
-            # Threads begin when all ranks have been forked: a fork would copy their locks.
+                self.ranks.append(self._start(local, pmi_port))
             self.outputs.begin(self.ranks)
-            if service is not None:
-                service.start()
             return self._watch(disturbed)
         except KeyboardInterrupt:
             self.end_all()
@@ -129,14 +123,10 @@ class Job:
         environment.setdefault("OMP_NUM_THREADS", "1")
         return environment
 
-    def _start(self, local: int, pmi_port: int, before: Any) -> subprocess.Popen[Any]:
+    def _start(self, local: int, pmi_port: int) -> subprocess.Popen[Any]:
+        command = [*_ending_with_this_process(), *self._command()]
         with self.outputs.of(local) as given:
-            return subprocess.Popen(
-                self._command(),
-                env=self._environment(local, pmi_port),
-                preexec_fn=before,
-                **given,
-            )
+            return subprocess.Popen(command, env=self._environment(local, pmi_port), **given)
 
     def _command(self) -> list[str]:
         options = self.options

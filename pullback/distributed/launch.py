@@ -26,20 +26,72 @@ __all__ = ["main"]
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status: that of the first rank that failed, or 0."""
     options = _parser().parse_args(arguments)
-    nodes = int(str(options.nnodes).split(":")[-1])
+    least, _, most = str(options.nnodes).partition(":")
     here = _ranks_here(options.nproc_per_node)
+    with _ended_by(options.signals_to_handle):
+        if most and most != least:
+            return _elastic(options, int(least), int(most), here)
+        return _static(options, int(least), here)
+
+
+def _static(options: Any, nodes: int, here: int) -> int:
+    """A job whose machines are known, and numbered by `--node-rank`."""
     if nodes < 1 or not 0 <= options.node_rank < nodes:
         raise SystemExit(f"pullback launch: node {options.node_rank} of {nodes} nodes.")
     status: int | None = 1
-    with _ended_by(options.signals_to_handle):
-        for attempt in range(options.max_restarts + 1):
-            job = Job(options, _share(options, nodes, here), attempt)
-            status = job.run()
-            if not status or status >= 128:  # ended well, or by a signal
-                break
-            if attempt < options.max_restarts:
-                say(f"restart {attempt + 1} of {options.max_restarts}")
+    for attempt in range(options.max_restarts + 1):
+        job = Job(options, _share(options, nodes, here), attempt)
+        status = job.run()
+        if not status or status >= 128:  # ended well, or by a signal
+            break
+        if attempt < options.max_restarts:
+            say(f"restart {attempt + 1} of {options.max_restarts}")
     return status or 0
+
+
+def _elastic(options: Any, least: int, most: int, here: int) -> int:
+    """A job whose machines come and go: each attempt runs on those that are there."""
+    from pullback.distributed.membership import Ended, Member, keeper_at
+
+    host, _, port = options.rdzv_endpoint.partition(":")
+    if not 1 <= least < most or not port:
+        raise SystemExit("pullback launch: --nnodes LEAST:MOST needs --rdzv-endpoint HOST:PORT.")
+    given = {"timeout": "600", "last_call_timeout": "30"}
+    for pair in filter(None, options.rdzv_conf.split(",")):
+        key, _, value = pair.partition("=")
+        given[key.strip()] = value
+    patience = float(given.get("join_timeout", given["timeout"]))
+    keeper = keeper_at(
+        host,
+        int(port),
+        least=least,
+        most=most,
+        restarts=options.max_restarts,
+        last_call=float(given["last_call_timeout"]),
+        patience=patience,
+    )
+    member = Member(host, int(port), here, patience, "" if keeper is None else keeper.own_word)
+    try:
+        while True:
+            share, attempt = member.next_share()
+            say(f"attempt {attempt}: node {share.node} of {share.nodes}, {share.size} ranks in all")
+            status = Job(options, share, attempt).run(member.disturbed)
+            if status is not None and status >= 128:
+                return status
+            if status is not None:
+                member.report(status)
+    except Ended as ended:
+        if ended.why:
+            say(f"{ended.why}; the job is over")
+        return ended.status
+    except Interrupted as told:
+        return 128 + told.number
+    except KeyboardInterrupt:
+        return 130
+    finally:
+        member.close()
+        if keeper is not None:
+            keeper.close()
 
 
 @contextlib.contextmanager
@@ -90,7 +142,7 @@ def _parser() -> argparse.ArgumentParser:
         default="1",
         help="ranks here: N, cpu, gpu or auto",
     )
-    add("--nnodes", default="1", help="how many machines")
+    add("--nnodes", default="1", help="how many machines, or LEAST:MOST that come and go")
     add("--node-rank", "--node_rank", type=int, default=0, help="which of them this is")
     add("--master-addr", "--master_addr", default="127.0.0.1", help="where node 0 is")
     add("--master-port", "--master_port", type=int, default=0, help="a free port there")

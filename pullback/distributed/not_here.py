@@ -1,8 +1,8 @@
 """Torch's modules for models larger than a machine, of which only the names are here.
 
 Libraries import them to ask `isinstance(p, DTensor)` long before anybody has such a tensor. The
-names are classes and functions that refuse, for the reason in `core/explain/absent.txt`; placements
-and meshes alone are what they are in torch.
+names are classes and functions that refuse, for the reason in `core/explain/absent.txt`. Some are
+other paths to what is here.
 """
 
 from __future__ import annotations
@@ -15,15 +15,11 @@ from types import ModuleType
 from typing import Any
 
 from pullback.core.explain.absent import all_refusing
-from pullback.distributed import placements
 
 __all__ = ["MODULES", "add"]
 
 # Packages before what is in them.
 MODULES = {
-    "tensor": """
-        DTensor distribute_module distribute_tensor empty full ones rand randn zeros
-    """,
     "tensor._utils": "compute_local_shape_and_global_offset",
     "tensor.device_mesh": "",
     "tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
@@ -35,44 +31,30 @@ MODULES = {
         ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
         PrepareModuleOutput RowwiseParallel SequenceParallel
     """,
-    "tensor.placement_types": "DTensorSpec TensorMeta _StridedShard",
-    "_tensor": "DTensor distribute_tensor",
-    "_tensor.api": "DTensor distribute_module distribute_tensor",
+    "_tensor": "",
+    "_tensor.api": "distribute_module",
     "_tensor.device_mesh": "",
     "_tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
-    "fsdp": """
-        BackwardPrefetch CPUOffload CPUOffloadPolicy FSDPModule FullOptimStateDictConfig
-        FullStateDictConfig FullyShardedDataParallel LocalOptimStateDictConfig LocalStateDictConfig
-        MixedPrecision MixedPrecisionPolicy OffloadPolicy OptimStateDictConfig OptimStateKeyType
-        ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictConfig
-        StateDictSettings StateDictType UnshardHandle fully_shard register_fsdp_forward_method
-    """,
-    "fsdp.api": """
-        BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig MixedPrecision
-        ShardedOptimStateDictConfig ShardedStateDictConfig ShardingStrategy StateDictType
-    """,
-    "fsdp.fully_sharded_data_parallel": """
-        BackwardPrefetch CPUOffload FullOptimStateDictConfig FullStateDictConfig
-        FullyShardedDataParallel MixedPrecision ShardedOptimStateDictConfig ShardedStateDictConfig
-        ShardingStrategy StateDictType
-    """,
     "fsdp.sharded_grad_scaler": "ShardedGradScaler",
-    "fsdp.wrap": """
-        CustomPolicy ModuleWrapPolicy always_wrap_policy enable_wrap lambda_auto_wrap_policy
-        size_based_auto_wrap_policy transformer_auto_wrap_policy wrap
-    """,
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "checkpoint.state_dict": """
         StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
         set_model_state_dict set_optimizer_state_dict set_state_dict
     """,
     "_composable": "contract replicate",
-    "_composable.fsdp": "FSDPModule MixedPrecisionPolicy OffloadPolicy fully_shard",
+    "_composable.fsdp": "",
     "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
-_WITH_MESHES = ("tensor", "tensor.device_mesh", "_tensor", "_tensor.device_mesh")
-_WITH_PLACEMENTS = ("tensor", "tensor.placement_types", "_tensor", "_tensor.placement_types")
+# Other paths of torch's to what is here.
+_SAME_AS = {
+    "tensor.device_mesh": "device_mesh",
+    "_tensor": "tensor",
+    "_tensor.api": "tensor",
+    "_tensor.device_mesh": "device_mesh",
+    "_tensor.placement_types": "tensor.placement_types",
+    "_composable.fsdp": "fsdp",
+}
 
 
 def add(package: str) -> None:
@@ -85,21 +67,22 @@ def add(package: str) -> None:
         if holds:
             module.__path__ = []
         refused = all_refusing(path, tuple(listed.split()))
-        module.__dict__["__getattr__"] = _with_meshes(refused) if name in _WITH_MESHES else refused
-        if name in _WITH_PLACEMENTS:
-            module.__dict__.update({kind: getattr(placements, kind) for kind in placements.__all__})
+        home = _SAME_AS.get(name)
+        module.__dict__["__getattr__"] = refused if home is None else _first_in(home, refused)
         sys.modules[path] = module
         above, _, last = path.rpartition(".")
         if above in sys.modules:  # `checkpoint`, which is here, loads later
             setattr(sys.modules[above], last, module)
 
 
-def _with_meshes(refused: Callable[[str], Any]) -> Callable[[str], Any]:
-    """Meshes, which load when asked for, before what is refused."""
+def _first_in(home: str, refused: Callable[[str], Any]) -> Callable[[str], Any]:
+    """Names of a module that is here, which loads when it is asked, before those that refuse."""
 
     def found(name: str) -> Any:
-        if name in ("DeviceMesh", "init_device_mesh"):
-            return getattr(import_module("pullback.distributed.device_mesh"), name)
+        if not name.startswith("__"):
+            module = import_module(f"pullback.distributed.{home}")
+            if name in module.__all__:
+                return getattr(module, name)
         return refused(name)
 
     return found

@@ -74,26 +74,26 @@ def _cannot_listen(host: str, port: int) -> DistNetworkError:
 class ServiceHere:
     """The same on a thread of this process, for who is no rank: a launcher."""
 
-    def __init__(self, size: int, host: str, port: int, on_each_node: int) -> None:
+    def __init__(
+        self, size: int, host: str, port: int, on_each_node: int, mapping: str = ""
+    ) -> None:
         try:
             self._listening = listen(size, host, port)
         except OSError as error:
             raise _cannot_listen(host, port) from error
         self.port = int(self._listening.getsockname()[1])
         self._thread = threading.Thread(
-            target=Service(size, on_each_node).serve, args=(self._listening,), daemon=True
+            target=Service(size, on_each_node, mapping).serve,
+            args=(self._listening,),
+            daemon=True,
         )
-
-    def start(self) -> None:
-        """Begin to answer; who came before has waited."""
         self._thread.start()
 
     def end(self) -> None:
         """Hear nobody any more; those who were connected are gone by now."""
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)  # closing alone would not end the wait
-        if self._thread.ident is not None:
-            self._thread.join(1.0)
+        self._thread.join(1.0)
         self._listening.close()
 
 

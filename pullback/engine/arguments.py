@@ -155,6 +155,13 @@ def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
     return wrap(one)
 
 
+def constant_gradient(like: numpy.ndarray[Any, Any], value: int) -> Tensor:
+    """A gradient that is the same everywhere, for an array."""
+    made = numpy.empty(like.shape, like.dtype)
+    made.fill(value)
+    return wrap(made)
+
+
 def zeros_for(tensor: Tensor) -> Tensor:
     """A gradient of zeros, of the tensor's class where that answers operators."""
     if tensor._takes & DISPATCH:

@@ -198,7 +198,8 @@ def _straight_gradients(
     request = Request([start], keep, create_graph, False, wanted, freed)
     request.chosen = straight.chosen_by(edge, wanted)
     if create_graph:
-        arrived = straight.run(request, edge, g, frame)
+        request.tensors = True
+        arrived = straight.run(request, edge, g, frame, mode.PLAIN, mode.PLAIN)
     else:
         arrived = straight.run(request, edge, g._array)
         found = straight.tensors_of(wanted, arrived)

@@ -37,9 +37,14 @@ running_pass, taken_over, derivatives = passes.running.get, passes.taken_over.ge
 
 def all_is_plain() -> bool:
     """Whether a pass over one root may take the straight line: nobody wants it otherwise."""
+    # In the mode there is then no forward-mode level, and no search for anomalies is on.
+    return get_mode() is fast.plain and nobody_else()
+
+
+def nobody_else() -> bool:
+    """The same but for the mode."""
     return (
-        get_mode() is fast.plain  # then no forward-mode level and no search for anomalies is on
-        and running_pass() is None
+        running_pass() is None
         and taken_over() is None
         and watch.watcher is None
         and side_by_side.threads == 1

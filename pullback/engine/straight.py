@@ -12,23 +12,36 @@ from weakref import ref
 
 from numpy import ndarray
 
-from pullback.core.mode import NO_GRAD, PLAIN, current
-from pullback.core.node import OUTPUT_SEQ, Leaf
+from pullback.core.mode import (
+    NO_GRAD,
+    PLAIN,
+    Dual,
+    Mapped,
+    Mode,
+    current,
+    fast,
+    get_mode,
+    with_grad,
+)
+from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, Leaf
 from pullback.core.origin import getframe, internal, last_user, passing, user_frame
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.passes import evaluating, running
 from pullback.core.saved import Freed
-from pullback.core.tensor import Tensor, blanks
+from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.engine.accumulate import accumulate
 from pullback.engine.arguments import root_gradient
 from pullback.engine.filter import Filter, walk_on
+from pullback.engine.fitting import as_tensor
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over, written
 from pullback.engine.ownership import is_sole_reference
 from pullback.engine.plain import finish
+from pullback.engine.request import Request, nobody_else
 from pullback.engine.task import run_callbacks
 from pullback.operators.arrays.threads import setting
+from pullback.operators.watching import replaced
 
 _set_mode, _set_running, _set_evaluating = current.set, running.set, evaluating.set
 _get_evaluating, _get_passing, _set_passing = evaluating.get, passing.get, passing.set
@@ -79,11 +92,14 @@ def freed_by(edge: Any, frame: Any) -> Freed:
     return Freed(frame, (ref(edge),) if edge._seq < 0 else ())
 
 
-def chosen_by(edge: Any, leaves: list[Any]) -> Filter | None:
-    """Which nodes lead to the leaves; None if all that `edge` leads to does, and nowhere else."""
+def chosen_by(edge: Any, wanted: list[Any]) -> Filter | None:
+    """Which nodes lead to what is wanted; None: leaves, and `edge` leads to no others."""
+    for one in wanted:
+        if one._seq != LEAF_SEQ:
+            return Filter((edge,), wanted, accumulates=False)
     node = edge if edge._seq < 0 else edge.node
-    walk = walk_on([node], {None, node}, dict.fromkeys(leaves))
-    return Filter((edge,), leaves, accumulates=False, walk=walk) if walk[2] else None
+    walk = walk_on([node], {None, node}, dict.fromkeys(wanted))
+    return Filter((edge,), wanted, accumulates=False, walk=walk) if walk[2] else None
 
 
 def tensors_of(leaves: list[Any], arrays: dict[Any, Any]) -> tuple[Tensor, ...] | None:
@@ -101,29 +117,78 @@ def tensors_of(leaves: list[Any], arrays: dict[Any, Any]) -> tuple[Tensor, ...] 
     return tuple(found)
 
 
-def run(request: Any, edge: Any, g: Any, frame: Any = None) -> dict[Any, Any]:
+def quick_pass(
+    roots: list[tuple[Any, Any]], wanted: list[Any], *, create_graph: bool
+) -> list[Any] | None:
+    """Gradients for edges, as tensors, of a function transform; None: not plain, nothing was done.
+
+    The graph is kept. Inside of one vmap level or one perturbation gradients are tensors, too.
+    """
+    mode, plain = get_mode(), fast.plain
+    if len(roots) != 1 or plain is None or replaced.kernels or not nobody_else():
+        return None
+    usual = mode is plain or mode is fast.no_grad
+    if not usual and mode.__class__ is not Dual and mode.__class__ is not Mapped:
+        return None
+    edge, g = roots[0]
+    if edge._seq >= 0 and edge._seq != OUTPUT_SEQ:
+        return None
+    with_tensors = create_graph or not usual
+    if not with_tensors and (g.__class__ is not Tensor or g._array.__class__ is not ndarray):
+        return None
+    frame = user_frame_at(3) if create_graph else None
+    request = Request(roots, True, create_graph, False, wanted, _KEPT)
+    request.chosen = chosen_by(edge, wanted)
+    request.tensors = with_tensors
+    inside = NO_GRAD if usual and not create_graph else with_grad(mode, grad=create_graph)
+    captured: dict[Any, Any] = {}
+    arrived = run(request, edge, g if with_tensors else g._array, frame, mode, inside, captured)
+    found: list[Any] = []
+    for one in wanted:
+        g = arrived.get(one)
+        if g is None and captured:
+            g = captured.get((one.node, one.nr) if one._seq == OUTPUT_SEQ else (one, 0))
+        found.append(wrap(g) if g.__class__ is ndarray else None if g is None else as_tensor(g))
+    return found
+
+
+_KEPT = Freed(None)  # nothing is freed
+
+
+def run(
+    request: Any,
+    edge: Any,
+    g: Any,
+    frame: Any = None,
+    mode: Mode = PLAIN,
+    inside: Mode = NO_GRAD,
+    captured: dict[Any, Any] | None = None,
+) -> dict[Any, Any]:
     """Take a gradient from the one root to the leaves, or into their `.grad`.
 
-    An array, or a tensor if the pass is recorded: its steps then come from the user's `frame`.
+    An array, or a tensor if the pass computes with these: its steps then come from the user's
+    `frame`. The nodes run in the mode `inside`. What else is wanted comes into `captured`.
     """
-    chosen, kind = request.chosen, "arrays"
+    chosen, kind = request.chosen, "tensors" if request.tensors else "arrays"
     inbox = Inbox()
     if request.accumulates:
         request.inbox = inbox  # others are asked for and have no `.grad` that somebody could read
+    request.in_mode = inside
+    captured = {} if captured is None else captured
     before, outer = _get_evaluating(), None
     try:
-        if request.create_graph:
-            kind, outer, request.tensors = "tensors", _get_passing(), True
+        if frame is not None:
+            outer = _get_passing()
             _set_passing(frame)
-        else:
-            _set_mode(NO_GRAD)
+        if inside is not mode:
+            _set_mode(inside)
         _set_running(request)
         loop = written.get((kind, False, setting.splits)) or loop_over(kind)
         if edge._seq > 0:
             inbox.put_root(edge, g, chosen)
-            loop(inbox, request.keep_graph, request.freed, chosen, {})
+            loop(inbox, request.keep_graph, request.freed, chosen, captured)
         elif chosen is None or edge in chosen.reached:
-            loop(inbox, request.keep_graph, request.freed, chosen, {}, edge, g)
+            loop(inbox, request.keep_graph, request.freed, chosen, captured, edge, g)
         if request.accumulates:
             finish(inbox, None, {}, accumulate, is_sole_reference)
         if request.callbacks:
@@ -138,10 +203,9 @@ def run(request: Any, edge: Any, g: Any, frame: Any = None) -> dict[Any, Any]:
             request.early = None  # it knows the request
         # An interrupt may come after each call, and must not keep the next one from being made.
         try:
-            if request.create_graph:
+            if frame is not None:
                 _set_passing(outer)
-            else:
-                _set_mode(PLAIN)
+            _set_mode(mode)
         finally:
             try:
                 _set_running(None)

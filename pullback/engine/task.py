@@ -104,6 +104,8 @@ def execution_order() -> list[Node]:
 
 def logs_nodes() -> bool:
     """Whether the logger of the graph is on for DEBUG; not if nobody ever loaded logging."""
+    if _known_logger is not None:
+        return bool(_known_logger.isEnabledFor(10))
     logging = sys.modules.get("logging")
     if not hasattr(logging, "getLogger"):  # not there, or being loaded by another thread
         return False

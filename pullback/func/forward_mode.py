@@ -14,7 +14,7 @@ from pullback.func.reverse_mode import jacrev, refuse_complex
 from pullback.operators.create.sizes import zeros_like
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.basis import basis, split_columns
-from pullback.transforms.batched import batched
+from pullback.transforms.batched import Batched, batched
 from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing
 from pullback.transforms.reverse import Recording
@@ -40,19 +40,41 @@ def jvp(
         raise RuntimeError(
             f"jvp({name_of(func)}): primals must be a tuple, got {type(primals).__name__}."
         )
-    leaves, spec = _flat("primals", primals)
-    directions, other = _flat("tangents", tangents)
-    if spec != other:
-        raise RuntimeError(
-            f"jvp({name_of(func)}): primals and tangents must have the same structure, got {spec} "
-            f"and {other}."
-        )
-    check_directions("jvp", leaves, directions)
+    leaves, directions, arguments = primals, tangents, _as_they_are
+    if not _alike(primals, tangents):
+        leaves, spec = _flat("primals", primals)
+        directions, other = _flat("tangents", tangents)
+        if spec != other:
+            raise RuntimeError(
+                f"jvp({name_of(func)}): primals and tangents must have the same structure, got "
+                f"{spec} and {other}."
+            )
+        check_directions("jvp", leaves, directions)
+        arguments = functools.partial(_structured, spec)
     output, tangent, aux = pushed(
-        "jvp", func, lambda inside: tree_unflatten(inside, spec), leaves, directions,
-        strict=strict, has_aux=has_aux,
-    )  # fmt: skip
+        "jvp", func, arguments, leaves, directions, strict=strict, has_aux=has_aux
+    )
     return (output, tangent, aux) if has_aux else (output, tangent)
+
+
+_as_they_are: Callable[[Any], Any] = tuple
+
+
+def _structured(spec: Any, leaves: Any) -> Any:
+    return tree_unflatten(leaves, spec)
+
+
+def _alike(primals: tuple[Any, ...], tangents: Any) -> bool:
+    """Whether all are plain tensors of real numbers, in pairs of one shape: as most are."""
+    if tangents.__class__ is not tuple or len(tangents) != len(primals) or not primals:
+        return False
+    for primal, tangent in zip(primals, tangents, strict=True):
+        if not (primal.__class__ is Tensor is tangent.__class__):
+            return False
+        a, b = primal._array, tangent._array
+        if a.shape != b.shape or a.dtype.kind != "f" or b.dtype.kind != "f":
+            return False
+    return True
 
 
 def _flat(what: str, tree: Any) -> tuple[list[Any], Any]:
@@ -98,7 +120,11 @@ def pushed(
     pushing = Pushing(transform, primals, tangents, Scope(func, arguments(primals)))
     with pushing as duals:
         result = func(*arguments(duals))
-        output, aux = split_aux(transform, func, result, has_aux=has_aux)
+        output, aux = split_aux(transform, func, result) if has_aux else (result, None)
+        if output.__class__ is Tensor:
+            tangent = pushing.tangent_of(output)
+            if tangent is not None:
+                return output, tangent, aux
         outputs, spec = tree_flatten(output)
         if not outputs:
             raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
@@ -118,7 +144,7 @@ def _tangent(transform: str, func: Any, pushing: Pushing, output: Any, *, strict
             f"{transform}: an output of {name_of(func)} does not depend on the inputs, which "
             "strict=True forbids."
         )
-    return pushing.tangent_or_zeros(output)
+    return zeros_like(output) if tangent is None else tangent
 
 
 # jacfwd -------------------------------------------------------------------------------------------
@@ -143,7 +169,7 @@ def jacfwd(
     def jacobian(*args: Any) -> Any:
         chosen = Chosen("jacfwd", argnums, args)
         refuse_complex("jacfwd", "inputs", chosen.leaves)
-        sizes = [math.prod(leaf.shape) for leaf in chosen.leaves]
+        sizes = [math.prod(leaf._array.shape) for leaf in chosen.leaves]
         directions = basis(chosen.leaves, 0, sum(sizes))
         # Numbers drawn for each tangent are batches that `func` itself sees.
         drawn_apart = randomness == "different"
@@ -159,13 +185,14 @@ def jacfwd(
                 has_aux=has_aux,
             )
             # Inside: an output may itself be a batch, by numbers that were drawn for each tangent.
-            outputs, spec = tree_flatten(output)
+            alone = output.__class__ is Tensor or output.__class__ is Batched
+            outputs, spec = ([output], None) if alone else tree_flatten(output)
             refuse_complex("jacfwd", "outputs", outputs)
-        columns = [taken_out(one, level, one_ndim(one)) for one in tree_flatten(tangent)[0]]
-        blocks = [
-            chosen.structured(split_columns(column, sizes, chosen.leaves)) for column in columns
-        ]
-        result = tree_unflatten(blocks, spec)
+        blocks = []
+        for one in [tangent] if alone else tree_flatten(tangent)[0]:
+            column = taken_out(one, level, one_ndim(one))
+            blocks.append(chosen.structured(split_columns(column, sizes, chosen.leaves)))
+        result = blocks[0] if spec is None else tree_unflatten(blocks, spec)
         return (result, aux) if has_aux else result
 
     return jacobian

@@ -13,6 +13,7 @@ from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_map, tree_un
 from pullback.operators.shape.joining import cat
 from pullback.transforms.arguments import Chosen, name_of, split_aux
 from pullback.transforms.basis import basis
+from pullback.transforms.batched import Batched
 from pullback.transforms.mapping import over_batch
 from pullback.transforms.reverse import Recording
 
@@ -33,7 +34,9 @@ def grad(
 
     @functools.wraps(func)
     def gradient(*args: Any, **kwargs: Any) -> Any:
-        results, _, aux = _grad_and_value("grad", func, argnums, has_aux, args, kwargs)
+        results, _, aux = _grad_and_value(
+            "grad", func, argnums, has_aux, args, kwargs, valued=False
+        )
         return (results, aux) if has_aux else results
 
     return gradient
@@ -68,18 +71,20 @@ def _grad_and_value(
     has_aux: bool,
     args: tuple[Any, ...],
     kwargs: dict[str, Any],
+    *,
+    valued: bool = True,
 ) -> tuple[Any, Any, Any]:
     chosen = Chosen(transform, argnums, args)
     recording = Recording(transform, chosen.leaves, Scope(func, (args, kwargs)))
     with recording as inputs:
         result = func(*chosen.replaced(inputs), **kwargs)
-        output, aux = split_aux(transform, func, result, has_aux=has_aux)
+        output, aux = split_aux(transform, func, result) if has_aux else (result, None)
         _check_scalar(transform, func, output)
     # Outer derivatives may go through this graph again, so it is kept; it dies with its last user.
     gradients = recording.gradients([output], None, keep=True)
     if has_aux:
         aux = tree_map(recording.released, aux)
-    return chosen.structured(gradients), recording.released(output), aux
+    return chosen.structured(gradients), recording.released(output) if valued else None, aux
 
 
 def _check_scalar(transform: str, func: Any, output: Any) -> None:
@@ -88,6 +93,9 @@ def _check_scalar(transform: str, func: Any, output: Any) -> None:
             f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}. "
             "For several results use vjp or jacrev, or has_aux=True."
         )
+    array = output._array
+    if array.dtype.kind == "f" and not array.ndim:
+        return
     if output.ndim:
         raise RuntimeError(
             f"{transform}: {name_of(func)} must return a Tensor of no dimensions, got shape "
@@ -121,25 +129,41 @@ def vjp(func: Callable[..., Any], *primals: Any, has_aux: bool = False) -> Any:
 
 def pulled(transform: str, func: Any, chosen: Chosen, *, has_aux: bool) -> tuple[Any, Any, Any]:
     """Run a function; its output, what takes cotangents to gradients, and aux."""
-    recording = Recording(transform, chosen.leaves, Scope(func, chosen.args))
-    with recording as inputs:
-        result = func(*chosen.replaced(inputs))
-        output, aux = split_aux(transform, func, result, has_aux=has_aux)
-        outputs, spec = _checked_outputs(transform, func, output)
-    released = tree_unflatten([recording.released(one) for one in outputs], spec)
+    recording, outputs, spec, aux = _recorded(transform, func, chosen, has_aux=has_aux)
+    released = _tree([recording.released(one) for one in outputs], spec)
 
     # The two others are torch's: here a graph may always be used again, and is recorded by itself.
     def vjp_fn(cotangents: Any, retain_graph: bool = True, create_graph: Any = None) -> Any:
         given = _checked_cotangents(transform, cotangents, outputs, spec)
         return chosen.structured(recording.gradients(outputs, given, keep=True))
 
-    if has_aux:
-        aux = tree_map(recording.released, aux)
     return released, vjp_fn, aux
 
 
-def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any], TreeSpec]:
-    outputs, spec = tree_flatten(output)
+def _recorded(
+    transform: str, func: Any, chosen: Chosen, *, has_aux: bool
+) -> tuple[Recording, list[Any], TreeSpec | None, Any]:
+    """Run a function in a derivative of its own; its outputs, their structure, and aux."""
+    recording = Recording(transform, chosen.leaves, Scope(func, chosen.args))
+    with recording as inputs:
+        result = func(*chosen.replaced(inputs))
+        output, aux = split_aux(transform, func, result) if has_aux else (result, None)
+        outputs, spec = _checked_outputs(transform, func, output)
+    if has_aux:
+        aux = tree_map(recording.released, aux)
+    return recording, outputs, spec, aux
+
+
+def _tree(leaves: list[Any], spec: TreeSpec | None) -> Any:
+    """Leaves in a structure; without one there is one, which is all."""
+    return leaves[0] if spec is None else tree_unflatten(leaves, spec)
+
+
+def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any], TreeSpec | None]:
+    """The tensors that a function returned, and their structure, None for a single one."""
+    outputs, spec = [output], None
+    if output.__class__ is not Tensor and output.__class__ is not Batched:
+        outputs, spec = tree_flatten(output)
     if not outputs:
         raise RuntimeError(f"{transform}: {name_of(func)} returned no Tensor to differentiate.")
     for one in outputs:
@@ -157,20 +181,23 @@ def _checked_outputs(transform: str, func: Any, output: Any) -> tuple[list[Any],
 
 
 def _checked_cotangents(
-    transform: str, cotangents: Any, outputs: list[Any], spec: TreeSpec
+    transform: str, cotangents: Any, outputs: list[Any], spec: TreeSpec | None
 ) -> list[Any]:
-    given, given_spec = tree_flatten(cotangents)
-    if given_spec != spec:
-        raise RuntimeError(
-            f"{transform}: the cotangents have the structure {given_spec}, the function returned "
-            f"{spec}; they must be equal."
-        )
+    given = [cotangents]
+    if spec is not None or not isinstance(cotangents, Tensor):
+        given, given_spec = tree_flatten(cotangents)
+        spec = tree_flatten(outputs[0])[1] if spec is None else spec
+        if given_spec != spec:
+            raise RuntimeError(
+                f"{transform}: the cotangents have the structure {given_spec}, the function "
+                f"returned {spec}; they must be equal."
+            )
     for one, output in zip(given, outputs, strict=True):
-        if not isinstance(one, Tensor) or one._array.shape != tuple(_shape(output)):
+        if not isinstance(one, Tensor) or one._array.shape != _shape(output):
             got = tuple(one.shape) if isinstance(one, Tensor) else type(one).__name__
             raise RuntimeError(
                 f"{transform}: a cotangent of shape {got} for an output of shape "
-                f"{tuple(_shape(output))}; they must be equal."
+                f"{_shape(output)}; they must be equal."
             )
     return [
         one if one.dtype is output.dtype else one.to(output.dtype)
@@ -179,7 +206,8 @@ def _checked_cotangents(
 
 
 def _shape(output: Any) -> tuple[int, ...]:
-    return tuple(output.shape)
+    shape: tuple[int, ...] = output._array.shape
+    return shape
 
 
 # jacrev -------------------------------------------------------------------------------------------
@@ -209,21 +237,21 @@ def jacrev(
     def jacobian(*args: Any) -> Any:
         chosen = Chosen("jacrev", argnums, args)
         refuse_complex("jacrev", "inputs", chosen.leaves)
-        output, pull, aux = pulled("jacrev", func, chosen, has_aux=has_aux)
-        outputs, spec = tree_flatten(output)
+        recording, outputs, spec, aux = _recorded("jacrev", func, chosen, has_aux=has_aux)
         refuse_complex("jacrev", "outputs", outputs)
-        rows = _rows(pull, outputs, spec, chosen, chunk_size)
+        rows = _rows(recording, outputs, chosen, chunk_size)
         blocks = []
         start = 0
         for one in outputs:
-            count = math.prod(one.shape)
+            shape = _shape(one)
+            count = math.prod(shape)
             own = rows if len(outputs) == 1 else [leaf.narrow(0, start, count) for leaf in rows]
             # Else rows are what they shall be; two inputs may have one gradient.
-            if one.ndim != 1 or len({id(leaf) for leaf in own}) < len(own):
-                own = [leaf.reshape((*one.shape, *leaf.shape[1:])) for leaf in own]
+            if len(shape) != 1 or len(set(map(id, own))) < len(own):
+                own = [_as_block(leaf, shape) for leaf in own]
             blocks.append(chosen.structured(own))
             start += count
-        result = tree_unflatten(blocks, spec)
+        result = _tree(blocks, spec)
         return (result, aux) if has_aux else result
 
     return jacobian
@@ -232,27 +260,35 @@ def jacrev(
 def refuse_complex(transform: str, side: str, tensors: list[Any]) -> None:
     """Jacobians of complex functions are not one matrix."""
     for index, one in enumerate(tensors):
-        if one.dtype.is_complex:
+        if one._array.dtype.kind not in "fV" and one.dtype.is_complex:
             raise RuntimeError(
                 f"{transform}: {side}[{index}] is {one.dtype}; Jacobians are defined here for real "
                 "tensors. Use torch.view_as_real, or vjp and jvp."
             )
 
 
+def _as_block(rows: Any, shape: tuple[int, ...]) -> Any:
+    """Rows, one for each element of an output of this shape, as its part of the Jacobian."""
+    if not shape and len(rows) == 1:
+        return rows.squeeze(0)
+    return rows.reshape((*shape, *rows.shape[1:]))
+
+
 def _rows(
-    pull: Any, outputs: list[Any], spec: TreeSpec, chosen: Chosen, chunk_size: int | None
+    recording: Recording, outputs: list[Any], chosen: Chosen, chunk_size: int | None
 ) -> list[Any]:
     """For each input leaf, the gradients of all output elements, stacked."""
-    total = sum(math.prod(one.shape) for one in outputs)
+    total = 0
+    for one in outputs:
+        total += math.prod(_shape(one))
     if total == 0:
         return [leaf.new_zeros((0, *leaf.shape)) for leaf in chosen.leaves]
 
     def gradients(*seeds: Any) -> list[Any]:
-        return tree_flatten(pull(tree_unflatten(seeds, spec)))[0]
+        return recording.gradients(outputs, seeds, keep=True)
 
     if total == 1:
-        single = gradients(*(one.new_ones(one.shape) for one in outputs))
-        return [g.unsqueeze(0) for g in single]
+        return [g.unsqueeze(0) for g in recording.gradients(outputs, None, keep=True)]
     step = total if chunk_size is None else chunk_size
     runs = []
     for start in range(0, total, step):

@@ -58,14 +58,14 @@ def propagate(
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
-                    shared = _shares_memory(tangent, tangents.values())
+                    shared = shares_memory(tangent, tangents.values())
                     with _only_outside(depth, (tangent,)):
                         tangent = owned(tangent, result, shared=shared)
                 level.put(result, tangent)
                 keep_saved(level, op, name, result, tangent)
 
 
-def _shares_memory(tangent: Any, given: Iterable[Any]) -> bool:
+def shares_memory(tangent: Any, given: Iterable[Any]) -> bool:
     """Whether a tangent is one of those given, or lies where one of them does."""
     memory = _memory_of(tangent)
     for group in given:
@@ -114,7 +114,7 @@ def keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) ->
     node = result.grad_fn
     plan = getattr(type(node), "plan", None)
     if node is not None and plan is not None and plan.op is op and name in plan.outputs:
-        level.saved.setdefault(node, {})[name] = tangent
+        level.keep(node, name, tangent)
 
 
 def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:

@@ -17,6 +17,8 @@ from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
+from pullback.operators.nn.pool import average, maximum, places
+from pullback.operators.nn.pool.shapes import Geometry
 from pullback.operators.reduce import sums
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
@@ -209,3 +211,71 @@ def _mix(n: int) -> Iterator[Sample]:
             heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
             yield {"weights": drawn(1, 1, rows, keys, char=char), "value": heads}
     yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
+
+
+# Pooling ------------------------------------------------------------------------------------------
+
+
+def _pairs(dims: int, n: int) -> Geometry:
+    """Windows of two side by side, along each of so many dimensions; the last one has n places."""
+    two = (2,) * dims
+    return Geometry(two, two, ((0, 0),) * dims, (1,) * dims, (*(1,) * (dims - 1), n // 2))
+
+
+def _pooled(dims: int, n: int) -> Iterator[tuple[Any, Geometry]]:
+    shape = (*(2,) * (dims - 1), n)
+    # One image of n places and more: whatever is compared with n is the number of elements.
+    yield (
+        drawn(1, 1, *(1,) * (dims - 1), n),
+        _pairs(dims, n)._replace(kernel=(*(1,) * (dims - 1), 2), stride=(*(1,) * (dims - 1), 2)),
+    )
+    for char in "fd":
+        yield drawn(3, 2, *shape, char=char), _pairs(dims, n)
+        yield drawn(3, 2, *shape[:-1], 8, char=char), _pairs(dims, 8)
+    yield drawn(2, *shape, 3).transpose(0, dims + 1, *range(1, dims + 1)), _pairs(dims, n)
+
+
+def _for_pools(pools: dict[int, Any], *more: str) -> None:
+    for dims, pool in pools.items():
+
+        def sampler(n: int, dims: int = dims) -> Iterator[Sample]:
+            for input, geometry in _pooled(dims, n):
+                numbers = {"divisor": 2**dims} if "divisor" in more else {}
+                yield {"input": input, "geometry": geometry, **numbers}
+            if more:
+                yield {
+                    "input": drawn(1, 2, *(2,) * (dims - 1), 6).astype("e"),
+                    "geometry": _pairs(dims, 6),
+                    "divisor": 2,
+                }
+
+        SAMPLES[pool.op] = sampler
+
+
+_for_pools(average._POOLS, "divisor")
+_for_pools(average._ADAPTIVE_POOLS, "divisor")
+_for_pools({2: average._average}, "divisor")
+_for_pools(maximum._POOLS)
+_for_pools(maximum._ADAPTIVE_POOLS)
+_for_pools({2: maximum._bare_max_pool})
+
+
+@at(average._spread_average)
+def _spread_average(n: int) -> Iterator[Sample]:
+    for dims, lead, width in ((1, (n, 1), 2), (2, (3, 2), n), (2, (3, 2), 8)):
+        geometry = _pairs(dims, width)
+        for char in "fd":
+            given = drawn(*lead, *geometry.number, char=char)
+            size = tuple(2 * one for one in geometry.number)
+            yield {"input": given, "size": size, "geometry": geometry, "divisor": 4}
+    half = drawn(3, 2, 1, 3).astype("e")
+    yield {"input": half, "size": (2, 6), "geometry": _pairs(2, 6), "divisor": 2}
+
+
+@at(places.put_places)
+def _put_places(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        spots = numpy.arange(n)[::-1].copy().reshape(1, n)
+        for apart in (False, True):
+            given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
+            yield {**given, "apart": apart}

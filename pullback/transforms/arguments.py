@@ -7,6 +7,7 @@ from typing import Any
 
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_leaves, tree_unflatten
+from pullback.transforms.batched import Batched
 
 __all__ = ["Chosen", "flat_tensors", "name_of", "split_aux"]
 
@@ -32,7 +33,7 @@ def checked_argnums(transform: str, argnums: Any, count: int) -> tuple[int, ...]
                 "positional "
                 "arguments."
             )
-    chosen = tuple(number % count for number in numbers)
+    chosen = tuple([number % count for number in numbers])
     if len(set(chosen)) != len(chosen):
         raise RuntimeError(f"{transform}: argnums={argnums!r} names an argument twice.")
     return chosen
@@ -56,10 +57,16 @@ class Chosen:
     def __init__(self, transform: str, argnums: Any, args: Sequence[Any]) -> None:
         self.args = list(args)
         self.single = not isinstance(argnums, tuple)
-        self.numbers = checked_argnums(transform, argnums, len(args))
+        known = type(argnums) is int and 0 <= argnums < len(args)
+        self.numbers = (argnums,) if known else checked_argnums(transform, argnums, len(args))
         self.leaves: list[Any] = []
-        self.specs: list[TreeSpec] = []
+        self.specs: list[TreeSpec | None] = []  # None: the argument is a tensor
         for number in self.numbers:
+            one = args[number]
+            if one.__class__ is Tensor or one.__class__ is Batched:
+                self.leaves.append(one)
+                self.specs.append(None)
+                continue
             leaves, spec = flat_tensors(transform, f"argument {number}", args[number])
             self.leaves += leaves
             self.specs.append(spec)
@@ -67,27 +74,35 @@ class Chosen:
     def replaced(self, leaves: Sequence[Any]) -> list[Any]:
         """All positional arguments, with `leaves` in the chosen ones."""
         args = list(self.args)
+        if len(self.specs) == 1 and self.specs[0] is None:
+            args[self.numbers[0]] = leaves[0]
+            return args
         for number, tree in zip(self.numbers, self._trees(leaves), strict=True):
             args[number] = tree
         return args
 
     def structured(self, leaves: Sequence[Any]) -> Any:
         """One value per leaf, in the structure of the chosen argument, or a tuple of them."""
+        if self.single and self.specs[0] is None:
+            return leaves[0]
         trees = self._trees(leaves)
         return trees[0] if self.single else tuple(trees)
 
     def _trees(self, leaves: Sequence[Any]) -> list[Any]:
-        trees, start = [], 0
+        trees: list[Any] = []
+        start = 0
         for spec in self.specs:
+            if spec is None:
+                trees.append(leaves[start])
+                start += 1
+                continue
             trees.append(tree_unflatten(leaves[start : start + spec.num_leaves], spec))
             start += spec.num_leaves
         return trees
 
 
-def split_aux(transform: str, function: Callable[..., Any], result: Any, *, has_aux: bool) -> Any:
-    """(output, aux) as the function returned it; aux is None unless asked for."""
-    if not has_aux:
-        return result, None
+def split_aux(transform: str, function: Callable[..., Any], result: Any) -> Any:
+    """(output, aux) as the function returned it."""
     if not isinstance(result, tuple) or len(result) != 2:
         got = f"a tuple of {len(result)}" if isinstance(result, tuple) else type(result).__name__
         raise RuntimeError(

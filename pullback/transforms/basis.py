@@ -17,8 +17,9 @@ def basis(tensors: Sequence[Any], start: int, count: int) -> list[Any]:
     """Unit vectors number `start` to `start + count` of the space of all `tensors` together."""
     made, offset = [], 0
     for one in tensors:
-        array = numpy.zeros((count, *one.shape), one.dtype.numpy)
-        flat = array.reshape(count, math.prod(one.shape))
+        like = one._array
+        array = numpy.zeros((count, *like.shape), like.dtype)
+        flat = array.reshape(count, math.prod(like.shape))
         first, last = max(start, offset), min(start + count, offset + flat.shape[1])
         if first < last:
             flat[range(first - start, last - start), range(first - offset, last - offset)] = 1
@@ -30,6 +31,8 @@ def basis(tensors: Sequence[Any], start: int, count: int) -> list[Any]:
 def split_columns(column: Any, sizes: Sequence[int], leaves: Sequence[Any]) -> list[Any]:
     """The last dimension of a Jacobian, taken apart into those of the inputs."""
     if len(sizes) == 1:
+        if leaves[0]._array.ndim == 1:
+            return [column]  # which it is
         return [column.reshape((*column.shape[:-1], *leaves[0].shape))]
     parts = column.split(sizes, -1)
     return [

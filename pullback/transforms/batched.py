@@ -241,13 +241,6 @@ def batched(value: Tensor, bdim: int, level: Any) -> Batched:
     return made
 
 
-def _examples_in_front(tangent: Any, level: Any) -> Any:
-    return batched(tangent, 0, level)
-
-
-ports.fill(examples_in_front=_examples_in_front)
-
-
 def _is_differentiated(tensor: Any) -> bool:
     """Whether a reverse transform that runs inside the map entered this tensor."""
     while isinstance(tensor, Batched):

@@ -9,15 +9,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from numpy import ndarray
+
 from pullback.core.captured import Scope
-from pullback.core.forward import Inside
-from pullback.core.mode import current, settle
+from pullback.core.forward import Inside, Level
+from pullback.core.mode import FRESH, Mode, current, get_mode, settle
 from pullback.core.nesting import Derivative, running
 from pullback.core.process.whole import Whole
-from pullback.core.tensor import Tensor
+from pullback.core.tensor import Tensor, blanks
+from pullback.core.version import INFERENCE_CELL
+from pullback.core.view import DEFAULT, CreationMeta, Manner, View
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
+    Batched,
     base_of,
     exposed,
     hidden,
@@ -42,7 +47,8 @@ class Pushing(Whole):
         self.primals = primals
         self.tangents = tangents
 
-        self.before = settle()
+        before = get_mode()
+        self.before = before if before is not FRESH else settle()
         self._outside = running.get()
         self._inside = Inside(self.before)
         self.level = self._inside.level
@@ -50,16 +56,16 @@ class Pushing(Whole):
     def _enter(self) -> list[Any]:
         """Open the level; the inputs, each with its tangent."""
         self._inside.open()
-        derivative = Derivative(
-            self.transform,
-            len(self._outside) + 1,
-            self.level,
-            self.scope,
-            levels=self.before.levels,
-        )
-        running.set((*self._outside, derivative))
+        before = self.before
+        made = (self.transform, len(self._outside) + 1, self.level, self.scope, (), before.levels)
+        running.set((*self._outside, tuple.__new__(Derivative, made)))
         current.set(self._inside.mode)
-        return [self._dual(p, t) for p, t in zip(self.primals, self.tangents, strict=True)]
+        duals = []
+        alone = len(self._inside.seen) == 1  # a tangent of an outer derivative goes along, too
+        for primal, tangent in zip(self.primals, self.tangents, strict=True):
+            dual = _plain_dual(primal, tangent, self.level, before) if alone else None
+            duals.append(self._dual(primal, tangent) if dual is None else dual)
+        return duals
 
     def _leave(self) -> None:
         current.set(self.before)
@@ -83,6 +89,8 @@ class Pushing(Whole):
 
     def tangent_of(self, output: Any) -> Any:
         """The tangent of an output, or None; to be asked for while the level is open."""
+        if output.__class__ is Tensor:
+            return self.level.get(output)
         if not isinstance(output, Tensor):
             return None
         tangent = self.level.get(base_of(output))
@@ -92,3 +100,30 @@ class Pushing(Whole):
         """The tangent of an output, zeros where it has none."""
         tangent = self.tangent_of(output)
         return zeros_like(output) if tangent is None else tangent
+
+
+# A dual is a view of its value, but its tangent has nothing to do with its base's.
+_DUAL, _DUAL_UNRECORDED = Manner(DEFAULT, False), Manner(CreationMeta.NO_GRAD_MODE, False)
+
+
+def _plain_dual(primal: Any, tangent: Any, level: Level, before: Mode) -> Any:
+    """The dual of two tensors of real numbers without history; None: there is more to look at."""
+    held = tangent.value if tangent.__class__ is Batched else tangent
+    if not (primal.__class__ is Tensor is held.__class__ and primal._node is None is held._node):
+        return None
+    array, cell = primal._array, primal._cell
+    if array.__class__ is not ndarray or array.dtype.kind != "f" or cell is INFERENCE_CELL:
+        return None
+    if held._array.dtype.kind != "f" or before.inference:
+        return None
+    if cell.__class__ is tuple:
+        cell = primal._cell = [*cell]
+    dual = next(blanks)
+    dual._array = array.view()
+    info = View()
+    info.base, info.node, info.version = primal, None, cell[0]
+    info.manner = _DUAL if before.grad else _DUAL_UNRECORDED
+    info.cell = dual._cell = cell
+    dual._node = info
+    level.put(dual, tangent)
+    return dual

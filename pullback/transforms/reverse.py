@@ -7,7 +7,7 @@ batches, so that one pass gives the gradients of all examples.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from operator import attrgetter
 from typing import Any
@@ -17,9 +17,9 @@ import numpy
 from pullback.core.arrays import beside
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
-from pullback.core.mode import changed, current, get_mode, settle, with_grad
+from pullback.core.mode import FRESH, Mapped, changed, current, get_mode, settle, with_grad
 from pullback.core.nesting import Derivative, pass_depth, running
-from pullback.core.node import LEAF_SEQ, OperatorNode, Output, new_leaf_mark
+from pullback.core.node import LEAF_SEQ, AccumulateGrad, OperatorNode, Output
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.whole import Whole
@@ -27,7 +27,9 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, class_for, new, wrap
 from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
+from pullback.engine.arguments import constant_gradient
 from pullback.engine.backward import run_pass
+from pullback.engine.straight import quick_pass
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.declare import Op, parameters_of
 from pullback.operators.watching.dispatch import unrecorded_call
@@ -40,7 +42,6 @@ from pullback.transforms.batched import (
     hidden,
     hidden_like,
     is_batched_at,
-    with_levels,
 )
 
 _edges = attrgetter("_edges")
@@ -89,26 +90,29 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
     return node
 
 
-def _alias_of(tensor: Tensor, depth: int) -> Tensor:
-    """A tensor on the same memory that a transform can differentiate with respect to."""
+def _alias_of(tensor: Tensor, depth: int) -> tuple[Tensor, Any]:
+    """A tensor on the same memory that a transform can differentiate by, and where it leads."""
     array = tensor._array
     if tensor._takes & DISPATCH:
         alias = tensor._same_kind()
     else:
         alias = new(Tensor if type(array) is numpy.ndarray else class_for(array))
     alias._array = array
-    alias._cell = own_cell(tensor)
-    edge = edge_of(tensor)
+    cell = tensor._cell
+    alias._cell = cell if cell.__class__ is list else own_cell(tensor)
+    edge = None if tensor._node is None else edge_of(tensor)
     if edge is None:
-        alias._node = new_leaf_mark()
+        # What is recorded with it keeps the node, and so does the derivative.
+        node: Any = AccumulateGrad.first(alias)
         alias._depth = depth  # see leads_outside
     else:
         node = _node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
         alias._node.change(forward=False)
-    for level in open_levels():
-        level.put(alias, level.get(tensor))
-    return alias
+    if LEVELS:
+        for level in open_levels():
+            level.put(alias, level.get(tensor))
+    return alias, node
 
 
 def exposed_dual(tensor: Any, levels: Sequence[Any]) -> Any:
@@ -147,12 +151,28 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
 
     Modes below autograd are shown the operator that makes it.
     """
+    array = tensor._array
+    plain = tensor.__class__ is Tensor and type(array) is numpy.ndarray
+    if plain and array.dtype.kind in "fc" and array.flags.c_contiguous and not get_mode().dispatch:
+        return constant_gradient(array, value)
     kind = tensor._kind is not None  # sparse or nested
     if kind or tensor._takes & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
-    with beside(tensor._array):
-        return wrap(numpy.full_like(tensor._array, value))
+    with beside(array):
+        return wrap(numpy.full_like(array, value))
+
+
+def _mapping(levels: tuple[Any, ...], primals: Sequence[Any]) -> tuple[Any, ...]:
+    """The levels that map a whole derivative; those for tangents alone batch none of its values."""
+    found = []
+    for level in levels:
+        mapping = not level.for_tangents
+        for primal in primals:
+            mapping = mapping or (primal.__class__ is Batched and is_batched_at(primal, level))
+        if mapping:
+            found.append(level)
+    return levels if len(found) == len(levels) else tuple(found)
 
 
 class Recording(Whole):
@@ -164,38 +184,61 @@ class Recording(Whole):
     def __init__(self, transform: str, primals: Sequence[Any], scope: Scope | None = None) -> None:
         self.transform = transform
         self.scope = scope
-        self.before = settle()
-        # Levels that map the whole derivative. Those for tangents alone batch none of its values.
-        self.levels = tuple(
-            level
-            for level in self.before.levels
-            if not level.for_tangents or any(is_batched_at(primal, level) for primal in primals)
-        )
+        before = get_mode()
+        self.before = before = before if before is not FRESH else settle()
+        self.levels = _mapping(before.levels, primals) if before.levels else ()
         self._outside = running.get()
         self.depth = len(self._outside) + 1
         self._last_led: tuple[list[Any], bool] = ([], False)
+        self.aliases: list[Any] = []
+        self.edges: list[Any] = []
         try:
-            current.set(with_grad(self.before, grad=True))
-            self.aliases = [
-                _alias_of(exposed_dual(primal, self.levels), self.depth) for primal in primals
-            ]
+            if not before.grad:
+                current.set(with_grad(before, grad=True))
+            for primal in primals:
+                alias, edge = _alias_of(self._exposed(primal), self.depth)
+                self.aliases.append(alias)
+                self.edges.append(edge)
         finally:
-            current.set(self.before)
-        self.inputs = [hidden(alias, self.levels) for alias in self.aliases]
-        self.edges = [edge_of(alias) for alias in self.aliases]
+            current.set(before)
+        self.inputs = self._hidden(self.aliases)
+
+    def _exposed(self, tensor: Any, expose: Callable[..., Any] = exposed_dual) -> Any:
+        """A tensor outside of the levels that map this derivative, their dimensions in front."""
+        levels = self.levels
+        if not levels:
+            return tensor
+        if len(levels) == 1 and tensor.__class__ is Batched and not LEVELS:
+            value = tensor.value
+            level = tensor.level if tensor.level.open else None
+            if level is levels[0] and not tensor.bdim and value.__class__ is Tensor:
+                return value
+        return expose(tensor, levels)
+
+    def _hidden(self, tensors: list[Any]) -> list[Any]:
+        """The same inside of these levels again."""
+        levels = self.levels
+        if not levels:
+            return tensors
+        made = []
+        for one in tensors:
+            plain = len(levels) == 1 and one.__class__ is Tensor
+            made.append(batched(one, 0, levels[0]) if plain else hidden(one, levels))
+        return made
 
     def _enter(self) -> list[Any]:
-        derivative = Derivative(
-            self.transform, self.depth, None, self.scope, self.aliases, self.levels
-        )
-        running.set((*self._outside, derivative))
-        current.set(changed(self.before, grad=True, inference=False))
+        made = (self.transform, self.depth, None, self.scope, self.aliases, self.levels)
+        running.set((*self._outside, tuple.__new__(Derivative, made)))
+        before = self.before
+        usual = before.grad and not before.inference
+        current.set(before if usual else changed(before, grad=True, inference=False))
         if self.levels:
-            differentiated.update(id(alias) for alias in self.aliases)
+            differentiated.update(map(id, self.aliases))
         return self.inputs
 
     def _leave(self) -> None:
-        differentiated.difference_update(id(alias) for alias in self.aliases)
+        if self.levels:
+            differentiated.difference_update(map(id, self.aliases))
         current.set(self.before)
         running.set(self._outside)
 
@@ -203,39 +246,62 @@ class Recording(Whole):
         self, outputs: Sequence[Any], cotangents: Sequence[Any] | None, *, keep: bool
     ) -> list[Any]:
         """Gradients of the inputs; zeros for those that do not matter. None: cotangents of one."""
-        mode = settle()
-        inner = tuple(level for level in mode.levels if level not in self.levels)
-        roots = [exposed(output, self.levels) for output in outputs]
-        if cotangents is None:
-            seeds: list[Any] = [_filled_like(root, 1) for root in roots]
-        else:
-            seeds = [exposed_dual(one, self.levels) for one in cotangents]
-        pairs = [
-            (edge, seed)
-            for root, seed in zip(roots, seeds, strict=True)
-            if (edge := edge_of(root)) is not None
-        ]
+        mode = get_mode()
+        mode = mode if mode is not FRESH else settle()
+        pairs = []
+        for place, output in enumerate(outputs):
+            root = self._exposed(output, exposed)
+            edge = root._node
+            if edge is not None and edge._special:
+                edge = edge_of(root)
+            if edge is None:
+                continue
+            if cotangents is None:
+                pairs.append((edge, _filled_like(root, 1)))
+            else:
+                pairs.append((edge, self._exposed(cotangents[place])))
         records = mode.grad and not mode.inference
-        create = records and self._seen_outside(pairs)
+        create = records and self._seen_outside(pairs, given=cotangents is not None)
+        inner = self._inner(mode)
         depth = pass_depth.get()
         try:
             pass_depth.set(self.depth)
-            with with_levels(inner):
+            if inner is not mode:
+                current.set(inner)
+            results = quick_pass(pairs, self.edges, create_graph=create)
+            if results is None:
                 results = run_pass(pairs, self.edges, retain_graph=keep, create_graph=create)
         finally:
             pass_depth.set(depth)
-        return [
-            hidden(_filled_like(alias, 0) if g is None else g, self.levels)
-            for alias, g in zip(self.aliases, results, strict=True)
-        ]
+            current.set(mode)
+        made = []
+        for alias, g in zip(self.aliases, results, strict=True):
+            made.append(_filled_like(alias, 0) if g is None else g)
+        return self._hidden(made)
 
-    def _seen_outside(self, pairs: list[tuple[Any, Any]]) -> bool:
-        """Whether someone outside could differentiate the gradients."""
-        return (
-            any(base_of(seed).requires_grad for _, seed in pairs)
-            or any(level.tracked for level in open_levels())  # by way of a tangent
-            or self.leads_outside([edge for edge, _ in pairs])
-        )
+    def _inner(self, mode: Any) -> Any:
+        """The mode of a pass: without the levels that map this derivative as a whole."""
+        if not self.levels:
+            return mode
+        if mode.__class__ is Mapped and mode.levels == self.levels:
+            while mode.__class__ is Mapped:
+                mode = mode.below
+            return mode
+        levels = tuple(level for level in mode.levels if level not in self.levels)
+        return changed(mode, levels=levels)
+
+    def _seen_outside(self, pairs: list[tuple[Any, Any]], *, given: bool) -> bool:
+        """Whether someone outside could differentiate the gradients; by cotangents, if `given`."""
+        edges = []
+        for edge, seed in pairs:
+            edges.append(edge)
+            if given and base_of(seed).requires_grad:
+                return True
+        if LEVELS:
+            for level in open_levels():
+                if level.tracked:  # by way of a tangent
+                    return True
+        return self.leads_outside(edges)
 
     def leads_outside(self, edges: list[Any]) -> bool:
         """Whether the graph ends at leaves other than inputs of this derivative or inner ones.
@@ -273,13 +339,14 @@ class Recording(Whole):
         if output.__class__ is Batched:
             value = self.released(output.value)
             return output if value is output.value else batched(value, output.bdim, output.level)
-        if not output.requires_grad:
+        if output._node is None or not output.requires_grad:
             return output
         if self.before.grad and self.leads_outside([edge_of(output)]):
             return output
         alias = output._alias()
-        for level in open_levels():
-            level.put(alias, self.released(level.get(output)))
+        if LEVELS:
+            for level in open_levels():
+                level.put(alias, self.released(level.get(output)))
         return alias
 
 
@@ -302,7 +369,9 @@ def transposed(
         raise NotImplementedError(
             f"{op.name} has no forward-mode rule; use reverse mode (autograd.grad) for it."
         )
-    probes = [_alias_of(wrap(numpy.zeros_like(r._array)), len(running.get()) + 1) for r in carrying]
+    depth = len(running.get()) + 1
+    entered = [_alias_of(wrap(numpy.zeros_like(r._array)), depth) for r in carrying]
+    probes, edges = [alias for alias, _ in entered], [edge for _, edge in entered]
     given = {**known, **dict(zip(names, probes, strict=True))}
     roots: list[tuple[Any, Any]] = []
     try:
@@ -313,7 +382,6 @@ def transposed(
                 roots += _roots_of(made, tangent)
     finally:
         current.set(mode)
-    edges = [edge_of(probe) for probe in probes]
     made = run_pass(roots, edges, retain_graph=True, create_graph=mode.grad)
     by_name = dict(zip(names, made, strict=True))
     return [by_name.get(f"g_{name}", by_name.get("g")) if name not in op.fixed_outputs else None

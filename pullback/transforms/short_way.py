@@ -15,8 +15,7 @@ from typing import Any
 
 from numpy import ndarray
 
-from pullback.core.forward import LEVELS
-from pullback.core.mode import current, get_mode
+from pullback.core.mode import Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
@@ -35,8 +34,8 @@ def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
     """The form of a function of `op` whose globals these are; `plainly`: its straight line."""
     scope |= {
         "Batched": Batched,
+        "Mapped": Mapped,
         "Tensor": Tensor,
-        "LEVELS": LEVELS,
         "new": new,
         "plainly": plainly,
         "function": op.function,
@@ -62,7 +61,8 @@ def _lines(op: Op) -> list[str]:
         lines = _by_rule(op, leave)
     else:
         return block(head, [leave])
-    usual = block("if LEVELS or fast.plain is None", [leave])
+    # Then a level of forward mode may be open everywhere; this mode sees no others.
+    usual = block("if fast.plain is None", [leave])
     lines = [*usual, "level = mode.level", "below = mode.below", *lines]
     return block(head, [*lines, *(_WRAPPED if len(op.outputs) == 1 else _WRAPPED_EACH)])
 

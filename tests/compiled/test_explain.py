@@ -26,9 +26,24 @@ def test_explain_shows_programs_with_the_users_lines(backend):
     assert "argument 0" in text
 
 
-def test_explain_tells_why_a_call_ran_eagerly(backend):
+def test_explain_tells_why_a_call_ran_in_parts(backend):
     """K-63"""
-    found = explain(lambda x: x * float(x.sum()), backend=backend)(torch.ones(2))
+    found = explain(lambda x: (x * float(x.sum())).exp(), backend=backend)(torch.ones(2))
+    assert found.graph_count == 2
+    assert "needs its values" in found.break_reasons[0]
+    assert "test_explain.py" in found.break_reasons[0]
+    assert [line.split()[0] for line in found.tree] == ["program", "Python:", "program"]
+    assert found.tree[1] in str(found)
+
+
+def test_explain_tells_why_a_call_ran_eagerly(backend):
+    def doubled(x):
+        def twice():
+            yield float(x.sum())
+
+        return x * sum(twice())
+
+    found = explain(doubled, backend=backend)(torch.ones(2))
     assert found.graph_count == 0
     assert "needs its values" in found.break_reasons[0]
 

@@ -152,6 +152,11 @@ def test_a_call_leaves_behind_what_eager_leaves(name, backend):
             continue
         for a, b in zip(ours.pop("values"), wanted["values"], strict=True):
             np.testing.assert_allclose(a, b, rtol=1e-6)
+        pairs = zip(ours.pop("gradients", []), wanted.get("gradients", []), strict=True)
+        for a, b in pairs:
+            assert (a is None) is (b is None)
+            if a is not None:
+                np.testing.assert_allclose(a, b, rtol=1e-6)
         for part, value in ours.items():
             assert wanted[part] == value, part
 

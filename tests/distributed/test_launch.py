@@ -1,5 +1,6 @@
 """`pullback launch`: torchrun's variables, exits told, restarts. No MPI is needed for these."""
 
+import shutil
 import signal
 import socket
 import subprocess
@@ -136,7 +137,7 @@ def alive(pid):
         return False
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems tell no child of a death")
+@pytest.mark.skipif(shutil.which("setpriv") is None, reason="nobody tells a child of a death")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_launcher_is_the_end_of_its_ranks(number, tmp_path, monkeypatch):
     """D-2."""

@@ -18,12 +18,32 @@ def test_the_module_is_found_and_every_name_of_it_refuses(name):
         module.no_such_name
 
 
-def test_no_tensor_is_one_that_lies_over_ranks():
-    from pullback.distributed.tensor import DTensor
+@pytest.mark.parametrize(
+    ("name", "home"),
+    [
+        ("_tensor.DTensor", "tensor"),
+        ("_tensor.api.distribute_tensor", "tensor"),
+        ("_tensor.placement_types.Shard", "tensor.placement_types"),
+        ("_composable.fsdp.fully_shard", "fsdp"),
+        ("tensor.device_mesh.DeviceMesh", "device_mesh"),
+    ],
+)
+def test_older_paths_lead_to_what_is_here(name, home):
+    path, _, last = name.rpartition(".")
+    there = importlib.import_module(f"pullback.distributed.{home}")
+    assert getattr(importlib.import_module(f"pullback.distributed.{path}"), last) is getattr(
+        there, last
+    )
 
-    assert not isinstance(torch.ones(2), DTensor)
-    with pytest.raises(AttributeError, match=r"from_local.*larger than a machine"):
-        DTensor.from_local(torch.ones(2))
+
+def test_names_beside_what_is_here_refuse():
+    from pullback.distributed import tensor
+
+    with pytest.raises(RuntimeError, match="distribute_module is not possible here"):
+        tensor.distribute_module()
+    with pytest.raises(RuntimeError, match="TensorMeta is not possible here"):
+        tensor.placement_types.TensorMeta()
+    assert tensor.parallel.__name__ == "pullback.distributed.tensor.parallel"
 
 
 def test_placements_are_values():

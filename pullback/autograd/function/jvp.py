@@ -117,7 +117,7 @@ class _Call:
         tangent = laid_out_as(tangent, output)
         self.level.put(output, tangent)
         if output.requires_grad:
-            self.level.saved.setdefault(self.ctx, {})[str(number)] = tangent
+            self.level.keep(self.ctx, str(number), tangent)
 
     def _viewed(self, output: Any) -> Any:
         """The argument that `output` is a view of."""

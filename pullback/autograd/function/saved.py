@@ -69,7 +69,7 @@ class OwnResult:
         tensor._cell = self.cell
         tensor._node = node._output(self.number)
         for level in open_levels():
-            level.put(tensor, level.saved.get(node, {}).get(str(self.number)))
+            level.put(tensor, level.kept(node, str(self.number)))
         return tensor
 
 

@@ -2,9 +2,10 @@
 
 The function's bytecode is executed by the interpreter (compiled/interpreter), on stand-ins of the
 tensors that it is given or finds; nobody else ever sees one. What it reads outside are guards, what
-it writes there ends the capture. The result says what a program must compute (`calls`), from what
-(`inputs`), and what its caller must do with the results: return them in the shape that the function
-did, write them to tensors that the function writes to, and store gradients.
+it writes there is done again at each call (effects.py), or ends the capture. The result says what a
+program must compute (`calls`), from what (`inputs`), and what its caller must do with the results:
+return them in the shape that the function did, write them to tensors and objects that the function
+writes to, and store gradients.
 """
 
 from __future__ import annotations
@@ -14,8 +15,11 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Any
 
+import numpy
+
 from pullback.compiled.capture.decisions import Answers
-from pullback.compiled.capture.known import LEAF, Known, met_by_passes
+from pullback.compiled.capture.effects import Effects, Reached
+from pullback.compiled.capture.known import LEAF, Known, facts, met_by_passes
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
@@ -23,10 +27,15 @@ from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer
+from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.instructions import Interpreter
+from pullback.compiled.interpreter.late import Numbers, is_late
+from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.outside import is_container
 from pullback.compiled.interpreter.sources import Source
 from pullback.compiled.interpreter.versions import SUPPORTED
+from pullback.compiled.parts.state import Kept
+from pullback.compiled.parts.tree import LEAVES, Resumed, broken
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
 from pullback.compiled.sizes.sized import plain
 from pullback.core.mode import Mode, changed, current, settle
@@ -47,7 +56,9 @@ _USED_UP = "backward through the graph a second time"  # as the engine says it
 class Input:
     """Where an array of the program comes from in a call."""
 
-    kind: str  # "argument", "held" (a tensor), "grad" (of another input's tensor), "constant"
+    # "argument", "held" (a tensor), "grad" (of another input's tensor), "constant", "found" (a
+    # tensor that each call fetches), "number" (one that each call computes)
+    kind: str
     value: Value
     place: Any  # the leaf's number; the tensor; the other input's number; the array
     requires_grad: bool = False
@@ -58,7 +69,9 @@ class Input:
 class Output:
     """What stands at a leaf of the result."""
 
-    kind: str  # "value", "input" (the tensor itself), "view" (of an input), "object"
+    # "value", "input" (the tensor itself), "view" (of an input), "object", "number" (computed by
+    # each call), "kept" (an object that each call fetches)
+    kind: str
     value: Any = None
     place: Any = None  # the input's number, or the object
     requires_grad: bool = False
@@ -95,6 +108,13 @@ class Captured:
     library: Any = None  # of the device that its tensors are on; None: NumPy's
     checks: list[tuple[int, Value, Any]] = field(default_factory=list)  # see decisions.py
     whole: list[Call] | None = None  # all calls, where some are done before (decisions.py)
+    effects: Any = None  # writes to Python objects, done after the program (effects.py)
+    reached: Any = None  # what each call fetches for them, for "found" inputs and for numbers
+    numbers: Any = None  # what each call computes of numbers (interpreter/late.py)
+    loose: dict[int, Any] = field(default_factory=dict)  # leaves that no guard compares
+    home: Any = None  # the mode that the function was called in, of which this may be a part
+    found: list[Any] = field(default_factory=list)  # facts of the tensors that each call fetches
+    rewritten: frozenset[Any] = frozenset()  # places of tensors and numbers that it writes anew
 
 
 def capture(
@@ -107,18 +127,25 @@ def capture(
     exact: bool = False,
     decides: bool = False,
     numbers: dict[Any, Any] | None = None,
+    replays: bool = False,
+    breaks: bool = False,
+    fluid: frozenset[Any] = frozenset(),
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
     `geometries` are (shape, strides) that arguments, by number, should seem to have; a `ledger`
     (sizes/sized.py) has the sizes remember what they are, and decisions by them written down.
     `exact`: the calls, run one by one, give eager's bits in the backward too. `decides`: a decision
-    by a value is written down, and does not end the capture. `numbers`: what the function finds at
-    sources, by key, where numbers stand that vary.
+    by a value is written down, and does not end the capture. `replays`: so are writes to objects
+    outside. `breaks`: where it cannot go on, what was captured so far is a part.
+    `fluid`: places whose tensors and numbers each call fetches anew.
+    `numbers`: what the function finds at sources, by key, where numbers stand that vary.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
     leaves, spec = tree_flatten((args, kwargs))
+    if isinstance(function, Resumed):
+        leaves, spec = list(args), LEAVES
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
     run.inner.numbers = numbers or {}
@@ -126,6 +153,10 @@ def capture(
         ledger.frames = run.inner.frames
     if decides and not geometries:
         run.answers = run.tracer.answers = Answers(run.real)
+    run.replays = replays and not geometries
+    run.breaks = breaks and not geometries
+    if run.replays:
+        run.inner.fluid = fluid
     run.geometries = {id(leaves[n]): geometry for n, geometry in (geometries or {}).items()}
     try:
         return run.whole(function, args, kwargs, spec)
@@ -148,32 +179,53 @@ class _Run:
         self.by_storage: dict[int, Known] = {}
         self.real: dict[int, Any] = {}  # arrays of tensors from outside, by number of the value
         self.answers: Answers | None = None
+        self.replays = self.breaks = False
+        self.inner.calls, self.inner.tracer = self.tracer.calls, self.tracer
+        self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
+        self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
+        self.inner.stand_number = self._stand_number
 
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
         mode = self.mode
         states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
+        home = function.at.home if isinstance(function, Resumed) else mode
+        made: list[Any] = []
+        kept: list[Any] = []
+        stop: CannotCapture | None = None
         try:
-            given, words = self._arguments(args, kwargs)
+            given, words = self._arguments(function, args, kwargs)
             current.set(changed(mode, tracing=self.tracer))
             try:
-                result = self.inner.begin(function, given, words)
+                result = self._begun(function, given, words)
+            except CannotCapture as why:
+                if not (self.breaks and why.chain):
+                    raise
+                stop = why
             finally:
-                left = settings.left()
-            if left is not None:
+                left = settings._replace(grad=home.grad, inference=home.inference).left()
+            if left is not None and not (stop is not None and left == "grad mode"):
                 raise CannotCapture(f"the function leaves {left} changed")
-            leaves, tree = self._taken_apart(result)
+            log = self.inner.changes()
+            if stop is None:
+                leaves, tree = self._taken_apart(result, log, made)
+                del result
+            else:
+                leaves, tree, kept = broken(self.inner, stop, log, made)
+                tree.at.home = home
+                if self.answers is not None:
+                    checks = self.answers.checks
+                    checks[:] = [one for one in checks if one[0] <= len(self.tracer.calls)]
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
-            made = [one.place for one in outputs if one.kind in ("input", "view")]
-            self._given_back = {one.value.number for one in made}
+            back = [one.place for one in outputs if one.kind in ("input", "view")]
+            self._given_back = {one.value.number for one in back}
             forward_calls = len(self.tracer.calls)
             self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
-            del result
-            self._check_changes()
         finally:
+            stop = None
             current.set(mode)
             self.tracer.is_open = False
             self._put_back()
@@ -182,8 +234,25 @@ class _Run:
             self.inner.generators.clear()
         for known in self.known.values():
             known.check()
+        late = self.inner.late
+        numbers = Numbers(late, [*made, *(number for number, _ in self.numbers)])
+        reached = None
+        if log or self.inner.found or late.sources or kept:
+            reached = Reached(self.inner, log, kept)
+        kept.clear()
+        effects = Effects(log, reached) if log and reached is not None else None
+        rewritten = self.inner.rewritten() if log else frozenset()
+        outputs = [
+            Output("number", place=numbers.place(leaf)) if one.kind == "number" else one
+            for one, leaf in zip(outputs, leaves, strict=True)
+        ]
         leaves.clear()
+        made.clear()
         surroundings = Surroundings(self.inner)
+        self._found = {key: place for place, key in enumerate(self.inner.found)}
+        originals = {id(one.tensor): one.tensor for one in self.known.values()}
+        found = [facts(originals[key]) for key in self._found]
+        originals.clear()
         self.inner.forget()
         self.real.clear()
         captured = Captured(
@@ -199,14 +268,24 @@ class _Run:
             default_dtype=settings.default_dtype,
             default_device=settings.default_device,
             library=self.tracer.library,
+            effects=effects,
+            reached=reached,
+            numbers=numbers if late.sources else None,
+            rewritten=rewritten,
+            found=found,
+            loose=self.loose,
+            home=home,
         )
-        captured.inputs = self._inputs(surroundings)
-        numbers = {one.value.number: place for place, one in enumerate(captured.inputs)}
-        captured.outputs = [self._settled(one, numbers) for one in outputs]
-        captured.writes = [(numbers[known.value.number], value) for known, value in writes]
-        captured.stores = [(numbers[known.value.number], value) for known, value in stores]
+        captured.inputs = self._inputs(surroundings) + [
+            Input("number", array.value, numbers.place(one)) for one, array in self.numbers
+        ]
+        self._check_found(captured)
+        places = {one.value.number: place for place, one in enumerate(captured.inputs)}
+        captured.outputs = [self._settled(one, places) for one in outputs]
+        captured.writes = [(places[known.value.number], value) for known, value in writes]
+        captured.stores = [(places[known.value.number], value) for known, value in stores]
         captured.tangents = tangents
-        captured.gradients = [(numbers[known.value.number], value) for known, value in gradients]
+        captured.gradients = [(places[known.value.number], value) for known, value in gradients]
         self.known.clear()
         if self.answers is not None and self.answers.checks:
             captured.checks = self.answers.checks
@@ -223,7 +302,30 @@ class _Run:
 
     # What the function is given ---------------------------------------------------------------
 
-    def _arguments(self, args: Any, kwargs: Any) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def _begun(self, function: Any, given: Any, words: Any) -> Any:
+        if not isinstance(function, Resumed):
+            return self.inner.begin(function, given, words)
+        frames, made = function.frames(given, self.inner)
+        for one in made.values():
+            self.inner.new(one)
+        return self.inner.resume(frames)
+
+    def _leaf(self, value: Any, number: int) -> Any:
+        """A leaf of frames that wait: not compared as a whole, but where it is read."""
+        source = Source("leaf", None, number)
+        if isinstance(value, Tensor):
+            return self.inner.stands[id(value)]
+        if type(value) in (int, float) and source.key in self.inner.fluid:
+            self.loose[number] = type(value)
+            return self.inner.late.number(value, source)
+        if is_plain(value) or isinstance(value, library.IDENTITY):
+            return value
+        self.loose[number] = None
+        return self.inner.read(value, source)
+
+    def _arguments(
+        self, function: Any, args: Any, kwargs: Any
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """The arguments as the function sees them: stand-ins in place of tensors."""
         self._numbers: dict[int, int] = {}
         for number, leaf in enumerate(self.leaves):
@@ -231,10 +333,12 @@ class _Run:
                 stand = self._stand(leaf)
                 self.inner.known_tensor(leaf, stand, Source("leaf", None, number))
             self._numbers.setdefault(id(leaf), number)
-        given = tuple([self._argument(one) for one in args])
-        return given, {name: self._argument(one) for name, one in kwargs.items()}
+        if isinstance(function, Resumed):
+            return tuple([self._leaf(one, n) for n, one in enumerate(args)]), {}
+        given = tuple([self._argument(one, (0, n)) for n, one in enumerate(args)])
+        return given, {name: self._argument(one, (1, name)) for name, one in kwargs.items()}
 
-    def _argument(self, value: Any) -> Any:
+    def _argument(self, value: Any, path: tuple[Any, ...]) -> Any:
         inner = self.inner
         node = node_of(value)
         if node is None:  # a leaf, guarded as such
@@ -242,13 +346,17 @@ class _Run:
                 return inner.stands[id(value)]
             return inner.read(value, inner.root(value))
         if is_container(value):
-            inner.sources[inner.keep(value)] = Source("leaf", None, f"of {type(value).__name__}")
-            inner.free.add(id(value))
-            for one in value.values() if isinstance(value, dict) else value:
-                self._argument(one)
+            if id(value) not in inner.free:
+                inner.sources[inner.keep(value)] = Source("place", None, path)
+                inner.free.add(id(value))
+            else:
+                inner.twins.append((inner.sources[id(value)], Source("place", None, path)))
+            for key, one in value.items() if isinstance(value, dict) else enumerate(value):
+                self._argument(one, (*path, key))
             return value
         children, context = node.flatten_fn(value)
-        made = node.unflatten_fn([self._argument(one) for one in children], context)
+        children = [self._argument(one, (*path, None)) for one in children]
+        made = node.unflatten_fn(children, context)
         return inner.admitted(made)
 
     def _stand(self, tensor: Tensor) -> Tensor:
@@ -277,16 +385,32 @@ class _Run:
             tensor._array = array
         self.tracer.swapped.clear()
 
-    def _check_changes(self) -> None:
-        """Refuse what the function changed outside, which a program would not."""
-        for kind, owner, name, _ in self.inner.changes():
-            shown = {"cell": "a variable of a closure", "items": f"a {type(owner).__name__}"}
-            what = shown.get(kind) or f"{name!r}"
-            raise CannotCapture(f"the function changes the state of the program: {what}")
+    def _stand_number(self, number: Any, dtype: Any) -> Tensor:
+        """The tensor of a number that is an input of the program."""
+        traced = self.tracer.stand_in(numpy.zeros((), dtype.numpy))
+        self.numbers.append((number, traced))
+        return wrap(traced)
 
-    def _taken_apart(self, result: Any) -> tuple[list[Any], TreeSpec]:
-        """The leaves of a result, and how it is put together of them."""
-        return taken_apart(self.inner, result)
+    def _check_found(self, captured: Captured) -> None:
+        """Refuse tensors that are fetched and whose `.grad` matters."""
+        touched = captured.stores or any(one.kind == "grad" for one in captured.inputs)
+        if touched and any(one.kind == "found" and one.requires_grad for one in captured.inputs):
+            raise CannotCapture("the gradient of a tensor that each call finds anew")
+
+    def _taken_apart(
+        self, result: Any, log: list[Any], made: list[Any]
+    ) -> tuple[list[Any], TreeSpec]:
+        """The leaves of a result and of what is written, and how they are put together."""
+        if not log:
+            return taken_apart(self.inner, result, numbers=made)
+        if not self.replays:
+            one = log[0]
+            what = {"cell": "a variable of a closure"}.get(one.kind) or (
+                f"a {type(one.owner).__name__}" if one.kind == "call" else f"{one.name!r}"
+            )
+            raise CannotCapture(f"the function changes the state of the program: {what}")
+        written = [value for one in log for value in one.values]
+        return taken_apart(self.inner, result, written, made)
 
     # Results ----------------------------------------------------------------------------------
 
@@ -294,6 +418,13 @@ class _Run:
         storages: dict[int, Any] = {}
         outputs = []
         for leaf in leaves:
+            if is_late(leaf):
+                outputs.append(Output("number"))
+                continue
+            if type(leaf) is Kept:
+                place = sum(one.kind == "kept" for one in outputs)
+                outputs.append(Output("kept", place=place))
+                continue
             if not isinstance(leaf, Tensor):
                 outputs.append(Output("object", place=plain(leaf)))
                 continue
@@ -365,7 +496,9 @@ class _Run:
             if met.endswith("hooks") or (id(one) in stored and met != LEAF):
                 raise CannotCapture(f"a backward pass inside the function that comes to {met}")
             number = self._numbers.get(id(one.tensor))
-            source = self.inner.root(one.tensor) if number is None else Source("leaf", None, number)
+            source = self.inner.found.get(id(one.tensor)) or (
+                self.inner.root(one.tensor) if number is None else Source("leaf", None, number)
+            )
             self.inner.guards.add("text", source, (met_by_passes, met))
 
     def _settled(self, one: Output, numbers: dict[int, int]) -> Output:
@@ -424,6 +557,8 @@ class _Run:
             if key in surroundings.tensors:
                 kind: str = "held"
                 where: Any = one.tensor
+            elif key in self._found:
+                kind, where = "found", self._found[key]
             elif key in self._numbers:
                 kind, where = "argument", self._numbers[key]
             elif one.value.number in used:

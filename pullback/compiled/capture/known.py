@@ -20,9 +20,17 @@ from pullback.core.tensor import Tensor, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.core.view import edge_of
 
-__all__ = ["LEAF", "Known", "met_by_passes"]
+__all__ = ["LEAF", "Known", "facts", "met_by_passes"]
 
 LEAF = "a leaf"
+
+
+def facts(tensor: Tensor) -> tuple[Any, ...]:
+    """What a program takes for granted of a tensor, besides its values."""
+    array = tensor._array
+    library = LIBRARIES.get(type(array))
+    where: Any = type(array) if library is None else (type(array), library.device(array))
+    return (type(tensor), array.dtype, array.shape, array.strides, tensor.requires_grad, where)
 
 
 def _is_usual(kind: type) -> bool:

@@ -9,6 +9,7 @@ the capture.
 from __future__ import annotations
 
 import collections
+import functools
 import types
 from typing import Any
 
@@ -17,6 +18,7 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.outside import is_container, made_in_python
 from pullback.core.device import device
@@ -24,21 +26,39 @@ from pullback.core.dtype import dtype
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import LeafSpec, TreeSpec, node_of, tree_flatten
 
-__all__ = ["taken_apart"]
+__all__ = ["KINDS", "Apart", "Built", "build", "taken_apart"]
 
 _MOST_DEEP = 30
+# Classes of C all of whose state is items, or an object's `__dict__` and slots.
+_STATELESS = (object, dict, list, set, tuple, bytearray, types.SimpleNamespace,
+              collections.OrderedDict, collections.defaultdict)  # fmt: skip
 
 
-def taken_apart(inner: Any, result: Any) -> tuple[list[Any], TreeSpec]:
-    """The leaves of a result, and what puts it together of leaves."""
-    apart = _Apart(inner)
-    if apart.is_tree(result):
+def taken_apart(
+    inner: Any, result: Any, more: Any = None, numbers: Any = None
+) -> tuple[list[Any], TreeSpec]:
+    """The leaves of a result, and what puts it together of leaves.
+
+    `more`: values that are written somewhere, put together beside it as a pair. `numbers`: takes
+    those that are inputs of the program, or made of them.
+    """
+    apart = Apart(inner, numbers)
+    if more is None and apart.is_tree(result):
         return tree_flatten(result)
+    if more is not None:
+        result = inner.new((result, inner.new(list(more))))
     recipe = apart.recipe(result, 0)
-    return apart.leaves, _Built(recipe, len(apart.leaves))
+    return apart.leaves, Built(recipe, len(apart.leaves))
 
 
-class _Built(TreeSpec):
+def _is_open(kind: type) -> bool:
+    """Whether a class adds no state but attributes, slots and items, which can be copied."""
+    if kind in _STATELESS or kind.__basicsize__ == getattr(kind.__base__, "__basicsize__", 0):
+        return True
+    return not vars(kind).keys().isdisjoint(("__dict__", "__weakref__", "__slots__"))
+
+
+class Built(TreeSpec):
     """Puts a result together that is no tree, or that has objects in it."""
 
     def __init__(self, recipe: Any, count: int) -> None:
@@ -47,14 +67,14 @@ class _Built(TreeSpec):
 
     def unflatten(self, leaves: Any) -> Any:
         """The result of these leaves."""
-        return _build(self.recipe, list(leaves), {})
+        return build(self.recipe, list(leaves), {})
 
     def is_leaf(self) -> bool:
         """Never."""
         return False
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Built) and repr(self.recipe) == repr(other.recipe)
+        return isinstance(other, Built) and repr(self.recipe) == repr(other.recipe)
 
     __hash__ = TreeSpec.__hash__
 
@@ -62,11 +82,11 @@ class _Built(TreeSpec):
         return f"<{self.num_leaves} leaves of {self.recipe[0]}>"
 
 
-class _Apart:
+class Apart:
     """Takes one result apart."""
 
-    def __init__(self, inner: Any) -> None:
-        self.inner = inner
+    def __init__(self, inner: Any, numbers: Any) -> None:
+        self.inner, self.late = inner, numbers
         self.leaves: list[Any] = []
         self.numbers: dict[int, int] = {}  # of tensors
         self.seen: dict[int, Any] = {}
@@ -77,6 +97,8 @@ class _Apart:
             is_first = id(value) not in self.seen
             self.seen[id(value)] = value
             return is_first
+        if is_late(value):
+            return False
         if is_plain(value):
             return True
         if isinstance(value, type | dtype | device) and not depth:
@@ -103,6 +125,10 @@ class _Apart:
                 self.numbers[id(value)] = len(self.leaves)
                 self.leaves.append(value)
             return ("leaf", self.numbers[id(value)])
+        if is_late(value):
+            self.late.append(value)
+            self.leaves.append(value)
+            return ("leaf", len(self.leaves) - 1)
         if is_plain(value) or (
             isinstance(value, library.IDENTITY) and id(value) not in self.inner.made
         ):
@@ -112,7 +138,10 @@ class _Apart:
             return self._from_outside(value, source)
         kind = type(value)
         if kind in (list, tuple, set, frozenset, collections.deque):
-            return ("items", kind, [self.recipe(one, depth + 1) for one in value], id(value))
+            make: Any = kind
+            if kind is collections.deque:
+                make = functools.partial(kind, maxlen=value.maxlen)
+            return ("items", make, [self.recipe(one, depth + 1) for one in value], id(value))
         if isinstance(value, numpy.ndarray) and kind is numpy.ndarray:
             return ("copy", value.copy(), id(value))
         self._check_kind(value)
@@ -123,7 +152,7 @@ class _Apart:
     def _from_outside(self, value: Any, source: Any) -> Any:
         value = self.inner.originals.get(id(value), value)
         if id(value) in self.inner.free:
-            raise CannotCapture("an argument that is a container is returned")
+            raise CannotCapture("an argument that is a container is returned, or kept")
         self.inner.guards.add("is", source, value)
         return ("plain", value)
 
@@ -136,6 +165,7 @@ class _Apart:
             collections.defaultdict,
             collections.Counter,
         )
+        usual = usual and all(map(_is_open, kind.__mro__))
         if isinstance(value, functions) or not usual or id(value) not in self.inner.made:
             raise CannotCapture(f"a result of class {kind.__name__}, which cannot be made anew")
         if library.is_own(kind) and library.native_class(kind) and not isinstance(value, tuple):
@@ -153,12 +183,19 @@ class _Apart:
         state = dict(getattr(value, "__dict__", {}))
         for base in type(value).__mro__:
             for name, found in vars(base).items():
+                if name.startswith("__"):  # `__dict__` of a namespace
+                    continue
                 if isinstance(found, types.MemberDescriptorType) and hasattr(value, name):
                     state[name] = getattr(value, name)
         return {name: self.recipe(one, depth + 1) for name, one in state.items()}
 
 
-def _build(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
+# Recipes that only frames need (parts/state.py), by their first word.
+KINDS: dict[str, Any] = {}
+
+
+def build(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any = None) -> Any:
+    """The value of a recipe; `by` is the interpreter that will run what needs one."""
     what = recipe[0]
     if what == "leaf":
         return leaves[recipe[1]]
@@ -169,15 +206,17 @@ def _build(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
     if what == "copy":
         return made.setdefault(recipe[2], recipe[1].copy())
     if what == "items":
-        built = recipe[1](_build(one, leaves, made) for one in recipe[2])
+        built = recipe[1](build(one, leaves, made, by) for one in recipe[2])
         return made.setdefault(recipe[3], built)
-    return _build_object(recipe, leaves, made)
+    if what in KINDS:
+        return made.setdefault(recipe[-1], KINDS[what](recipe, leaves, made, by))
+    return _build_object(recipe, leaves, made, by)
 
 
-def _build_object(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
+def _build_object(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any = None) -> Any:
     _, kind, items, state, key, factory = recipe
     if issubclass(kind, tuple):
-        one = tuple.__new__(kind, [_build(part, leaves, made) for part in items])
+        one = tuple.__new__(kind, [build(part, leaves, made, by) for part in items])
     elif factory is not None:
         one = kind(factory)
     elif kind in (bytearray, types.SimpleNamespace):
@@ -189,11 +228,11 @@ def _build_object(recipe: Any, leaves: list[Any], made: dict[int, Any]) -> Any:
         ordered = isinstance(one, collections.OrderedDict)
         put: Any = collections.OrderedDict.__setitem__ if ordered else dict.__setitem__
         for name, part in items:
-            put(one, _build(name, leaves, made), _build(part, leaves, made))
+            put(one, build(name, leaves, made, by), build(part, leaves, made, by))
     elif items is not None and not isinstance(one, tuple):
         add = set.add if isinstance(one, set) else type(one).append
         for part in items:
-            add(one, _build(part, leaves, made))
+            add(one, build(part, leaves, made, by))
     for name, part in state.items():
-        object.__setattr__(one, name, _build(part, leaves, made))
+        object.__setattr__(one, name, build(part, leaves, made, by))
     return one

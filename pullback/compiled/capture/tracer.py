@@ -61,7 +61,7 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
-        self.passed = False  # whether the function runs a backward pass itself
+        self.passed = 0  # calls of backward passes that the function runs itself
         self.may_draw = True
         self.library: Any = None  # of a device, where tensors from outside are on one
         self.interpreter: Any = None  # what runs the function, and knows its lines
@@ -155,7 +155,7 @@ class Tracer:
         )
         if self.library is not None:
             self._place(call)
-        self.passed = self.passed or running.get() is not None
+        self.passed += running.get() is not None
         self.calls.append(call)
         return call.results
 
@@ -364,6 +364,8 @@ class Tracer:
             value = self._laid_out(value, storage)
         storage.value = value
         storage.version += 1
+        if self.interpreter is not None:
+            self.interpreter.touched += 1
         if storage not in self.written:
             self.written.append(storage)
             self._check_apart(storage)

@@ -13,14 +13,12 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
+from pullback.compiled.interpreter.containers import Containers
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
-from pullback.compiled.interpreter.outside import (
-    Outside,
-    is_container,
-    is_named_tuple,
-    made_in_python,
-)
+from pullback.compiled.interpreter.natively import natively
+from pullback.compiled.interpreter.outside import is_container, is_named_tuple, made_in_python
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.words import words
 from pullback.core.tensor import Tensor
@@ -39,7 +37,7 @@ _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _FIELDS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
-class Attributes(Outside):
+class Attributes(Containers):
     """Loads and stores attributes."""
 
     call: Any  # of calls.py
@@ -79,8 +77,8 @@ class Attributes(Outside):
         return self._of_object(value, name)
 
     def _of_plain(self, value: Any, name: str) -> Any:
-        found = getattr(value, name)
-        if type(value) in library.SIZED and not callable(found):
+        found = natively(getattr, self.late.pinned(value), name)
+        if type(value) in library.SIZED and not is_late(value) and not callable(found):
             raise CannotCapture(f"{name} of a size that varies")
         return found
 
@@ -125,10 +123,14 @@ class Attributes(Outside):
                 raise AttributeError(name)
             return one
         if found is MISSING:
-            return getattr(value, name) if is_container(value) else self._refused(value, name)
+            return (
+                natively(getattr, value, name)
+                if is_container(value)
+                else self._refused(value, name)
+            )
         if not isinstance(found, _FIELDS):
             return self.new(getattr(value, name))
-        one = getattr(value, name)
+        one = natively(getattr, value, name)
         if isinstance(value, numpy.ndarray):
             if name in ("shape", "dtype", "ndim", "size", "strides", "itemsize", "nbytes", "T"):
                 return self.admitted(one)
@@ -137,7 +139,7 @@ class Attributes(Outside):
 
     def _of_librarys(self, value: Any, name: str) -> Any:
         """An attribute of an object that the library made for this call."""
-        found = getattr(value, name)
+        found = natively(getattr, value, name)
         if isinstance(found, types.MethodType) and found.__self__ is value:
             return self.new(found)
         return self.admitted(found)
@@ -149,10 +151,10 @@ class Attributes(Outside):
             raise CannotCapture(f"{name} of an object of class {type(value).__name__}")
         if not hasattr(value, name):
             self.guards.add("unset", source, name)
-        return self.read(getattr(value, name), source.attr(name))
+        return self.read(natively(getattr, value, name), source.attr(name))
 
     def _refused(self, value: Any, name: str) -> Any:
-        getattr(value, name)
+        natively(getattr, value, name)
         raise CannotCapture(f"{name} of an object of class {type(value).__name__}")
 
     def _of_object(self, value: Any, name: str) -> Any:
@@ -203,7 +205,7 @@ class Attributes(Outside):
             return written[name]
         if source is not None and not hasattr(value, name):
             self.guards.add("unset", source, name)
-        one = found.__get__(value)
+        one = natively(found.__get__, value)
         return self.read(one, source.attr(name)) if source is not None else one
 
     def _by_fallback(self, value: Any, name: str, fallback: Any) -> Any:
@@ -259,7 +261,7 @@ class Attributes(Outside):
                 if isinstance(fallback, types.FunctionType):
                     return self.call(fallback, (value, name))
             if isinstance(found, _FIELDS) or found is MISSING:
-                found = getattr(value, name)
+                found = natively(getattr, value, name)
                 return self.read(found, self.root(value).attr(name))
             return self.bound(found, value, type(value), name)
         if isinstance(found, (types.FunctionType, property, *_C_DESCRIPTORS, *_FIELDS)):
@@ -271,7 +273,7 @@ class Attributes(Outside):
         return found
 
     def _read_native_class(self, value: type, name: str) -> Any:
-        found = getattr(value, name)
+        found = natively(getattr, value, name)
         if isinstance(found, types.MethodType) and found.__self__ is value:
             raw = inspect.getattr_static(value, name)
             del raw
@@ -297,7 +299,7 @@ class Attributes(Outside):
             return found
         own = bool(library.file_of(value))
         if own:  # names of the package that load when they are first asked for
-            found = getattr(value, name)
+            found = natively(getattr, value, name)
             if name in table:
                 return self.dict_get(table, name)
             return self.read(found, self.root(value).attr(name))
@@ -334,7 +336,7 @@ class Attributes(Outside):
                 raise CannotCapture(f"{name} of a tensor from outside that has a history")
             self.guards.add("is", source.attr("is_leaf"), True)
         if name in library.FACTS:
-            return getattr(value, name)
+            return natively(getattr, value, name)
         if name == "__class__":
             return kind
         found = inspect.getattr_static(kind, name, MISSING)
@@ -343,7 +345,7 @@ class Attributes(Outside):
         if name in library.COMPUTED:
             return self.step(getattr, (value, name))
         if name in ("grad_fn", "is_leaf", "retains_grad", "output_nr"):
-            return self.admitted(getattr(value, name))
+            return self.admitted(natively(getattr, value, name))
         method: Any = getattr(kind, name, None)
         if not callable(method) or isinstance(found, property):
             raise CannotCapture(f"{name} of a tensor")
@@ -397,40 +399,48 @@ class Attributes(Outside):
             ):
                 raise CannotCapture(f"a descriptor of class {type(found).__name__} is written")
         if isinstance(value, type):
-            table = self.class_dict(value)
-            self._write(id(table), ("class", value), name, new)
+            self._store_on_class(value, name, new)
             return
         if isinstance(value, types.ModuleType | types.FunctionType) and id(value) not in self.made:
             self.constant(value)
         source = self.source(value)
         if id(value) in self.native:
-            setattr(value, name, new)
+            self.touched += 1
+            natively(setattr, value, name, new)
             return
         if source is None:
             if id(value) not in self.made:
                 raise CannotCapture(f"an object of class {kind.__name__} of unknown origin")
-            object.__setattr__(value, name, new)
+            self.touched += 1
+            natively(object.__setattr__, value, name, new)
             return
         slot = inspect.getattr_static(kind, name, None)
         table = self.instance_dict(value)
         if isinstance(slot, types.MemberDescriptorType):
             self.keep(value)
-            self._write((id(value), name), ("attr", value), name, new)
+            self.write((id(value), name), ("slot", value), name, new)
         elif table is None:
             raise CannotCapture(f"an attribute of {kind.__name__} is written")
-        elif id(table) in self.shadows:
-            self.shadows[id(table)][name] = new
         else:
-            self._write(self.keep(table), ("dict", table), name, new)
+            self.set_item(table, name, new)
+
+    def _store_on_class(self, value: type, name: str, new: Any) -> None:
+        setter, _ = self.class_lookup(type(value), "__setattr__")
+        if isinstance(setter, types.FunctionType) or not made_in_python(value):
+            raise CannotCapture(f"an attribute of the class {value.__name__} is written")
+        if name.startswith("__"):
+            raise CannotCapture(f"{name} of the class {value.__name__} is written")
+        self.write(id(self.class_dict(value)), ("class", value), name, new)
 
     def _store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
         if name in ("grad", "requires_grad", "data"):
             self.step(setattr, (value, name, new))
-        elif self.source(value) is not None:
-            raise CannotCapture(f"{name} of a tensor from outside is written")
         elif inspect.getattr_static(type(value), name, MISSING) is not MISSING:
             raise CannotCapture(f"{name} of a tensor is written")
+        elif self.source(value) is not None:
+            self.set_item(self.instance_dict(value), name, new)
         else:
+            self.touched += 1
             setattr(value, name, new)
 
     def delete_attr(self, value: Any, name: str) -> None:
@@ -446,7 +456,8 @@ class Attributes(Outside):
     def delete_plainly(self, value: Any, name: str) -> None:
         """As `object.__delattr__` does it."""
         if self.source(value) is None:
-            object.__delattr__(value, name)
+            self.touched += 1
+            natively(object.__delattr__, value, name)
             return
         table = self.instance_dict(value)
         slot = inspect.getattr_static(type(value), name, None)
@@ -454,7 +465,4 @@ class Attributes(Outside):
             raise CannotCapture(f"{name} of a {type(value).__name__} is deleted")
         if table is None or self.dict_get(table, name) is MISSING:
             raise AttributeError(name)
-        if id(table) in self.shadows:
-            del self.shadows[id(table)][name]
-        else:
-            self._write(self.keep(table), ("dict", table), name, MISSING)
+        self.del_item(table, name)

@@ -12,19 +12,30 @@ from typing import Any
 import numpy
 
 from pullback.autograd.function import Function
-from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.reasons import CannotCapture, refusals
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.interpreter import library, polyfills
 from pullback.compiled.interpreter.entering import Entering
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.lifting import lifted
 from pullback.compiled.interpreter.outside import is_container, made_in_python
+from pullback.compiled.interpreter.words import words
+from pullback.compiled.sizes.sized import plain
+from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor
 
 __all__ = ["Calls"]
 
 
+# Operators that take a number as they take a tensor of no dimensions.
+_OF_NUMBERS = frozenset({
+    operator.add, operator.sub, operator.mul, operator.truediv, operator.lt, operator.le,
+    operator.gt, operator.ge,
+})  # fmt: skip
+_DIVIDING = frozenset({operator.truediv})
+_PASSING = words("backward _backward grad vjp jacobian hessian")
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
@@ -35,19 +46,22 @@ class Calls(Entering):
     shadow_classes: dict[Any, Any]
     asks: bool
     real_mode: Any  # that of the caller, in which nothing is traced
+    tracer: Any = None  # what writes operators down; None where values are real
+    stand_number: Any  # gives a number that is an input its tensor
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """`function(*args, **kwargs)`."""
         kwargs = kwargs or {}
         kind = type(function)
+        tail, self.tail = self.tail, False
         if kind is types.FunctionType:
-            return self._call_function(function, args, kwargs)
+            return self._call_function(function, args, kwargs, tail)
         if kind is types.MethodType:
-            return self._call_method(function, args, kwargs)
+            return self._call_method(function, args, kwargs, tail)
         if isinstance(function, type):
             return self.construct(function, args, kwargs)
         if kind is functools.partial:
-            return self._call_partial(function, args, kwargs)
+            return self._call_partial(function, args, kwargs, tail)
         if isinstance(function, functools._lru_cache_wrapper):
             return self._call_cached(function, args, kwargs)
         if kind in _GETTERS:
@@ -60,10 +74,11 @@ class Calls(Entering):
             return self._call_builtin(function, args, kwargs)
         if isinstance(function, types.MethodDescriptorType | types.WrapperDescriptorType):
             return self._call_descriptor(function, args, kwargs)
-        return self._call_object(function, args, kwargs)
+        return self._call_object(function, args, kwargs, tail)
 
-    def _call_function(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_function(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         if function.__globals__ is vars(polyfills):
+            self.tail = tail
             return self.enter(function, args, kwargs)
         if id(function) in library.PURE:
             return self.pure(function, args, kwargs)
@@ -78,6 +93,7 @@ class Calls(Entering):
             return self._weights_of(function, args)
         if place == "other":
             raise CannotCapture(f"a call of {function.__qualname__}, which no program repeats")
+        self.tail = tail
         return self.enter(function, args, kwargs)
 
     def _weights_of(self, function: Any, args: Any) -> Any:
@@ -87,7 +103,7 @@ class Calls(Entering):
         both = [self.load_attr(args[0], name) for name in ("weight", "bias")]
         return self.new(tuple(both))
 
-    def _call_method(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_method(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         inner, owner = function.__func__, function.__self__
         source = self.source(function)
         if source is not None:
@@ -97,9 +113,10 @@ class Calls(Entering):
             return self._apply(owner, args, kwargs)
         if type(owner) in library.DRAWING or isinstance(owner, Walk):
             return self._native_method(owner, function.__name__, args, kwargs, function)
+        self.tail = tail
         return self.call(inner, (owner, *args), kwargs)
 
-    def _call_partial(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_partial(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         source = self.source(function)
         inner, first, words = function.func, function.args, function.keywords
         if source is not None:
@@ -110,6 +127,7 @@ class Calls(Entering):
                 self.guards.add("len", source.attr("args"), 0)
             if not function.keywords:
                 self.guards.add("len", source.attr("keywords"), 0)
+        self.tail = tail
         return self.call(inner, (*first, *args), {**words, **kwargs})
 
     def _call_getter(self, function: Any, args: Any) -> Any:
@@ -154,7 +172,7 @@ class Calls(Entering):
             return None
         return self._native_method(args[0], function.__name__, args[1:], kwargs, function)
 
-    def _call_object(self, function: Any, args: Any, kwargs: Any) -> Any:
+    def _call_object(self, function: Any, args: Any, kwargs: Any, tail: bool) -> Any:
         kind = type(function)
         if library.is_pure_ufunc(function):
             return self._call_ufunc(function, args, kwargs)
@@ -164,11 +182,12 @@ class Calls(Entering):
         if inner is not None and library.is_own(kind):  # a compiled function: what it compiles
             source = self.source(function)
             assert source is not None
-            return self.call(
-                self.read(inner, source.attr("_torchdynamo_orig_callable")), args, kwargs
-            )
+            inner = self.read(inner, source.attr("_torchdynamo_orig_callable"))
+            self.tail = tail
+            return self.call(inner, args, kwargs)
         found, _ = self.class_lookup(kind, "__call__")
         if isinstance(found, types.FunctionType):
+            self.tail = tail
             return self.call(found, (function, *args), kwargs)
         name = getattr(function, "__name__", kind.__name__)
         raise CannotCapture(f"a call of {name}, which is not known to be pure")
@@ -187,6 +206,9 @@ class Calls(Entering):
             if args and isinstance(args[0], Tensor):
                 raise CannotCapture(f"{function.__name__} of a tensor, which needs its values")
             raise CannotCapture(f"a call of {function.__name__}, which changes settings")
+        if args and self._is_foreign_owner(function, args[0]):
+            name = f"{type(args[0]).__name__}.{function.__name__}"
+            raise CannotCapture(f"{name} of an object from outside, which it may change")
         memory = [one for one in args if isinstance(one, numpy.ndarray | bytearray | memoryview)]
         shares = function.__name__ in library.SHARING
         if shares and any(self.source(one) is not None for one in memory):
@@ -201,6 +223,15 @@ class Calls(Entering):
         if function.__closure__:
             function = self._rebound(function)
         return self.step(function, args, kwargs)
+
+    def _is_foreign_owner(self, function: Any, owner: Any) -> bool:
+        """Whether a function is a method of an object of the library's that was made elsewhere."""
+        kind = type(owner)
+        if isinstance(owner, (Tensor, library.Generator, *library.IDENTITY)) or is_plain(owner):
+            return False
+        if not library.is_own(kind) or self.source(owner) is None or isinstance(owner, tuple):
+            return False
+        return any(function in vars(base).values() for base in kind.__mro__)
 
     def _asked(self, function: Any, args: Any) -> Any:
         """A question about settings, asked again at each call, as the caller would."""
@@ -229,12 +260,16 @@ class Calls(Entering):
         name = getattr(function, "__name__", "")
         if name.startswith("register_") and args and self.source(args[0]) is not None:
             raise CannotCapture(f"{name} of a tensor from outside")
+        args = self._with_numbers(function, args)
         given = tuple([self.handed(one) for one in args])
         words = {word: self.handed(one) for word, one in kwargs.items()}
         before, self.asks = self.asks, name in library.DECIDING
+        count, passed = refusals.count, self.passed()
         try:
             made = function(*given, **words)
         except CannotCapture:
+            if name in _PASSING or self.passed() != passed:
+                self.touched += 1  # a pass that has stopped may have freed a part of the graph
             raise
         except Exception as error:
             # With values it might not be raised, so nobody here may handle it.
@@ -243,12 +278,35 @@ class Calls(Entering):
             ) from error
         finally:
             self.asks = before
+        if refusals.count != count:  # somebody there caught it, and went on without values
+            raise CannotCapture(*refusals.last)
+        if made is None or name.startswith(("register_", "__enter__", "__exit__")):
+            self.touched += 1
         if isinstance(made, types.FunctionType) and made.__closure__ and self.source(made) is None:
             self.new(made)  # a transform of a function
         return self.admitted(made)
 
+    def passed(self) -> int:
+        """How many calls of backward passes were written down."""
+        return 0 if self.tracer is None else self.tracer.passed
+
+    def _with_numbers(self, function: Any, args: Any) -> Any:
+        """Operands of an operator: a number that is an input is a tensor of no dimensions."""
+        if len(args) != 2 or function not in _OF_NUMBERS:
+            return args
+        for place, one in enumerate(args):
+            other = args[1 - place]
+            if is_late(one) and isinstance(other, Tensor):
+                kind = other.dtype.is_floating_point and other.dtype.itemsize > 2
+                whole = type(plain(one)) is int and other.dtype is int64
+                if kind or (whole and function not in _DIVIDING):
+                    stand = self.stand_number(one, other.dtype)
+                    return (stand, other) if place == 0 else (other, stand)
+        return args
+
     def handed(self, value: Any) -> Any:
         """A value as native code may have it: Python functions are interpreted there too."""
+        value = self.late.pinned(value)
         if is_plain(value) or isinstance(value, Tensor):
             return value
         if isinstance(value, Walk):

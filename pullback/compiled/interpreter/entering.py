@@ -21,6 +21,7 @@ class Entering(Objects):
     """Enters functions."""
 
     run: Any  # of instructions.py
+    tail = False  # whether the call under way gives what an instruction gives
 
     def begin(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Call the function that is captured, whose code is entered wherever it is."""
@@ -31,6 +32,7 @@ class Entering(Objects):
 
     def enter(self, function: Any, args: Any, kwargs: Any) -> Any:
         """Interpret a Python function."""
+        tail, self.tail = self.tail, False
         code = function.__code__
         trusted = function.__globals__ is vars(polyfills)
         source = self.source(function)
@@ -41,6 +43,7 @@ class Entering(Objects):
         variables = self._bind(function, code, source, args, kwargs)
         cells = dict(zip(code.co_freevars, function.__closure__ or (), strict=True))
         frame = Frame(function, code, variables, cells, function.__globals__)
+        frame.is_tail = tail
         if len(self.frames) > _MOST_FRAMES:
             raise CannotCapture(f"calls nested more than {_MOST_FRAMES} deep")
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):

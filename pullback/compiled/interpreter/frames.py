@@ -31,8 +31,15 @@ class Frame:
     A slot holds the value of a variable, or the cell that has it: `variables` and `cells`, by name.
     """
 
-    __slots__ = ("cells", "code", "function", "handlers", "kwnames", "names", "ours", "position",
-                 "program", "stack", "trusted", "variables")  # fmt: skip
+    __slots__ = ("before", "calls", "cells", "code", "function", "handlers", "is_tail", "kwnames",
+                 "mark", "names", "ours", "position", "program", "stack", "trusted",
+                 "variables")  # fmt: skip
+
+    # Of the instruction that runs now: the stack and the names of arguments before it, how much had
+    # been changed, and how many calls were written down.
+    before: tuple[list[Any], tuple[str, ...]]
+    mark: int
+    calls: int
 
     def __init__(self, function: Any, code: CodeType, variables: dict[str, Any],
                  cells: dict[str, Any], names: dict[str, Any]) -> None:  # fmt: skip
@@ -47,6 +54,7 @@ class Frame:
         self.stack: list[Any] = []
         self.position = 0
         self.kwnames: tuple[str, ...] = ()
+        self.is_tail = False  # whether what it returns is what the caller's instruction gives
         self.trusted = names is vars(polyfills)
         self.ours = bool(internal[code.co_filename])
 
@@ -91,6 +99,7 @@ class Walk:
         elif value is not None:
             raise TypeError("a generator that has not begun takes no value")
         self.started = True
+        self.interpreter.touched += 1
         try:
             is_done, value = self.interpreter.run(frame)
         except StopIteration as error:
@@ -114,6 +123,9 @@ class Walk:
         if frame.program[frame.position - 2].name == "SEND" and isinstance(frame.stack[-1], Walk):
             frame.stack[-1].close()  # that which it yields from
 
-    def throw(self, *_: Any) -> Any:
-        """Nothing that a capture follows."""
-        raise CannotCapture("throw() into a generator")
+    def throw(self, *error: Any) -> Any:
+        """Nothing that a capture follows; where all is eager, nobody in there handles it."""
+        if not self.interpreter.is_eager:
+            raise CannotCapture("throw() into a generator")
+        self.frame = None
+        raise error[1] if len(error) > 1 and error[1] is not None else error[0]

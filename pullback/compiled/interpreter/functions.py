@@ -12,7 +12,9 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library, polyfills
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.natively import is_theirs, natively
 from pullback.compiled.interpreter.operators import Operators
 from pullback.compiled.interpreter.outside import is_container
 from pullback.compiled.interpreter.words import words
@@ -41,7 +43,7 @@ class Functions(Operators):
         """`len`."""
         if isinstance(value, Tensor):
             if not value.shape:
-                return len(value)
+                return natively(len, value)
             return value.shape[0]  # which may remember that it varies
         method = self.own(value, "__len__")
         if method is not None:
@@ -49,7 +51,7 @@ class Functions(Operators):
         if is_container(value):
             return self.length(value)
         if is_plain(value) or id(value) in self.made or type(value).__name__ in _VIEWS:
-            return len(value)
+            return natively(len, value)
         raise CannotCapture(f"len() of an object of class {type(value).__name__}")
 
     def builtin_iter(self, value: Any, *more: Any) -> Any:
@@ -72,12 +74,17 @@ class Functions(Operators):
             return self.new(iter(self.admitted(list(value))))
         name = type(value).__name__
         if is_plain(value) or name in _VIEWS or (id(value) in self.made and name in _ITERATORS):
-            return self.new(iter(value))
+            return self.new(natively(iter, value))
         if isinstance(value, list | tuple | dict) and id(value) in self.made:
             return self.new(iter(value))
         if self.source(value) is not None and not isinstance(value, library.IDENTITY):
             raise CannotCapture(f"a {name} from outside, which the call would use up")
         raise CannotCapture(f"a walk over an object of class {name}")
+
+    def walked(self, value: Any) -> list[Any]:
+        """What a generator yields."""
+        self.touched += 1
+        return list(value)
 
     def builtin_reversed(self, value: Any) -> Any:
         """`reversed`."""
@@ -103,7 +110,8 @@ class Functions(Operators):
                 return self.call(method, (value,))
             if not isinstance(value, Walk) and id(value) not in self.made:
                 raise CannotCapture(f"next() of a {type(value).__name__}")
-            return self.admitted(next(value))
+            self.touched += 1
+            return self.admitted(natively(next, value))
         except StopIteration:
             if default:
                 return default[0]
@@ -115,8 +123,8 @@ class Functions(Operators):
             raise TypeError(f"attribute name must be string, not {type(name).__name__!r}")
         try:
             return self.load_attr(value, name)
-        except AttributeError:
-            if default:
+        except AttributeError as error:
+            if default and is_theirs(error):
                 return default[0]
             raise
 
@@ -124,7 +132,9 @@ class Functions(Operators):
         """`hasattr`."""
         try:
             self.builtin_getattr(value, name)
-        except AttributeError:
+        except AttributeError as error:
+            if not is_theirs(error):
+                raise
             return False
         return True
 
@@ -144,7 +154,7 @@ class Functions(Operators):
         kinds = self.inside(kinds)
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             self._check_class(kind, "isinstance")
-        return isinstance(value, kinds)
+        return bool(natively(isinstance, value, kinds))
 
     def builtin_issubclass(self, one: Any, kinds: Any) -> bool:
         """`issubclass`."""
@@ -152,7 +162,7 @@ class Functions(Operators):
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             self._check_class(kind, "issubclass")
         self.class_dict(one)  # guards the order of its bases
-        return issubclass(one, kinds)
+        return bool(natively(issubclass, one, kinds))
 
     def _check_class(self, kind: Any, asked: str) -> None:
         if isinstance(kind, tuple):
@@ -191,7 +201,7 @@ class Functions(Operators):
         if not self.comparable(listed):
             raise CannotCapture("sorted() of objects, which compares them")
         options.pop("key", None)
-        return self.new(sorted(listed, **options))
+        return self.new(natively(sorted, listed, **options))
 
     def builtin_max(self, *args: Any, **options: Any) -> Any:
         """`max`."""
@@ -205,7 +215,7 @@ class Functions(Operators):
         items = self.new(list(self.builtin_iter(args[0])) if len(args) == 1 else list(args))
         if all(map(is_plain, items)) and options.get("key") is None:
             options.pop("key", None)
-            return function(items, **options)
+            return natively(function, items, **options)
         return self.enter(polyfill, (items,), options)
 
     def builtin_bool(self, value: Any = False) -> bool:
@@ -226,6 +236,8 @@ class Functions(Operators):
             return self.call(method, (value,))
         if isinstance(value, Tensor):
             return self.step(kind, (value,))
+        if is_late(value) and not rest:
+            return self.late.converted(kind, value)
         return self.pure(kind, (value, *rest), {})
 
     def builtin_abs(self, value: Any) -> Any:
@@ -244,7 +256,7 @@ class Functions(Operators):
         """`hash`."""
         if not self.comparable(value):
             raise CannotCapture("the hash of an object")
-        return hash(value)
+        return hash(self.late.pinned(value))
 
     def builtin_repr(self, value: Any) -> str:
         """`repr`."""
@@ -266,7 +278,7 @@ class Functions(Operators):
         """The text of a value, where nobody but C writes it."""
         if isinstance(value, types.MappingProxyType | memoryview):
             raise CannotCapture(f"the text of a {type(value).__name__}")
-        value = self.inside(value)
+        value = self.late.pinned(self.inside(value))
         special = {
             "repr": "__repr__",
             "ascii": "__repr__",
@@ -279,10 +291,10 @@ class Functions(Operators):
         if self.mentions_size(value):
             raise CannotCapture("the text of a size that varies")
         if isinstance(value, BaseException):
-            return how(value, *more)
+            return natively(how, value, *more)
         if not self.comparable(value):
             raise CannotCapture(f"the text of an object of class {type(value).__name__}")
-        return how(value, *more)
+        return natively(how, value, *more)
 
     def mentions_size(self, value: Any) -> bool:
         """Whether a size that varies is in it, which its text would lose."""

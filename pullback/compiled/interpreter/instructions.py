@@ -14,8 +14,11 @@ from typing import Any, NamedTuple
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.calls import Calls
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved
+from pullback.compiled.interpreter.late import is_late
+from pullback.compiled.interpreter.natively import is_theirs, natively
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.versions import BINARY, COMPARE
+from pullback.compiled.parts.points import CALLS, Point
 from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor
 
@@ -29,7 +32,9 @@ class _Handled(NamedTuple):
 
 
 def _unbound(name: str) -> UnboundLocalError:
-    return UnboundLocalError(f"cannot access local variable {name!r}, which has no value")
+    return UnboundLocalError(
+        f"cannot access local variable {name!r} where it is not associated with a value"
+    )
 
 
 def _popped(f: Frame, count: int) -> list[Any]:
@@ -42,6 +47,7 @@ class Interpreter(Calls):
     """Runs functions; instructions that differ by table only are added below."""
 
     table: dict[str, Any]
+    is_eager = False  # whether values are real, and nothing is captured
 
     def __init__(self, stand: Any, real_mode: Any) -> None:
         """`stand` gives the stand-in of a tensor; `real_mode` is the caller's."""
@@ -50,6 +56,7 @@ class Interpreter(Calls):
         self.frames: list[Frame] = []
         self.shadow_classes: dict[Any, Any] = {}
         self.asks = False  # whether native code that runs now needs nothing but an answer
+        self.calls: list[Any] = []  # of the program so far
 
     def origin(self) -> Origin | None:
         """The line of the user's that runs now."""
@@ -61,7 +68,8 @@ class Interpreter(Calls):
     def forget(self) -> None:
         """Let go of everything that belonged to the run; the guards stay."""
         for one in (self.made, self.native, self.stands, self.originals, self.sources, self.shadows,
-                    self.overlay, self.before, self.shadow_classes):  # fmt: skip
+                    self.overlay, self.before, self.shadow_classes, self.log, self.owners,
+                    self.pending, self.replicas):  # fmt: skip
             one.clear()
         self.kept.clear()
         self.tensors = dict(self.tensors)
@@ -79,12 +87,15 @@ class Interpreter(Calls):
                 instruction = table.get(name)
                 if instruction is None:
                     raise CannotCapture(f"the instruction {name}")
+                frame.before = (frame.stack[:], frame.kwnames)
+                frame.mark, frame.calls = self.touched, len(self.calls)
                 try:
                     done = instruction(self, frame, arg, value, target)
                     if done is not None:
                         return done  # type: ignore[no-any-return]  # of a table
                 except CannotCapture as why:
                     self._locate(why)
+                    self._wait(frame, name, why)
                     raise
                 except RecursionError:
                     raise
@@ -101,15 +112,57 @@ class Interpreter(Calls):
                 why.locate(here)
             why.is_located = True  # type: ignore[attr-defined]  # a mark
 
+    def _wait(self, frame: Frame, name: str, why: CannotCapture) -> None:
+        """Note where a frame stands, so that another part can go on from there (parts/)."""
+        if why.chain and why.chain[0].frame.is_tail and name in CALLS:
+            why.chain.insert(0, Point(frame, frame.position, frame.stack, frame.kwnames))
+        elif frame.mark == self.touched:
+            stack, names = frame.before
+            why.chain = [Point(frame, frame.position - 1, stack, names)]
+            why.calls = frame.calls
+        else:  # half done: nobody can do it again
+            why.chain = []
+
+    def resume(self, frames: list[Frame]) -> Any:
+        """Go on in frames that wait: the last one first, then those that called it."""
+        value: Any = NULL
+        error: Exception | None = None
+        for number in reversed(range(len(frames))):
+            frame = frames[number]
+            try:
+                if error is not None:
+                    self._handle(frame, error)
+                elif value is not NULL:
+                    frame.stack.append(value)
+                error = None
+                value = self.run(frame)[1]
+            except CannotCapture as why:
+                if why.chain:
+                    outer = [Point(f, f.position, f.stack, f.kwnames) for f in frames[:number]]
+                    why.chain[:0] = outer
+                raise
+            except Exception as found:
+                error = found
+        if error is not None:
+            raise error
+        return value
+
     def _handle(self, frame: Frame, error: Exception) -> None:
         """Go to the handler of an exception, or let it out of the frame."""
         handler = frame.handlers[frame.position - 1]
         if handler is None:
             raise error
+        if not is_theirs(error):  # a mistake of ours, which no handler of the user's may meet
+            text = f"{type(error).__name__} inside the capture: {error}"
+            raise CannotCapture(text, self.origin()) from error
+        error.__traceback__ = None  # of the interpreter's frames, which would keep what they hold
+        self.handle_at(frame, handler, error)
+
+    def handle_at(self, frame: Frame, handler: Any, error: BaseException) -> None:
+        """Go to a handler."""
         del frame.stack[handler.depth :]
         if handler.lasti:
             frame.stack.append(frame.position - 1)
-        error.__traceback__ = None  # of the interpreter's frames, which would keep what they hold
         frame.stack.append(self.new(error))
         frame.position = handler.target
 
@@ -147,7 +200,10 @@ class Interpreter(Calls):
         try:
             f.stack.append(self.cell(f.cells[val]))
         except ValueError:
-            raise NameError(f"cannot access free variable {val!r}, which has no value") from None
+            raise NameError(
+                f"cannot access free variable {val!r} where it is not associated with a value in "
+                "enclosing scope"
+            ) from None
 
     def STORE_DEREF(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         self.set_cell(f.cells[val], f.stack.pop())
@@ -155,7 +211,8 @@ class Interpreter(Calls):
     def DELETE_DEREF(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         if id(f.cells[val]) not in self.made:
             raise CannotCapture("a variable of a closure is deleted")
-        del f.cells[val].cell_contents
+        self.touched += 1
+        natively(delattr, f.cells[val], "cell_contents")
 
     def LOAD_GLOBAL(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         f.stack.append(self._global(f, val))
@@ -224,6 +281,12 @@ class Interpreter(Calls):
 
     def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()
+        if is_late(a) or is_late(b):
+            is_one = is_late(a) and is_late(b) and a.text == b.text and a.text.isalnum()
+            if not (is_one or a is None or b is None):
+                raise CannotCapture("whether a number is another object")
+            f.stack.append(is_one != bool(arg))
+            return
         if a is not None and b is not None:
             for one in (a, b):
                 if isinstance(one, Tensor):
@@ -279,16 +342,19 @@ class Interpreter(Calls):
 
     def LIST_APPEND(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value = f.stack.pop()
+        self.touched += 1
         f.stack[-arg].append(value)
 
     def SET_ADD(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value = f.stack.pop()
         self.hashable(value)
+        self.touched += 1
         f.stack[-arg].add(value)
 
     def MAP_ADD(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         value, key = f.stack.pop(), f.stack.pop()
         self.hashable(key)
+        self.touched += 1
         f.stack[-arg][key] = value
 
     def LIST_EXTEND(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
@@ -383,6 +449,7 @@ class Interpreter(Calls):
             f.stack.append(self._super(f))
             return
         words = dict(zip(names, args[count:], strict=True))
+        self.tail = True
         f.stack.append(self.call(function, tuple(args[:count]), words))
 
     def CALL_KW(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
@@ -400,7 +467,9 @@ class Interpreter(Calls):
         below, above = _popped(f, 2)
         function = above if below is NULL else below
         words = {} if kwargs is NULL or not kwargs else dict(self._mapping(kwargs))
-        f.stack.append(self.call(function, tuple(self.builtin_iter(args)), words))
+        given = tuple(self.builtin_iter(args))
+        self.tail = True
+        f.stack.append(self.call(function, given, words))
 
     def RETURN_VALUE(self, f: Frame, arg: Any, val: Any, to: Any) -> Any:
         return True, f.stack.pop()
@@ -415,6 +484,7 @@ class Interpreter(Calls):
         sent = f.stack.pop()
         try:
             if sent is not None:
+                self.touched += 1
                 f.stack.append(f.stack[-1].send(sent))
             else:
                 f.stack.append(self.builtin_next(f.stack[-1]))
@@ -433,7 +503,7 @@ class Interpreter(Calls):
 
     def CHECK_EXC_MATCH(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         kinds = self.inside(f.stack.pop())
-        f.stack.append(isinstance(f.stack[-1], kinds))
+        f.stack.append(natively(isinstance, f.stack[-1], kinds))
 
     def RERAISE(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         raise f.stack.pop()
@@ -471,7 +541,9 @@ class Interpreter(Calls):
             return self.load_attr(value, name)
         found, _ = self.class_lookup(type(value), name)
         if found is MISSING:
-            raise TypeError(f"{type(value).__name__!r} object is no context manager")
+            raise TypeError(
+                f"{type(value).__name__!r} object does not support the context manager protocol"
+            )
         return self.bound(found, value, type(value), name)
 
     def WITH_EXCEPT_START(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
@@ -495,8 +567,9 @@ class Interpreter(Calls):
         if self.builtin_isinstance(value, kind):
             try:
                 found = self._matched(value, kind, arg, names)
-            except AttributeError:
-                found = None
+            except AttributeError as error:
+                if not is_theirs(error):
+                    raise
         f.stack.append(found)
 
     def _matched(self, value: Any, kind: type, count: int, names: tuple[str, ...]) -> Any:

@@ -28,7 +28,7 @@ from pullback.core.layout import layout, memory_format
 from pullback.core.limits import finfo, iinfo
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
-from pullback.operators.random.generator import Generator
+from pullback.operators.random.generator import Generator, default_generator
 
 __all__ = ["BUILTIN", "IDENTITY", "OPERATORS", "PURE", "Generator", "is_own", "is_plain", "where"]
 
@@ -227,6 +227,11 @@ def needs_values(function: Any, args: Any) -> str | None:
     if name in ("__contains__", "__iter__") and args and isinstance(args[0], Tensor):
         return f"{name} of a tensor, which needs its values"
     return None
+
+
+def random_state() -> bytes:
+    """Where the stream of random numbers is."""
+    return bytes(default_generator.get_state()._array)
 
 
 def module_getattr() -> Any:

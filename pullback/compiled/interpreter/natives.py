@@ -14,9 +14,11 @@ import numpy
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.interpreter import library, polyfills
+from pullback.compiled.interpreter.containers import READS
 from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.functions import Functions
 from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.outside import is_container, is_named_tuple, made_in_python
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.words import words
@@ -41,6 +43,7 @@ _COMPARING = frozenset(
 _INDEXING = frozenset(
     {"pop", "insert", "rotate", "__getitem__", "__setitem__", "__delitem__", "__mul__"}
 )
+_KEEPING = words("append appendleft insert get setdefault pop __setitem__")
 _HASHING = frozenset({"get", "pop", "add", "discard", "remove", "setdefault", "__contains__"})
 COLLECTIONS = (
     collections.OrderedDict,
@@ -52,6 +55,10 @@ _FROM_ARRAYS = words("""
     astype copy sum mean item tolist max min __getitem__ reshape transpose ravel flatten prod any
     all argmax argmin cumsum std var round squeeze __len__ __iter__
 """)
+
+
+def _no_stand(tensor: Any) -> Any:
+    raise CannotCapture("a cached function that uses a tensor from outside")
 
 
 class Natives(Functions):
@@ -78,10 +85,21 @@ class Natives(Functions):
         mode = get_mode()
         try:
             current.set(self.real_mode)  # in which nothing is traced
+            self._check_harmless(function.__wrapped__, given)
             found = function(*given)
         finally:
             current.set(mode)
         return self.read(found, source.call(tuple(given)))
+
+    def _check_harmless(self, function: Any, args: list[Any]) -> None:
+        """Refuse a cached function that does more than give a result: it may run once too often."""
+        if not isinstance(function, types.FunctionType):
+            return
+        trial = type(self)(_no_stand, self.real_mode)  # type: ignore[call-arg]  # the whole interpreter
+        state = library.random_state()
+        trial.begin(function, tuple(args), {})  # type: ignore[attr-defined]  # of entering.py
+        if trial.log or library.random_state() != state:
+            raise CannotCapture(f"{function.__name__}, a cached function that does more than look")
 
     def _call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
         try:
@@ -125,15 +143,15 @@ class Natives(Functions):
         """A C function that only looks at its arguments: plain values, and containers of them."""
         if function in (list, tuple, dict, set, frozenset, types.SimpleNamespace):
             return self._build(function, args, kwargs)
-        given = [self.inside(one) for one in args]
-        words = {name: self.inside(one) for name, one in kwargs.items()}
-        given = [self.new(list(one)) if isinstance(one, Walk) else one for one in given]
+        given = [self.late.pinned(self.inside(one)) for one in args]
+        words = {name: self.late.pinned(self.inside(one)) for name, one in kwargs.items()}
+        given = [self.new(self.walked(one)) if isinstance(one, Walk) else one for one in given]
         for one in (*given, *words.values()):
             self._check_pure(function, one)
         keeps = function in (range, slice, len, Size, int, float)
         if not keeps and any(map(self.mentions_size, given)):
             raise CannotCapture(f"a size that varies is used as {function.__name__}()")
-        return self.admitted(function(*given, **words))
+        return self.admitted(natively(function, *given, **words))
 
     def _check_pure(self, function: Any, one: Any) -> None:
         name = function.__name__
@@ -151,7 +169,7 @@ class Natives(Functions):
     def _build(self, function: Any, args: Any, kwargs: Any) -> Any:
         """A container made of the items of another one."""
         if function is types.SimpleNamespace or not args:
-            return self.new(function(*args, **kwargs))
+            return self.new(natively(function, *args, **kwargs))
         first = args[0]
         if function is dict and (
             is_container(first) and isinstance(first, dict | types.MappingProxyType)
@@ -165,7 +183,7 @@ class Natives(Functions):
             pairs = [tuple(self.builtin_iter(one)) for one in items]
             for key, _ in pairs:
                 self.hashable(key)
-            return self.new(dict(pairs, **kwargs))
+            return self.new(natively(dict, pairs, **kwargs))
         if function in (set, frozenset):
             for one in items:
                 self.hashable(one)
@@ -194,14 +212,17 @@ class Natives(Functions):
                 return args[0]
             return self.read(bound(), self.source(owner).attr("get").call())  # type: ignore[union-attr]
         if isinstance(owner, numpy.ndarray) and name in _FROM_ARRAYS:
-            return self.admitted(bound(*[self.inside(one) for one in args], **kwargs))
+            return self.admitted(natively(bound, *[self.inside(one) for one in args], **kwargs))
+        owner = self.late.pinned(owner)
         if type(owner) in library.SIZED:
             raise CannotCapture(f"a size that varies is used as {name}()")
         if type(owner) in library.DRAWING and id(owner) in self.made:
             given = [self.inside(one) for one in args]
             if all(map(self.comparable, given)):
-                return self.admitted(bound(*given, **kwargs))
+                self.touched += 1
+                return self.admitted(natively(bound, *given, **kwargs))
         if isinstance(owner, Walk) and name in ("send", "close", "__next__", "__iter__"):
+            self.touched += 1
             return self.admitted(bound(*args))
         if (self.source(owner) is None or isinstance(owner, type)) and self._is_builtin(owner):
             return self._method_of_made(owner, name, args, kwargs, bound)
@@ -229,7 +250,11 @@ class Natives(Functions):
         return type(owner).__name__.startswith(("dict_", "odict_")) or isinstance(owner, type)
 
     def _method_of_made(self, owner: Any, name: str, args: Any, kwargs: Any, bound: Any) -> Any:
-        given = [self.new(list(one)) if isinstance(one, Walk) else self.inside(one) for one in args]
+        # What is kept, or given back, stays what it is; what is looked at has its items read.
+        given = list(args) if name in _KEEPING else [self.inside(one) for one in args]
+        given = [self.new(self.walked(one)) if isinstance(one, Walk) else one for one in given]
+        if not isinstance(owner, list | dict | set | collections.deque) or name in _INDEXING:
+            given = [self.late.pinned(one) for one in given]
         words = {key: self.inside(one) for key, one in kwargs.items()}
         if isinstance(owner, type) and name not in (
             "fromkeys",
@@ -255,6 +280,7 @@ class Natives(Functions):
             raise CannotCapture("the text of an object")
         if any(isinstance(one, types.FunctionType | types.MethodType) for one in words.values()):
             if name == "sort" and isinstance(owner, list):
+                self.touched += 1
                 owner[:] = self.builtin_sorted(owner, **words)
                 return None
             raise CannotCapture(f"{name} with a Python function")
@@ -264,5 +290,7 @@ class Natives(Functions):
             given = [
                 one if isinstance(one, dict) else list(self.builtin_iter(one)) for one in given
             ]
-        made = bound(*given, **words)
+        if name not in READS:
+            self.touched += 1
+        made = natively(bound, *given, **words)
         return made if made is None else self.admitted(made)

@@ -13,6 +13,7 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.natives import COLLECTIONS, POLYFILLS, Natives
 from pullback.compiled.interpreter.outside import made_in_python
 from pullback.core.tensor import Tensor
@@ -39,7 +40,7 @@ class Objects(Natives):
         """An object of a class."""
         if kind is type and len(args) == 1:
             found = type(self.originals.get(id(args[0]), args[0]))
-            return int if found in library.SIZED and issubclass(found, int) else found
+            return found.__mro__[1] if found in library.SIZED else found
         if kind is super:
             if len(args) != 2:
                 raise CannotCapture("super() in a form that is not followed")
@@ -60,17 +61,20 @@ class Objects(Natives):
         if kind is functools.partial and args and type(args[0]) is functools.partial:
             args = (self.interpreted(args[0]), *args[1:])  # else C takes it apart unseen
         if kind in _WRAPPERS:
-            return self.new(kind(*args, **kwargs))
+            return self.new(natively(kind, *args, **kwargs))
         if issubclass(kind, property) and library.is_own(kind):
             return self.new(kind(*args, **kwargs))
         if isinstance(kind, type) and issubclass(kind, BaseException):
             return self._exception(kind, args, kwargs)
         if issubclass(kind, Tensor) or (library.is_own(kind) and library.native_class(kind)):
+            for one in (*args, *kwargs.values()):
+                if isinstance(one, dict | list) and self.source(one) is not None:
+                    raise CannotCapture(f"{kind.__name__} of a {type(one).__name__} from outside")
             return self.step(kind, args, kwargs)
         if kind in COLLECTIONS:
             return self._collection(kind, args, kwargs)
         if isinstance(kind, enum.EnumMeta):
-            return self.read(kind(*args), self.root(kind).call(tuple(args)))
+            return self.read(natively(kind, *args), self.root(kind).call(tuple(args)))
         plain_meta = type(kind) is type or library.is_fixed_class(type(kind))
         if not plain_meta and not library.is_own(type(kind)):
             call, _ = self.class_lookup(type(kind), "__call__")
@@ -83,7 +87,7 @@ class Objects(Natives):
     def _exception(self, kind: Any, args: Any, kwargs: Any) -> Any:
         init, _ = self.class_lookup(kind, "__init__") if made_in_python(kind) else (None, None)
         if not isinstance(init, types.FunctionType):
-            return self.new(kind(*args, **kwargs))
+            return self.new(natively(kind, *args, **kwargs))
         made = self.new(kind.__new__(kind, *args, **kwargs))
         self.call(init, (made, *args), kwargs)
         return made
@@ -93,8 +97,8 @@ class Objects(Natives):
             if not isinstance(args[0], type) or len(args) > 1:
                 raise CannotCapture("a defaultdict whose factory is a function")
             return self.new(kind(args[0], **kwargs))
-        given = [list(one) if isinstance(one, Walk) else self.inside(one) for one in args]
-        return self.new(kind(*given, **kwargs))
+        given = [self.walked(one) if isinstance(one, Walk) else self.inside(one) for one in args]
+        return self.new(natively(kind, *given, **kwargs))
 
     def _instance(self, kind: Any, args: Any, kwargs: Any) -> Any:
         new, base = self.class_lookup(kind, "__new__")
@@ -119,12 +123,12 @@ class Objects(Natives):
         if isinstance(init, types.FunctionType):
             self.call(init, (made, *args), kwargs)
         elif owner in (dict, list, set, collections.OrderedDict):
-            init(made, *[self._items_of(one) for one in args], **kwargs)
+            natively(init, made, *[self._items_of(one) for one in args], **kwargs)
         elif owner is not object and base is not tuple:
             raise CannotCapture(f"an object of class {kind.__name__} is made by C code")
         return made
 
     def _named_tuple(self, kind: Any, args: Any, kwargs: Any) -> Any:
-        bound = inspect.signature(kind.__new__).bind(kind, *args, **kwargs)
+        bound = natively(inspect.signature(kind.__new__).bind, kind, *args, **kwargs)
         bound.apply_defaults()
         return self.new(tuple.__new__(kind, bound.args[1:]))

@@ -15,7 +15,9 @@ from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.attributes import Attributes
 from pullback.compiled.interpreter.frames import Walk
+from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
+from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.outside import is_container, made_in_python
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.versions import SYMBOLS
@@ -26,16 +28,25 @@ __all__ = ["Operators"]
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__",
               "__eq__": "__eq__", "__ne__": "__ne__"}  # fmt: skip
 _EQUAL: Any = object.__eq__
+# What numbers that are inputs carry along as expressions.
+_CARRIED = frozenset({
+    "add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "eq", "ne", "lt", "le", "gt", "ge",
+})  # fmt: skip
 _COMPARISONS = frozenset({"lt", "le", "eq", "ne", "gt", "ge"})
 _IN_PLACE = {"i" + name.rstrip("_"): name for name in SYMBOLS.values()}
 _UNARY = {"neg": "__neg__", "invert": "__invert__", "pos": "__pos__", "abs": "__abs__",
           "index": "__index__"}  # fmt: skip
 
 
+def _are_numbers(*values: Any) -> bool:
+    return all(isinstance(one, int | float) for one in values)
+
+
 class Operators(Attributes):
     """Python's operators on values of the capture."""
 
     handed: Any  # of calls.py
+    walked: Any  # of functions.py
     builtin_iter: Any  # of functions.py
 
     def own(self, value: Any, name: str) -> Any:
@@ -103,17 +114,19 @@ class Operators(Attributes):
         if self.source(a) is not None:
             self.method(a, special, (self._items_of(b),), {})
             return a
-        return self.admitted(getattr(operator, f"i{special[3:-2]}")(a, self._items_of(b)))
+        self.touched += 1
+        return self.admitted(natively(getattr(operator, f"i{special[3:-2]}"), a, self._items_of(b)))
 
     def _array_in_place(self, function: Any, a: Any, b: Any) -> Any:
         if not a.flags.writeable or not (is_plain(b) or isinstance(b, numpy.ndarray)):
             raise CannotCapture("a NumPy array from outside, or with objects, is written")
-        return function(a, b)
+        self.touched += 1
+        return natively(function, a, b)
 
     def _items_of(self, value: Any) -> Any:
         """What native code may walk."""
         if isinstance(value, Walk):
-            return list(value)
+            return self.walked(value)
         if isinstance(value, Tensor):
             return list(self.builtin_iter(value))
         return self.inside(value)
@@ -121,10 +134,14 @@ class Operators(Attributes):
     def _native_binary(self, function: Any, special: str, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             return self.step(function, (a, b))
+        if is_late(a) or is_late(b):
+            exact = function.__name__.rstrip("_") in _CARRIED and _are_numbers(a, b)
+            if not exact:
+                a, b = self.late.pinned(a), self.late.pinned(b)
         if is_plain(a) and is_plain(b):
-            return function(a, b)
+            return natively(function, a, b)
         if isinstance(a, library.IDENTITY) or isinstance(b, library.IDENTITY):
-            return function(a, b)
+            return natively(function, a, b)
         compares = special in _REFLECTED or special == "__mod__"
         a, b = self.inside(a), self.inside(b)
         if compares and a is not b and not (self.comparable(a) and self.comparable(b)):
@@ -138,7 +155,7 @@ class Operators(Attributes):
                 raise CannotCapture(
                     f"{function.__name__} of an object of class {type(one).__name__}"
                 )
-        return self.admitted(function(a, b))
+        return self.admitted(natively(function, a, b))
 
     def unary(self, function: Any, a: Any) -> Any:
         """`-a` and its like."""
@@ -147,10 +164,13 @@ class Operators(Attributes):
             return self.call(method, (a,))
         if isinstance(a, Tensor):
             return self.step(function, (a,))
-        return self.admitted(function(self.inside(a)))
+        if is_late(a) and function.__name__ not in ("neg", "pos", "abs"):
+            a = self.late.pinned(a)
+        return self.admitted(natively(function, self.inside(a)))
 
     def get_item(self, value: Any, key: Any) -> Any:
         """`value[key]`."""
+        key = self.late.pinned(key)
         if isinstance(value, Tensor):
             return self.step(operator.getitem, (value, self._index(key)))
         method = self.own(value, "__getitem__")
@@ -159,16 +179,16 @@ class Operators(Attributes):
         if isinstance(value, type):
             if isinstance(value, enum.EnumMeta):
                 return self.read(value[key], self.root(value).attr("_member_map_").value(key))
-            return value[key]  # type: ignore[index]  # an alias of a generic class
+            return natively(operator.getitem, value, key)  # an alias of a generic class
         if isinstance(key, Tensor) and not isinstance(value, dict):
             raise CannotCapture("a tensor as an index of a Python object, which needs its value")
         key = self.subscript(value, key)
         if is_container(value):
             return self.item(value, key)
         if is_plain(value) or isinstance(value, numpy.ndarray):
-            return self.admitted(value[key])
+            return self.admitted(natively(operator.getitem, value, key))
         if isinstance(value, tuple | list | dict) and id(value) in self.made:
-            return self.admitted(value[key])
+            return self.admitted(natively(operator.getitem, value, key))
         if isinstance(value, dict | list) and self.source(value) is not None:
             return self._item_of_subclass(value, key)
         raise CannotCapture(f"an item of an object of class {type(value).__name__}")
@@ -201,6 +221,8 @@ class Operators(Attributes):
 
     def set_at(self, owner: Any, key: Any, value: Any) -> None:
         """`owner[key] = value`."""
+        key = self.late.pinned(key)
+        self.touched += 1
         if isinstance(owner, Tensor):
             self.step(operator.setitem, (owner, self._index(key), value))
             return
@@ -212,28 +234,31 @@ class Operators(Attributes):
         elif isinstance(owner, numpy.ndarray):
             if not owner.flags.writeable:
                 raise CannotCapture("a NumPy array from outside is written")
-            owner[self.inside(key)] = self.inside(value)
+            natively(operator.setitem, owner, self.inside(key), self.inside(value))
         elif id(owner) in self.made:
             if isinstance(owner, dict):
                 self.hashable(key)
-            owner[self.subscript(owner, key)] = value
+            natively(operator.setitem, owner, self.subscript(owner, key), value)
         else:
             raise CannotCapture(f"an item of an object of class {type(owner).__name__} is written")
 
     def delete_at(self, owner: Any, key: Any) -> None:
         """`del owner[key]`."""
+        key = self.late.pinned(key)
+        self.touched += 1
         method = self.own(owner, "__delitem__")
         if method is not None:
             self.call(method, (owner, key))
         elif is_container(owner) and self.source(owner) is not None:
             self.del_item(owner, self.subscript(owner, key))
         elif id(owner) in self.made:
-            del owner[self.subscript(owner, key)]
+            natively(operator.delitem, owner, self.subscript(owner, key))
         else:
             raise CannotCapture(f"an item of an object of class {type(owner).__name__} is deleted")
 
     def is_in(self, value: Any, key: Any) -> bool:
         """`key in value`."""
+        key = self.late.pinned(key)
         method = self.own(value, "__contains__")
         if method is not None:
             return self.truth(self.call(method, (value, key)))
@@ -242,13 +267,15 @@ class Operators(Attributes):
         if is_container(value):
             return self.contains(value, key)
         if is_plain(value):
-            return key in value
+            return bool(natively(operator.contains, value, key))
         if (
             isinstance(value, list | tuple | dict)
             and id(value) in self.made
             and self.comparable(key)
         ):
-            return key in value
+            return bool(natively(operator.contains, value, key))
+        if isinstance(value, list | tuple | dict | set | frozenset):  # C looks, not `__iter__`
+            raise CannotCapture(f"whether something is in a {type(value).__name__}")
         for one in self.builtin_iter(value):
             if one is key or self.truth(self.binary(operator.eq, one, key)):
                 return True
@@ -257,7 +284,7 @@ class Operators(Attributes):
     def truth(self, value: Any) -> bool:
         """`bool(value)`."""
         if value is True or value is False or value is None:
-            return bool(value)
+            return bool(natively(bool, value))
         if isinstance(value, Tensor):
             return bool(self.step(bool, (value,)))
         if is_container(value):
@@ -270,4 +297,4 @@ class Operators(Attributes):
             return bool(self.call(method, (value,)))
         if isinstance(value, dict | list | tuple | set) and self.source(value) is not None:
             raise CannotCapture(f"the truth of an object of class {type(value).__name__}")
-        return bool(value)
+        return bool(natively(bool, value))

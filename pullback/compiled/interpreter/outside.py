@@ -1,8 +1,9 @@
-"""Reading and writing what is outside: every read is a guard, every write is kept for later.
+"""Reading what is outside: every read is a guard.
 
 `Outside` holds what a capture knows of objects that it did not make: how each is reached, the
-stand-in of each tensor, and what was written to them. Nothing is written to the objects themselves:
-reads look first at what the capture wrote. So a capture that is given up has changed nothing.
+stand-in of each tensor, and what was written to them (writes.py). Nothing is written to the objects
+themselves: reads look first at what the capture wrote. So a capture that is given up has changed
+nothing.
 
 An object is outside (it has a source), or made here (it is registered), or plain. What is none of
 these came in by a way that nobody watches, and ends the capture.
@@ -11,7 +12,6 @@ these came in by a way that nobody watches, and ends the capture.
 from __future__ import annotations
 
 import array
-import collections
 import contextvars
 import functools
 import threading
@@ -23,27 +23,17 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
+from pullback.compiled.interpreter.late import Late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import DICTS, MISSING, SEQUENCES, SETS, Guards, Source
-from pullback.compiled.interpreter.words import words
 from pullback.core.tensor import Tensor
 
-__all__ = ["Outside", "is_container", "is_named_tuple", "made_in_python"]
+__all__ = ["BYTES", "Outside", "is_container", "is_named_tuple", "made_in_python"]
 
 _TEXTS: tuple[type, ...] = (int, float, complex, str, bytes)
-_BYTES = (bytearray, memoryview, array.array)
+BYTES = (bytearray, memoryview, array.array)
 _MOST_BYTES = 1 << 20  # of a NumPy array that is compared at each call
-_MOST_ITEMS = 50_000
-READS = words("""
-    index count copy get keys values items union intersection difference issubset issuperset
-    isdisjoint symmetric_difference __contains__ __len__ __getitem__ __iter__ tobytes tolist hex
-    decode startswith endswith most_common elements __eq__ __reversed__
-""")
-# Methods of containers that take what another container holds.
-CONSUMING = words("""
-    update extend __iadd__ __ior__ extendleft intersection_update difference_update subtract
-    symmetric_difference_update
-""")
+_WATCHED = (weakref.ref, contextvars.ContextVar, functools._lru_cache_wrapper, threading.local)
 
 
 def made_in_python(kind: type) -> bool:
@@ -61,11 +51,7 @@ def is_container(value: Any) -> bool:
     """Whether its items are read as items."""
     kind = type(value)
     return (
-        kind in SEQUENCES
-        or kind in DICTS
-        or kind in SETS
-        or kind in _BYTES
-        or is_named_tuple(value)
+        kind in SEQUENCES or kind in DICTS or kind in SETS or kind in BYTES or is_named_tuple(value)
     )
 
 
@@ -85,14 +71,18 @@ class Outside:
         self.native: dict[int, Any] = {}  # of these, objects that the library made
         self.kept: list[Any] = []  # objects whose ids are used above
         self.free: set[int] = set()  # containers among the arguments, whose items are guarded
+        self.twins: list[tuple[Source, Source]] = []  # places of the arguments with one of them
         self.overlay: dict[Any, dict[Any, Any]] = {}  # id of a dict, cell or slot: what was written
-        self.owners: dict[Any, tuple[str, Any]] = {}  # the same keys: what was written to
         self.shadows: dict[int, Any] = {}  # id of a container: a copy that has the writes
-        self.before: dict[int, tuple[Any, Any]] = {}  # the container, its items when copied
         self.proxies: dict[type, Any] = {}  # class: the live view of its dictionary
         self.identities = False  # whether it matters which tensor is which
         # What stands at sources, by key, where numbers vary: see sizes/generalise.py.
         self.numbers: dict[Any, Any] = {}
+        # Places that the function itself writes anew at each call (by key of the source): a tensor
+        # there is fetched by each call, a number is an input (late.py).
+        self.fluid: frozenset[Any] = frozenset()
+        self.found: dict[int, Source] = {}  # id of a tensor that is fetched: where
+        self.late = Late()
 
     def keep(self, value: Any) -> int:
         """The id of an object that lives as long as the capture."""
@@ -147,6 +137,8 @@ class Outside:
     def read(self, value: Any, source: Source) -> Any:
         """A value found outside: guarded by what it is, and what the interpreter goes on with."""
         if is_plain(value):
+            if source.key in self.fluid and type(value) in (int, float):
+                return self.late.number(value, source)
             return self._read_plain(value, source)
         key = id(value)
         known = self.sources.get(key)
@@ -168,7 +160,7 @@ class Outside:
 
     def _same(self, value: Any, source: Source, known: Source) -> None:
         if isinstance(value, library.IDENTITY) or known.kind == "root" or isinstance(value, Tensor):
-            if known.kind == "leaf":
+            if known.kind == "leaf" or id(value) in self.found:
                 self.guards.add("same", source, known)
             else:
                 self.guards.add("is", source, value)
@@ -190,6 +182,10 @@ class Outside:
     def _read_tensor(self, value: Tensor, source: Source) -> Any:
         """A tensor from outside: the guards hold it, facts are the entry's to compare."""
         stand = self.stand(value)
+        if source.key in self.fluid:
+            self.known_tensor(value, stand, source)
+            self.found[id(value)] = source
+            return stand
         self.guards.add("is", source, value)
         self.known_tensor(value, stand, self.root(value))
         self.tensors[id(value)] = value
@@ -249,17 +245,6 @@ class Outside:
             return written["cell_contents"]
         return self.read(cell.cell_contents, self.root(cell).attr("cell_contents"))
 
-    def set_cell(self, cell: Any, value: Any) -> None:
-        """Write a closure's variable."""
-        if id(cell) in self.made:
-            cell.cell_contents = value
-            return
-        self._write(self.keep(cell), ("cell", cell), "cell_contents", value)
-
-    def _write(self, key: Any, owner: tuple[str, Any], name: Any, value: Any) -> None:
-        self.owners[key] = owner
-        self.overlay.setdefault(key, {})[name] = value
-
     # Dictionaries ----------------------------------------------------------------------------
 
     def dict_get(self, table: Any, key: Any) -> Any:
@@ -292,7 +277,8 @@ class Outside:
         proxy = self.proxies.get(one)
         if proxy is None:
             proxy = self.proxies[one] = one.__dict__
-            self.sources[self.keep(proxy)] = self.root(proxy)
+            source = self.sources[self.keep(proxy)] = self.root(proxy)
+            source.key = ("root", "class", id(one))  # each look at it makes another view
             if made_in_python(one):
                 self.guards.add("is", self.root(one).attr("__mro__"), one.__mro__)
         return proxy
@@ -343,306 +329,3 @@ class Outside:
         elif source is None:
             self.new(table)
         return table
-
-    # Containers --------------------------------------------------------------------------------
-
-    def current(self, value: Any) -> tuple[Any, Source | None]:
-        """A container as the capture sees it, and its source, or None if its items are free."""
-        if id(value) in self.shadows:
-            return self.shadows[id(value)], None
-        source = self.source(value)
-        if source is not None and id(value) in self.overlay:
-            return self.copied(value), None
-        return value, source
-
-    def copied(self, value: Any) -> Any:
-        """A copy of a container from outside with everything in it read, and the writes so far."""
-        if id(value) in self.shadows:
-            return self.shadows[id(value)]
-        source = self.source(value)
-        assert source is not None
-        if len(value) > _MOST_ITEMS:
-            raise CannotCapture(f"{source} has more than {_MOST_ITEMS} items to be watched")
-        copy = self._copy(value, source)
-        self.shadows[self.keep(value)] = copy  # from now on read and written; views of it are live
-        self.before[id(value)] = (value, _items(copy))
-        for key, one in self.overlay.pop(id(value), {}).items():
-            if one is MISSING:
-                copy.pop(key, None)
-            else:
-                copy[key] = one
-        return self.new(copy)
-
-    def _copy(self, value: Any, source: Source) -> Any:
-        kind = type(value)
-        if kind in DICTS:
-            return self._copied_dict(value, source)
-        if kind in SETS:
-            if not all(is_plain(one) or isinstance(one, library.IDENTITY) for one in value):
-                raise CannotCapture(f"{source}, a set of objects from outside, is walked")
-            self.guards.add("keys", source, tuple(value))
-            return kind(value)
-        if kind in _BYTES:
-            self.guards.add("bytes", source, bytes(value))
-            if kind is array.array:
-                return array.array(value.typecode, value)
-            return value.toreadonly() if kind is memoryview else kind(value)
-        if id(value) not in self.free:
-            self.guards.add("len", source, len(value))
-        items = [self._item(value, source, n) for n in range(len(value))]
-        if is_named_tuple(value):
-            return tuple.__new__(kind, items)
-        return collections.deque(items, value.maxlen) if kind is collections.deque else kind(items)
-
-    def _copied_dict(self, value: Any, source: Source) -> Any:
-        keys = tuple(value)
-        for key in keys:
-            if not (is_plain(key) or isinstance(key, (*library.IDENTITY, Tensor))):
-                raise CannotCapture(f"{source}, a dictionary whose keys are objects, is walked")
-        if id(value) not in self.free:
-            self.guards.add("keys", source, keys)
-        copy: Any = {}
-        for key in keys:
-            copy[self._key(key, source)] = self.dict_get(value, key)
-        kind = type(value)
-        if kind is collections.OrderedDict:
-            return collections.OrderedDict(copy)
-        if kind is collections.defaultdict:
-            return collections.defaultdict(value.default_factory, copy)
-        return collections.Counter(copy) if kind is collections.Counter else copy
-
-    def _key(self, key: Any, source: Source) -> Any:
-        if not isinstance(key, Tensor):
-            return key
-        if self.source(key) is None:
-            self.known_tensor(key, self.stand(key), self.root(key))
-            self.tensors[id(key)] = key
-        return self.stands[id(key)]
-
-    def _item(self, value: Any, source: Source, number: int) -> Any:
-        found = value[number]
-        if id(value) in self.free:
-            return self.stands.get(id(found), found)
-        return self.read(found, source.item(number))
-
-    def method(self, value: Any, name: str, args: Any, kwargs: Any) -> Any:
-        """A method of a container from outside."""
-        kind = type(value)
-        if name == "get" and kind in DICTS and not kwargs:
-            self.hashable(args[0])
-            found = self.dict_get(value, args[0])
-            return (args[1] if len(args) > 1 else None) if found is MISSING else found
-        if name == "__contains__":
-            return self.contains(value, args[0])
-        if name == "__getitem__":
-            return self.item(value, args[0])
-        if name in ("index", "count", "remove", "__eq__") and not all(map(self.comparable, args)):
-            raise CannotCapture(f"{kind.__name__}.{name}, which compares objects")
-        if (
-            name in ("pop", "insert", "rotate")
-            and kind not in DICTS
-            and args
-            and not is_plain(args[0])
-        ):
-            raise CannotCapture(f"{kind.__name__}.{name} at an object")
-        copy = self.copied(value)
-        if name in ("index", "count", "remove", "__eq__", "sort") and not self.comparable(
-            tuple(copy)
-        ):
-            raise CannotCapture(f"{kind.__name__}.{name}, which compares objects")
-        functions = any(isinstance(one, types.FunctionType | types.MethodType) for one in args)
-        if (kwargs or functions) and name not in READS:
-            raise CannotCapture(f"{kind.__name__}.{name} of an object from outside")
-        given = [self.inside(one) if name in CONSUMING else one for one in args]
-        if kind in DICTS and args:
-            self.hashable(args[0]) if name in ("pop", "setdefault", "move_to_end") else None
-        return self.admitted(getattr(copy, name)(*given, **kwargs))
-
-    def inside(self, value: Any) -> Any:
-        """A container with its present items, which native code may walk."""
-        if is_container(value) and self.source(value) is not None:
-            return self.copied(value)
-        return value
-
-    def item(self, value: Any, key: Any) -> Any:
-        """`value[key]` of a container."""
-        kind = type(value)
-        if kind in DICTS:
-            self.hashable(key)
-            found = self.dict_get(value, key)
-            if found is not MISSING:
-                return found
-            if hasattr(kind, "__missing__"):
-                if self.source(value) is not None and id(value) not in self.shadows:
-                    raise CannotCapture(f"a missing key of a {kind.__name__} from outside")
-                return self.current(value)[0][key]
-            raise KeyError(key)
-        value, source = self.current(value)
-        if source is None:
-            return self.admitted(value[key])
-        if kind in _BYTES or isinstance(key, slice):
-            return self.admitted(self.copied(value)[key])
-        if not isinstance(key, int):
-            raise CannotCapture(f"a {kind.__name__} from outside with an index that is no number")
-        if (key < 0 or key >= len(value)) and id(value) not in self.free:
-            self.guards.add("len", source, len(value))
-        value[key]  # raises as it would
-        return self._item(value, source, int(key))
-
-    def set_item(self, value: Any, key: Any, new: Any) -> None:
-        """`value[key] = new` of a container from outside."""
-        if not (is_plain(key) or isinstance(key, (*library.IDENTITY, Tensor, slice))):
-            raise CannotCapture("an item of an object from outside is written under an object")
-        if type(value) is dict and id(value) not in self.shadows:
-            self._write(self.keep(value), ("dict", value), self.originals.get(id(key), key), new)
-            return
-        self._check_writable(value)
-        self.copied(value)[key] = new
-
-    def _check_writable(self, value: Any) -> None:
-        """Refuse what a copy would allow, or would not."""
-        if isinstance(value, types.MappingProxyType):
-            raise TypeError("an item of a view of a dictionary cannot be written")
-        if isinstance(value, memoryview):
-            raise CannotCapture("memory behind a memoryview is written")
-
-    def del_item(self, value: Any, key: Any) -> None:
-        """`del value[key]` of a container from outside."""
-        if type(value) is dict and id(value) not in self.shadows:
-            if self.dict_get(value, key) is MISSING:
-                raise KeyError(key)
-            self._write(
-                self.keep(value), ("dict", value), self.originals.get(id(key), key), MISSING
-            )
-            return
-        self._check_writable(value)
-        del self.copied(value)[key]
-
-    def contains(self, value: Any, key: Any) -> bool:
-        """`key in value` of a container."""
-        kind = type(value)
-        if kind in DICTS:
-            self.hashable(key)
-            return self.dict_present(value, self.originals.get(id(key), key))
-        value, source = self.current(value)
-        if source is not None and kind in SETS and is_plain(key):
-            if id(value) not in self.free:
-                self.guards.add("present" if key in value else "absent", source, key)
-            return key in value
-        inside = value if source is None else self.copied(value)
-        if kind in SETS:
-            self.hashable(key)
-        elif not self.comparable(key) or not self.comparable(tuple(inside)):
-            raise CannotCapture("whether an object is in a container, which compares objects")
-        return key in inside
-
-    def dict_present(self, value: Any, key: Any) -> bool:
-        """Whether a dictionary has a key."""
-        written = self.overlay.get(id(value), {})
-        if key in written:
-            return written[key] is not MISSING
-        if id(value) in self.shadows:
-            return self.stands.get(id(key), key) in self.shadows[id(value)]
-        source = self.source(value)
-        if source is None:
-            return self.stands.get(id(key), key) in value or key in value
-        if id(value) not in self.free:
-            self.guards.add("present" if key in value else "absent", source, key)
-        return key in value
-
-    def length(self, value: Any) -> int:
-        """The number of items of a container."""
-        value, source = self.current(value)
-        if source is not None and id(value) not in self.free:
-            self.guards.add("len", source, len(value))
-        return len(value)
-
-    # Comparing --------------------------------------------------------------------------------
-
-    def comparable(self, value: Any) -> bool:
-        """Whether native code that compares this, or writes its text, meets plain values only."""
-        if is_container(value) and self.source(value) is not None:
-            copy = self.copied(value)
-            then = self.before[id(value)][1]
-            if len(copy) != len(value) or not all(map(_is_same, _items(copy), then)):
-                return False  # native code would see what it was before
-        if type(value) in (list, tuple, set, frozenset) or is_named_tuple(value):
-            return all(map(self.comparable, value))
-        if type(value) is dict:
-            return all(map(self.comparable, value.values())) and all(map(self.comparable, value))
-        return is_plain(value) or isinstance(value, library.IDENTITY)
-
-    def hashable(self, key: Any) -> None:
-        """Refuse a key whose hash or equality runs Python code of the user's."""
-        if type(key) is tuple:
-            for one in key:
-                self.hashable(one)
-            return
-        kind = type(key)
-        plain = is_plain(key) or isinstance(key, (*library.IDENTITY, Tensor, frozenset))
-        usual = kind.__hash__ is _HASH and kind.__eq__ is _EQUAL
-        if not (plain or usual):
-            raise CannotCapture(f"an object of class {kind.__name__} as a key")
-        source = self.source(key)
-        if not is_plain(key) and source is not None and not isinstance(key, library.IDENTITY):
-            self.guards.add("is", source, self.originals.get(id(key), key))
-
-    # Writes -----------------------------------------------------------------------------------
-
-    def changes(self) -> list[tuple[str, Any, Any, Any]]:
-        """What is otherwise than it was outside: (kind, owner, name, new value)."""
-        found: list[tuple[str, Any, Any, Any]] = []
-        for key, written in self.overlay.items():
-            kind, owner = self.owners[key]
-            for name, value in written.items():
-                now = self.originals.get(id(value), value)
-                if not _is_same(_present(kind, owner, name), now):
-                    found.append((kind, owner, name, value))
-                else:
-                    self._unchanged(kind, owner, name, now)
-        for key, (owner, items) in self.before.items():
-            now = _items(self.shadows[key])
-            if len(now) != len(items) or not all(map(_is_same, now, items)):
-                found.append(("items", owner, None, self.shadows[key]))
-        return found
-
-    def _unchanged(self, kind: str, owner: Any, name: Any, now: Any) -> None:
-        """A write of what is there already: it is nothing only as long as that is there."""
-        if kind == "cell":
-            source = self.root(owner).attr("cell_contents")
-        elif kind == "attr":
-            source = self.sources[id(owner)].attr(name)
-        else:
-            source = self.sources[id(owner)].value(name)
-        if now is not MISSING:
-            self.guards.add("value" if is_plain(now) else "is", source, now)
-
-
-_HASH: Any = object.__hash__
-_EQUAL: Any = object.__eq__
-_WATCHED = (weakref.ref, contextvars.ContextVar, functools._lru_cache_wrapper, threading.local)
-
-
-def _items(container: Any) -> list[Any]:
-    if isinstance(container, dict):
-        return [one for pair in container.items() for one in pair]
-    if isinstance(container, set):
-        return sorted(container, key=id)
-    return list(container)
-
-
-def _present(kind: str, owner: Any, name: Any) -> Any:
-    if kind in ("dict", "class"):
-        return owner.get(name, MISSING)
-    if kind == "cell":
-        try:
-            return owner.cell_contents
-        except ValueError:
-            return MISSING
-    return getattr(owner, name, MISSING)
-
-
-def _is_same(one: Any, other: Any) -> bool:
-    from pullback.compiled.interpreter.sources import same_value
-
-    return one is other or (is_plain(one) and is_plain(other) and same_value(one, other))

@@ -16,7 +16,7 @@ from typing import Any
 
 from pullback.operators.writing.writer import define_once
 
-__all__ = ["MISSING", "Guards", "Source", "same_value"]
+__all__ = ["MISSING", "Guards", "Source", "reaching", "same_value"]
 
 
 class _Missing:
@@ -70,6 +70,8 @@ class Source:
                 return f"{name or type(self.what).__name__}"
             case "leaf":
                 return f"argument {self.what}"
+            case "place":
+                return f"argument {self.what[-1]}"
             case "item" | "value":
                 return f"{self.parent}[{self.what!r}]"
             case "attr" if self.what == "__dict__" and self.parent is not None:
@@ -208,6 +210,8 @@ class _Writer:
             return self.hold(source.what)
         if source.kind == "leaf":
             return f"leaves[{source.what}]"
+        if source.kind == "place":
+            return "given" + "".join(f"[{self.literal(one)}]" for one in source.what)
         known = self.names.get(source.key)
         if known is not None:
             return known
@@ -293,6 +297,20 @@ class _Writer:
         return n
 """
         return define_once(text, self.scope, "guards", "change")
+
+
+def reaching(sources: list[Source], guards: Guards) -> Any:
+    """The function `reach(leaves, given)`: what is at these sources, or None where a look fails."""
+    writer = _Writer(list(guards.all.values()))
+    listed = ", ".join([writer.fetch(one) for one in sources])
+    body = "\n        ".join([*writer.lines, f"return [{listed}]"])
+    text = f"""def reach(leaves, given):
+    try:
+        {body}
+    except Exception:
+        return None
+"""
+    return define_once(text, writer.scope, "reach", "reach")
 
 
 def _nothing_changes(leaves: Any) -> None:

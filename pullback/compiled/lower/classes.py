@@ -9,6 +9,7 @@ import numpy
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import NotLowered, constant, floating, lower
+from pullback.operators.nn.loss import classes
 
 __all__ = ["classes_out_of_range"]
 
@@ -37,7 +38,7 @@ def _parts(
     return hot, ones, b.reduce("sum", ones, (0, 1), keep=True)
 
 
-@lower("nn.functional.cross_entropy")
+@lower(classes.cross_entropy_of_indices)
 def _cross_entropy(
     b: Builder, input: Val, target: Val, weight: Any, ignore_index: int, reduction: str
 ) -> Val:
@@ -56,7 +57,7 @@ def _cross_entropy(
     return b.reshape(made, ())
 
 
-@lower("_cross_entropy_adjoint")
+@lower(classes._cross_entropy_adjoint)
 def _cross_entropy_adjoint(
     b: Builder, gradient: Val, input: Val, target: Val, weight: Any, ignore_index: int,
     reduction: str,

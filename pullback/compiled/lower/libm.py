@@ -7,6 +7,7 @@ from typing import Any
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import LIBM, Val
 from pullback.compiled.lower.rules import NotLowered, constant, floating, lower
+from pullback.operators.pointwise import powers, rounding
 
 __all__ = ["ask"]
 
@@ -35,12 +36,12 @@ for _word in LIBM:
         lower(_word)(_rule(_word))
 
 
-@lower("pow.Tensor_Tensor")
+@lower(powers._pow_tensors)
 def _power(b: Builder, input: Val, exponent: Val) -> Val:
     return ask(b, "pow", input, exponent)
 
 
-@lower("remainder")
+@lower(rounding.remainder)
 def _remainder(b: Builder, input: Val, other: Val) -> Val:
     rest = ask(b, "fmod", input, other)
     zero = constant(b, 0, rest)

@@ -8,9 +8,11 @@ from typing import Any
 from pullback.compiled.ir.builder import Builder, blas_takes
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.lower.rules import NotLowered, constant, floating, lower
+from pullback.operators.linalg import affine, contraction, product_sums, products
+from pullback.operators.nn.attention import dot_product
 
 
-@lower("_matmul")
+@lower(products._matmul)
 def _matmul(b: Builder, input: Val, other: Val) -> Val:
     floating(input, other)
     if len(input.shape) == 1 and len(other.shape) == 1:
@@ -25,30 +27,30 @@ def _matmul(b: Builder, input: Val, other: Val) -> Val:
     return b.dot(input, other)
 
 
-@lower("mm", "bmm")
+@lower(products.mm, products.bmm)
 def _mm(b: Builder, input: Val, mat2: Val) -> Val:
     floating(input, mat2)
     return b.dot(input, mat2)
 
 
-@lower("_mix")
+@lower(dot_product._mix)
 def _mix(b: Builder, weights: Val, value: Val) -> Val:
     floating(weights, value)
     return b.dot(weights, value)
 
 
-@lower("mv")
+@lower(products.mv)
 def _mv(b: Builder, input: Val, vec: Val) -> Val:
     return _matmul(b, input, vec)
 
 
-@lower("dot")
+@lower(products.dot)
 def _inner(b: Builder, input: Val, tensor: Val) -> Val:
     floating(input, tensor)
     return b.reduce("sum", b.ew("mul", input, tensor), (0,))
 
 
-@lower("addmm")
+@lower(product_sums.addmm)
 def _addmm(b: Builder, input: Val, mat1: Val, mat2: Val, beta: Any = 1, alpha: Any = 1) -> Val:
     floating(input, mat1, mat2)
     if beta == 0:
@@ -61,7 +63,7 @@ def _addmm(b: Builder, input: Val, mat1: Val, mat2: Val, beta: Any = 1, alpha: A
     return b.ew("add", made, input)
 
 
-@lower("nn.functional.linear")
+@lower(affine.linear)
 def _linear(b: Builder, input: Val, weight: Val, bias: Val | None = None) -> Val:
     floating(input, weight)
     if len(weight.shape) != 2:
@@ -73,7 +75,7 @@ def _linear(b: Builder, input: Val, weight: Val, bias: Val | None = None) -> Val
     return made if bias is None else b.ew("add", made, bias)
 
 
-@lower("_contract")
+@lower(contraction._contract)
 def _contract(b: Builder, input: Val, other: Val, plan: Any) -> Val:
     floating(input, other)
     x, y = input, other
@@ -110,7 +112,7 @@ def _contract(b: Builder, input: Val, other: Val, plan: Any) -> Val:
     return b.permute(whole, [made.index(k) for k in kept])
 
 
-@lower("_multiply")
+@lower(contraction._multiply)
 def _multiply(b: Builder, input: Val, other: Val, plan: Any) -> Val:
     floating(input, other)
 

@@ -15,7 +15,7 @@ from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.integers import of_integers
-from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered
+from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -185,7 +185,7 @@ class Lowered:
     def _operator(self, call: Call) -> Any:
         op = call.op
         assert op is not None
-        key = f"{op.space}.{op.name}" if op.space else op.name
+        key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
         for param in op.inputs:  # a number where a tensor may stand
             if isinstance(given[param.name], int | float | Symbolic):

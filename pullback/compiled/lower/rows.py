@@ -14,9 +14,13 @@ from pullback.compiled.lower.rules import (
     floating,
     lower,
 )
+from pullback.operators.nn.activation import softmax
+from pullback.operators.nn.attention import dot_product
+from pullback.operators.nn.norm import running, standardise
+from pullback.operators.reduce import extremes, statistics, sums
 
 
-@lower("sum", "sum.full")
+@lower(sums._sum_dims, sums._sum_full)
 def _sum(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Val:
     floating(input)
     if dtype is not None and str(dtype.numpy.str[1:]) != input.dtype:
@@ -26,7 +30,7 @@ def _sum(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: 
     return b.reduce("sum", input, dims_of(dim, len(input.shape)), keep=keepdim)
 
 
-@lower("mean", "mean.full")
+@lower(sums._mean_dims, sums._mean_full)
 def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Val:
     total = _sum(b, input, dim, keepdim, dtype)
     if not input.shape:
@@ -35,7 +39,7 @@ def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype:
     return b.ew("div", total, constant(b, count, input))
 
 
-@lower("amax")
+@lower(extremes.amax)
 def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     floating(input)
     if not input.shape:
@@ -43,7 +47,7 @@ def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     return b.reduce("max", input, dims_of(dim, len(input.shape)), keep=keepdim)
 
 
-@lower("amin")
+@lower(extremes.amin)
 def _amin(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     floating(input)
     if not input.shape:
@@ -52,7 +56,7 @@ def _amin(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     return b.ew("neg", made)
 
 
-@lower("var")
+@lower(statistics._var)
 def _var(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Val:
     floating(input)
     if not input.shape:
@@ -66,7 +70,7 @@ def _var(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Va
     return b.ew("div", total, constant(b, count - correction, input))
 
 
-@lower("std")
+@lower(statistics._std)
 def _std(b: Builder, input: Val, dim: Any, correction: Any, keepdim: bool) -> Val:
     return b.ew("sqrt", _var(b, input, dim, correction, keepdim))
 
@@ -78,8 +82,8 @@ def _with_mean(spread: Any) -> Any:
     return rule
 
 
-lower("var_mean")(_with_mean(_var))
-lower("std_mean")(_with_mean(_std))
+lower(statistics._var_mean)(_with_mean(_var))
+lower(statistics._std_mean)(_with_mean(_std))
 
 
 def _centred(b: Builder, x: Val, dims: tuple[int, ...], count: int) -> Val:
@@ -104,19 +108,19 @@ def _one_dim(x: Val, dim: Any, dtype: Any = None) -> int:
     return int(dim) % len(x.shape)
 
 
-@lower("softmax")
+@lower(softmax.softmax)
 def _softmax(b: Builder, input: Val, dim: Any, dtype: Any = None) -> Val:
     z, total, _ = _exponentials(b, input, _one_dim(input, dim, dtype))
     return b.ew("mul", z, b.ew("recip", total))
 
 
-@lower("log_softmax")
+@lower(softmax.log_softmax)
 def _log_softmax(b: Builder, input: Val, dim: Any, dtype: Any = None) -> Val:
     _, total, top = _exponentials(b, input, _one_dim(input, dim, dtype))
     return b.ew("sub", b.ew("sub", input, top), b.ew("log", total))
 
 
-@lower("_softmax_adjoint")
+@lower(softmax.softmax_adjoint)
 def _softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Val:
     floating(gradient, output)
     dim = _one_dim(output, dim)
@@ -124,14 +128,14 @@ def _softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Val:
     return b.ew("mul", output, b.ew("sub", gradient, total))
 
 
-@lower("_log_softmax_adjoint")
+@lower(softmax._log_softmax_adjoint)
 def _log_softmax_adjoint(b: Builder, gradient: Val, output: Val, dim: Any) -> Val:
     floating(gradient, output)
     total = b.reduce("sum", gradient, (_one_dim(output, dim),), keep=True)
     return b.ew("sub", gradient, b.ew("mul", b.ew("exp", output), total))
 
 
-@lower("logsumexp")
+@lower(sums.logsumexp)
 def _logsumexp(b: Builder, input: Val, dim: Any, keepdim: bool = False) -> Val:
     floating(input)
     if not input.shape:
@@ -146,7 +150,7 @@ def _logsumexp(b: Builder, input: Val, dim: Any, keepdim: bool = False) -> Val:
     return made if keepdim else b.squeeze(made, dims)
 
 
-@lower("_attention_weights")
+@lower(dot_product._attention_weights)
 def _attention_weights(b: Builder, query: Val, key: Val, factor: float, causal: bool) -> Val:
     floating(query, key)
     ndim = len(key.shape)
@@ -195,7 +199,7 @@ def _aligned(b: Builder, weight: Val, x: Val, over: Any) -> Val:
     return weight if shape is None else b.reshape(weight, shape)
 
 
-@lower("layer_standardise", "batch_standardise", "group_standardise")
+@lower(standardise.layer_standardise, standardise.batch_standardise, standardise.group_standardise)
 def _layer_norm(
     b: Builder, input: Val, weight: Val | None, bias: Val | None, over: Any, known: Any = None
 ) -> Val:
@@ -210,13 +214,13 @@ def _layer_norm(
     return b.reshape(y, input.shape)
 
 
-@lower("inverse_deviation")
+@lower(standardise.inverse_deviation)
 def _inverse_deviation(b: Builder, input: Val, over: Any) -> Val:
     floating(input)
     return _standardised(b, _in_groups(b, input, over), over)[1]
 
 
-@lower("_given_standardise")
+@lower(running._given_standardise)
 def _given_statistics(
     b: Builder, input: Val, weight: Any, bias: Any, average: Any, variance: Val, eps: float
 ) -> Val:
@@ -233,7 +237,7 @@ def _given_statistics(
     return y if shift is None else b.ew("add", y, b.reshape(shift, (*shift.shape, *beside)))
 
 
-@lower("_standardise_adjoint")
+@lower(standardise._standardise_adjoint)
 def _layer_norm_adjoint(
     b: Builder, gradient: Val, input: Val, weight: Val | None, over: Any, known: Any = None
 ) -> Val:
@@ -252,7 +256,7 @@ def _layer_norm_adjoint(
     return b.reshape(b.ew("mul", r, rest), input.shape)
 
 
-@lower("_weight_adjoint")
+@lower(standardise._weight_adjoint)
 def _layer_norm_weight(b: Builder, gradient: Val, input: Val, shape: Any, over: Any) -> Val:
     floating(gradient, input)
     y, _, _ = _standardised(b, _in_groups(b, input, over), over)

@@ -1,4 +1,4 @@
-"""The table of lowerings: an operator's name -> how its call becomes values.
+"""The table of lowerings: of an operator, how its call becomes values.
 
 A rule takes the builder and the call's arguments by name: values where tensors were, options as
 they are. `NotLowered` sends a call to its eager kernel instead.
@@ -12,8 +12,9 @@ from typing import Any, TypeVar
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
+from pullback.operators.declare import Op
 
-__all__ = ["FLOATING", "RULES", "NotLowered", "Rule", "constant", "floating", "lower"]
+__all__ = ["FLOATING", "RULES", "NotLowered", "Rule", "constant", "floating", "key_of", "lower"]
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
@@ -25,15 +26,24 @@ class NotLowered(Exception):  # noqa: N818 (no error: the eager kernel does it)
     """The call stays an eager kernel."""
 
 
-def lower(*names: str) -> Callable[[R], R]:
-    """Make a function the rule of these operators."""
+def lower(*operators: Any) -> Callable[[R], R]:
+    """Make a function the rule of these operators.
+
+    They are named as objects, so that one that was renamed fails when this is imported; those that
+    have names of several (`_word` of a table) as keys of `OPERATORS`, which a test looks up.
+    """
 
     def enter(rule: R) -> R:
-        for name in names:
-            RULES[name] = rule
+        for one in operators:
+            RULES[one if isinstance(one, str) else key_of(one.op)] = rule
         return rule
 
     return enter
+
+
+def key_of(op: Op) -> str:
+    """What a declaration is called among all: `nn.functional.gelu`."""
+    return f"{op.space}.{op.name}" if op.space else op.name
 
 
 def floating(*values: Val) -> None:

@@ -9,9 +9,12 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import NotSymbolic, Symbolic
 from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.lower.rules import FLOATING, NotLowered, lower
+from pullback.operators.indexing import selection
+from pullback.operators.nn.image import pad
+from pullback.operators.shape import joining, tiling, views
 
 
-@lower("_view", "_reshape_alias", "_unsafe_view")
+@lower(views._view, views._reshape_alias, views._unsafe_view)
 def _view(b: Builder, input: Val, size: Any) -> Val:
     size = list(size)
     if -1 in size:
@@ -20,7 +23,7 @@ def _view(b: Builder, input: Val, size: Any) -> Val:
     return b.reshape(input, size)
 
 
-@lower("_expand")
+@lower(views.expand_view)
 def _expand(b: Builder, input: Val, size: Any) -> Val:
     size = list(size)
     lead = len(size) - len(input.shape)
@@ -30,7 +33,7 @@ def _expand(b: Builder, input: Val, size: Any) -> Val:
     return b.expand(input, size)
 
 
-@lower("transpose")
+@lower(views.transpose)
 def _transpose(b: Builder, input: Val, dim0: int, dim1: int) -> Val:
     order = list(range(len(input.shape)))
     if not order:
@@ -39,42 +42,42 @@ def _transpose(b: Builder, input: Val, dim0: int, dim1: int) -> Val:
     return b.permute(input, order)
 
 
-@lower("t")
+@lower(views.t)
 def _t(b: Builder, input: Val) -> Val:
     return b.permute(input, range(len(input.shape))[::-1])
 
 
-@lower("_permute")
+@lower(views._permute)
 def _permute(b: Builder, input: Val, dims: Any) -> Val:
     return b.permute(input, [d % len(input.shape) for d in dims])
 
 
-@lower("unsqueeze")
+@lower(views.unsqueeze)
 def _unsqueeze(b: Builder, input: Val, dim: int) -> Val:
     dim %= len(input.shape) + 1
     return b.reshape(input, (*input.shape[:dim], 1, *input.shape[dim:]))
 
 
-@lower("_squeeze", "_squeeze_dims")
+@lower(views._squeeze, views._squeeze_dims)
 def _squeeze(b: Builder, input: Val, dim: Any) -> Val:
     dims = (dim,) if isinstance(dim, int) else tuple(dim)
     ndim = len(input.shape)
     return b.squeeze(input, [d % ndim for d in dims if ndim and input.shape[d % ndim] == 1])
 
 
-@lower("_squeeze_all")
+@lower(views._squeeze_all)
 def _squeeze_all(b: Builder, input: Val) -> Val:
     return b.squeeze(input, [d for d, n in enumerate(input.shape) if n == 1])
 
 
-@lower("_split", "_unsafe_split")
+@lower(joining._split, joining._unsafe_split)
 def _split(b: Builder, input: Val, split_size: int, dim: int) -> list[Val]:
     n = input.shape[dim]
     starts = range(0, n, split_size)
     return [b.slice(input, dim, s, min(split_size, n - s)) for s in starts]
 
 
-@lower("_split_with_sizes")
+@lower(joining._split_with_sizes)
 def _split_with_sizes(b: Builder, input: Val, sizes: Any, dim: int) -> list[Val]:
     made, at = [], 0
     for n in sizes:
@@ -83,12 +86,12 @@ def _split_with_sizes(b: Builder, input: Val, sizes: Any, dim: int) -> list[Val]
     return made
 
 
-@lower("unbind")
+@lower(joining.unbind)
 def _unbind(b: Builder, input: Val, dim: int) -> list[Val]:
     return [_select(b, input, dim, index) for index in range(input.shape[dim])]
 
 
-@lower("select")
+@lower(views.select)
 def _select(b: Builder, input: Val, dim: int, index: int) -> Val:
     dim %= len(input.shape)
     one = b.slice(input, dim, index % input.shape[dim], 1)
@@ -112,13 +115,13 @@ def _places(start: Any, stop: Any, step: Any, n: Any) -> tuple[Any, Any]:
     return first, max((end - first + step - 1) // step, 0)
 
 
-@lower("slice_along")
+@lower(views.slice_along)
 def _slice(b: Builder, input: Val, dim: int, start: Any, stop: Any, step: int) -> Val:
     first, count = _places(start, stop, step, input.shape[dim])
     return b.slice(input, dim, first, count, 1 if step is None else step)
 
 
-@lower("_slice_adjoint")
+@lower(views._slice_adjoint)
 def _slice_adjoint(
     b: Builder, g: Val, shape: Any, dim: int, start: Any, stop: Any, step: int
 ) -> Val:
@@ -131,7 +134,7 @@ def _slice_adjoint(
     return b.pad(_in_memory(b, g), shape, first * steps[dim], strides)
 
 
-@lower("_select_adjoint")
+@lower(views._select_adjoint)
 def _select_adjoint(b: Builder, g: Val, shape: Any, dim: int, index: int) -> Val:
     if g.dtype not in FLOATING:
         raise NotLowered
@@ -147,7 +150,7 @@ def _in_memory(b: Builder, x: Val) -> Val:
     return b.copy(x) if b.strip(x).op in ("const", "iota") else x
 
 
-@lower("cat")
+@lower(joining._cat)
 def _cat(b: Builder, tensors: Any, dim: int) -> Val:
     tensors = [one for one in tensors if one.shape != (0,)]
     if any(one.dtype != tensors[0].dtype or one.dtype not in BYTES for one in tensors):
@@ -155,7 +158,7 @@ def _cat(b: Builder, tensors: Any, dim: int) -> Val:
     return b.cat([_in_memory(b, one) for one in tensors], dim % len(tensors[0].shape))
 
 
-@lower("stack")
+@lower(joining._stack)
 def _stack(b: Builder, tensors: Any, dim: int) -> Val:
     dim %= len(tensors[0].shape) + 1
     shape = tensors[0].shape
@@ -163,7 +166,7 @@ def _stack(b: Builder, tensors: Any, dim: int) -> Val:
     return _cat(b, rows, dim)
 
 
-@lower("roll")
+@lower(tiling.roll)
 def _roll(b: Builder, input: Val, shifts: Any, dims: Any) -> Val:
     if input.dtype not in BYTES or not input.size:
         raise NotLowered
@@ -179,7 +182,7 @@ def _roll(b: Builder, input: Val, shifts: Any, dims: Any) -> Val:
     return b.reshape(x, input.shape)
 
 
-@lower("_repeat")
+@lower(tiling._repeat)
 def _repeat(b: Builder, input: Val, sizes: Any) -> Val:
     lead = len(sizes) - len(input.shape)
     shape = (1,) * lead + input.shape
@@ -202,11 +205,11 @@ def _triangle(word: str) -> Any:
     return rule
 
 
-lower("tril")(_triangle("le"))
-lower("triu")(_triangle("ge"))
+lower(selection.tril)(_triangle("le"))
+lower(selection.triu)(_triangle("ge"))
 
 
-@lower("_constant_pad")
+@lower(pad._constant_pad)
 def _constant_pad(b: Builder, input: Val, pads: Any, value: Any) -> Val:
     lead = len(input.shape) - len(pads)
     if input.dtype not in FLOATING or (value != 0 and any(max(pair) > 0 for pair in pads)):

@@ -189,6 +189,10 @@ class Plan:
         if any(self.at[one.id] >= group.place for one in users[target.id]
                if one is not value and not one.is_view):  # fmt: skip
             return None
+        # It comes behind the group that it was in: whoever reads the sum there would be too early.
+        readers = [one for one in users.get(value.id, ()) if not one.is_view and one.op != "result"]
+        if any(self.at[one.id] <= group.place for one in readers):
+            return None
         return Update(value, group.place, product, factor)
 
     def _wanted(self) -> set[int]:

@@ -213,10 +213,16 @@ class Entry:
 
     # Running --------------------------------------------------------------------------------
 
-    def __call__(self, leaves: list[Any]) -> Any:
-        """Run the program for a call that the guards let through."""
+    def __call__(self, leaves: list[Any], given: Any = None) -> Any:
+        """Run the program for a call that the guards let through; `given`: its arguments."""
         inputs = self.captured.inputs
-        tensors = [None if one.kind == "early" else self._tensor(one, leaves) for one in inputs]
+        reached = None
+        if self.captured.reached is not None:
+            reached = self._reached(leaves, given)
+            if reached is None:
+                return OTHER_BRANCH
+        tensors = [None if one.kind == "early" else self._tensor(one, leaves, reached)
+                   for one in inputs]  # fmt: skip
         if self.captured.writes and (self._is_refused(tensors) or self._overlaps(tensors)):
             return OVERLAPPING
         if self._deciding is not None:
@@ -230,7 +236,22 @@ class Entry:
         self.calls += 1
         kind = self._kind()
         made = self._run_first(tensors) if kind == "pair" else self._run(kind, tensors)
-        return self._finish(made, tensors, wants=kind != "plain")
+        return self._finish(made, tensors, reached, wants=kind != "plain")
+
+    def _reached(self, leaves: list[Any], given: Any) -> Any:
+        """What each call fetches: owners of writes, tensors, numbers; None: it is another call."""
+        captured = self.captured
+        reached = captured.reached(leaves, given)
+        if reached is None:
+            return None
+        owners, found, numbers, kept = reached
+        if not self.guards.fits_found(found, leaves):
+            return None
+        if captured.numbers is not None:
+            numbers = captured.numbers.values(numbers)
+            if numbers is None:
+                return None
+        return owners, found, numbers, kept
 
     def _decided(self, tensors: list[Any]) -> list[Any] | None:
         """What the rest takes over, as tensors; None where a value decides otherwise."""
@@ -278,13 +299,17 @@ class Entry:
                 high, owner = end, place
         return False
 
-    def _tensor(self, one: Any, leaves: list[Any]) -> Any:
+    def _tensor(self, one: Any, leaves: list[Any], reached: Any) -> Any:
+        if one.kind == "found":
+            return reached[1][one.place]
+        if one.kind == "number":
+            return wrap(numpy.array(reached[2][one.place], one.value.dtype))
         if one.kind == "argument":
             return leaves[one.place]
         if one.kind == "held":
             return one.place
         if one.kind == "grad":
-            return self._tensor(self.captured.inputs[one.place], leaves)._stored_grad
+            return self._tensor(self.captured.inputs[one.place], leaves, reached)._stored_grad
         return None
 
     def _arrays(self, sources: list[int], tensors: list[Any]) -> list[Any]:
@@ -309,7 +334,7 @@ class Entry:
         made[:count] = apart(made[:count], arrays)
         return made
 
-    def _finish(self, made: list[Any], tensors: list[Any], *, wants: bool) -> Any:
+    def _finish(self, made: list[Any], tensors: list[Any], reached: Any, *, wants: bool) -> Any:
         captured = self.captured
         count = len(self.results)
         results = [wrap(array) for array in made[:count]]
@@ -334,7 +359,12 @@ class Entry:
             wanted = self._wanted(results)
             if wanted:
                 nodes.attach(nodes.SpentBackward, wanted, ())
-        return self._tree(results, tensors)
+        result = self._tree(results, tensors, reached)
+        if captured.effects is None:
+            return result
+        result, values = result
+        captured.effects(reached[0], values)
+        return result
 
     def _wanted(self, results: list[Tensor]) -> list[Tensor]:
         pairs = zip(results, self.differentiable, strict=True)
@@ -359,7 +389,7 @@ class Entry:
             self.unused = 0 if self.last[1][0] else self.unused + 1
         self.last = (weakref.ref(node), node.used)
 
-    def _tree(self, results: list[Tensor], tensors: list[Any]) -> Any:
+    def _tree(self, results: list[Tensor], tensors: list[Any], reached: Any) -> Any:
         leaves = []
         made = iter(results)
         for one in self.captured.outputs:
@@ -367,6 +397,10 @@ class Entry:
                 leaves.append(next(made))
             elif one.kind == "object":
                 leaves.append(one.place)
+            elif one.kind == "number":
+                leaves.append(reached[2][one.place])
+            elif one.kind == "kept":
+                leaves.append(reached[3][one.place])
             elif one.kind == "input":
                 leaves.append(tensors[one.place])
             else:

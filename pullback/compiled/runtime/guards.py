@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.known import facts
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import same_value
 from pullback.core.arrays import LIBRARIES
@@ -13,8 +14,9 @@ from pullback.core.dtype import get_default_dtype
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_unflatten
 
-__all__ = ["Guards", "outline"]
+__all__ = ["ANY", "Guards", "outline"]
 
+ANY = object()  # stands before a class, or None: other guards look at the value
 _BY_VALUE = frozenset({bool, int, float, str, bytes, type(None)})
 
 
@@ -37,10 +39,14 @@ class Guards:
         self.default_dtype = captured.default_dtype
         self.default_device = captured.default_device
         self.world = captured.world
-        self.leaves = [_wanted(leaf) for leaf in leaves]
+        self.leaves: list[Any] = [
+            (ANY, captured.loose[n]) if n in captured.loose else _wanted(leaf)
+            for n, leaf in enumerate(leaves)
+        ]
         self.held = [
             (one.place, _wanted(one.place)) for one in captured.inputs if one.kind == "held"
         ]
+        self.found = captured.found
         # The same tensor at two places of the arguments, or an argument that the function also
         # finds elsewhere.
         tensors = [(n, leaf) for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]
@@ -82,6 +88,20 @@ class Guards:
         ids = {id(leaves[n]) for n in self.apart}
         return len(ids) == len(self.apart) and ids.isdisjoint(self.world.tensors)
 
+    def fits_found(self, found: list[Any], leaves: list[Any]) -> bool:
+        """Whether tensors that a call fetches are as they were, and no others that it has."""
+        if not found:
+            return True
+        for one, wanted in zip(found, self.found, strict=True):
+            if not isinstance(one, Tensor) or _differs(one, wanted) is not None:
+                return False
+        ids = set(map(id, found))
+        return (
+            len(ids) == len(found)
+            and ids.isdisjoint(map(id, leaves))
+            and ids.isdisjoint(self.world.tensors)
+        )
+
     def miss(
         self, mode: Any, spec: Any, leaves: list[Any], wanted_leaves: list[Any] | None = None
     ) -> str | None:
@@ -119,11 +139,7 @@ class Guards:
 
 
 def _wanted(leaf: Any) -> Any:
-    if isinstance(leaf, Tensor):
-        array = leaf._array
-        where = _where(array)
-        return (type(leaf), array.dtype, array.shape, array.strides, leaf.requires_grad, where)
-    return (None, leaf)
+    return facts(leaf) if isinstance(leaf, Tensor) else (None, leaf)
 
 
 def _where(array: Any) -> Any:
@@ -133,6 +149,9 @@ def _where(array: Any) -> Any:
 
 
 def _differs(leaf: Any, wanted: Any) -> str | None:
+    if wanted[0] is ANY:
+        fits = wanted[1] is None or type(leaf) is wanted[1]
+        return None if fits else f"a {type(leaf).__name__} and not a {wanted[1].__name__}"
     if wanted[0] is None:
         known = wanted[1]
         if leaf is known or (is_plain(leaf) and same_value(leaf, known)):

@@ -37,7 +37,9 @@ def may_be_quick(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
     wants = bool(captured.tangents)
     if kwargs or captured.writes or captured.stores or captured.is_spent:
         return False
-    if captured.world.identities or entry.checks:
+    if captured.world.identities or entry.checks or captured.reached is not None:
+        return False
+    if captured.loose or captured.home is not captured.mode:
         return False
     if captured.mode.inference:
         return False  # whose tensors are marked as such

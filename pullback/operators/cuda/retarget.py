@@ -4,7 +4,8 @@ Kernels are written against an array namespace, mostly as `xp`, here and there a
 such a function has the same code and other globals: `numpy` is the device's namespace, operators
 are their forwards on it, functions of the package are such copies themselves, constants that are
 arrays are on the device. So a kernel is written once. Where a device wants another program
-altogether, the function is in `INSTEAD`, by its full name.
+altogether, `replace` enters that: for a whole operator as its kernel `on="cuda"`, else for the
+helper that it stands for. Both are named as objects, so what does not exist fails when loaded.
 
 Machinery (declarations, tensors, errors) is shared, not copied; classes are too. Plans that they
 make are host arrays, and `namespace` brings those to the device when they meet one of its arrays.
@@ -29,13 +30,15 @@ import numpy
 
 from pullback.core.home import home_of, is_in_package, path_of
 from pullback.operators.arrays.direct import DIRECT
+from pullback.operators.conditions import always
+from pullback.operators.kernels import Kernel
 from pullback.operators.writing.choice import choice_among, chooses_for, is_choice
 from pullback.operators.writing.layers import code_of
 
-__all__ = ["INSTEAD", "copied", "on_device"]
+__all__ = ["INSTEAD", "copied", "instead_of", "on_device", "replace", "unbound_forward"]
 
-# Functions of the package that are replaced as a whole: full name -> function of a device.
-INSTEAD: dict[str, Callable[..., Any]] = {}
+# Functions of the package that are replaced as a whole: function -> function of a device.
+INSTEAD: dict[Any, Callable[..., Any]] = {}
 # Constants, by the names that kernels have for them: no short cuts by the arrays' own `dot`, and no
 # blocks that would stay in a cache.
 _CONSTANTS = {"BLAS": frozenset(), "BLOCK": 1 << 40, "_BLOCK": 1 << 40}
@@ -112,9 +115,19 @@ def forward_of(op: Any, space: Any) -> Any:
     return bound
 
 
+def replace(functions: dict[Any, Callable[..., Any]]) -> None:
+    """Have a device run others in place of these functions: helpers, or whole operators."""
+    for function, own in functions.items():
+        op = getattr(function, "op", None)
+        if op is not None and all(one.function is not own for one in op.kernels):
+            op.add_kernel(Kernel(op, own, always, on="cuda"))
+        plain = function.__wrapped__ if isinstance(function, _CACHED) else function
+        INSTEAD[plain if op is None else op.meaning] = own
+
+
 def instead_of(function: Any) -> Any:
     """What a device runs in place of a function of the package; None where it runs a copy."""
-    return INSTEAD.get(path_of(function))
+    return INSTEAD.get(function) or INSTEAD.get(path_of(function))
 
 
 def unbound_forward(op: Any, space: Any) -> Any:
@@ -126,7 +139,8 @@ def unbound_forward(op: Any, space: Any) -> Any:
 def _choice(op: Any, space: Any) -> Any:
     """What a device has of an operator's kernels: its own, and the meaning."""
     meaning, own = on_device(op.meaning, space), [one for one in op.kernels if one.on == "cuda"]
-    return choice_among(op, lambda: own, meaning) if own else meaning
+    chosen = [one for one in own if one.function is not meaning]  # which one of them may stand for
+    return choice_among(op, lambda: chosen, meaning) if chosen else meaning
 
 
 def _is_ours(function: Any) -> bool:

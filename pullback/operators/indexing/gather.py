@@ -221,14 +221,17 @@ def take_along_dim(
         if dim is not None:
             raise TypeError("take_along_dim() got 'dim' twice, under two names.")
         dim = axis
-    if dim is None:
-        input, indices, dim = reshape(input, (-1,)), reshape(indices, (-1,)), 0
+    if dim is None:  # as torch has it: places of all elements do not start again at the front
+        flat, places = reshape(input, (-1,)), reshape(indices, (-1,))
+        return gather(flat, 0, places) if out is None else gather(flat, 0, places, out=out)
     if input._array.ndim != indices._array.ndim:
         raise RuntimeError(
             f"take_along_dim: input has shape {tuple(input.shape)}, indices "
             f"{tuple(indices.shape)}; they must have the same number of dimensions."
         )
     shape, places = input._array.shape, indices._array.shape
+    if not shape:
+        raise errors.bad_dim("take_along_dim", dim, 0)
     dim = as_dim(dim, len(shape), "take_along_dim")
     if shape != places and (shape[:dim], shape[dim + 1 :]) != (places[:dim], places[dim + 1 :]):
         here, there = list(shape), list(places)

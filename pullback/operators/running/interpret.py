@@ -79,9 +79,9 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     answers = bool(asked or mode.dispatch)
     watched = answers or mode.tracing is not None
     if mode.dual_depth == 1 and out is None and mode.forward_ad and not watched:
-        pushed = ports.pushed(op, mode, bound)
-        if pushed is not None:
-            return pushed(mode, **bound)
+        answer = ports.pushed(op, mode, bound)
+        if answer is not NotImplemented:
+            return answer
     if mode.levels:
         if out is not None:
             raise RuntimeError(

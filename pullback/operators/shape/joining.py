@@ -226,7 +226,10 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
     >>> torch.unsafe_chunk(torch.arange(4), 2)
     (tensor([0, 1]), tensor([2, 3]))
     """
-    return _unsafe_split(input, _chunk_size("unsafe_chunk", input, chunks, dim), dim)
+    size = _chunk_size("unsafe_chunk", input, chunks, dim)
+    if not size:
+        return _unsafe_split_with_sizes(input, (0,) * chunks, dim)
+    return _unsafe_split(input, size, dim)
 
 
 @method

@@ -195,7 +195,6 @@ def table() -> dict[str, Callable[..., Any]]:
         "addmm": products.addmm,
         "addmv": products.addmv,
         "linear": products.linear,
-        "_linear": products.linear,
         "t": shape.t,
         "transpose": shape.transpose,
         "_permute": shape.permute,

@@ -10,7 +10,6 @@ The code object is put into the function that users already hold, so nothing nee
 from __future__ import annotations
 
 import re
-from collections.abc import Callable
 from functools import cache, partial
 from typing import Any
 
@@ -19,7 +18,7 @@ import numpy
 from pullback.core import arrays, errors
 from pullback.core.explain import cause
 from pullback.core.explain.birth import Birth, Ended, make_birth
-from pullback.core.mode import Hooked, Mapped, current, get_mode
+from pullback.core.mode import Dual, Hooked, Mapped, current, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.overriding import LEAVES
 from pullback.core.ports import ports
@@ -32,10 +31,12 @@ from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
+from pullback.operators.writing import out_form
 from pullback.operators.writing.call import (
     arguments,
     beyond_lines,
     everything,
+    out_lines,
     respelled_lines,
     signature_of,
     watched_lines,
@@ -61,22 +62,19 @@ from pullback.operators.writing.sequence import (
 )
 from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.steps import (
-    MODE_LINES,
     array_lines,
     computed_lines,
+    fits,
     forward_call,
     has_straight_line,
-    leaving_lines,
-    mapped_lines,
     mixed_lines,
+    mode_lines,
     normalised_lines,
     not_plain,
     other_arrays,
-    out_lines,
-    saves_tensors,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, indented, settled, theirs
+from pullback.operators.writing.writer import block, define, indented, settled
 
 
 def build(
@@ -107,7 +105,7 @@ def build(
             write = partial(lines_of, sign=True)
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
-        scope["hooked"], scope["mapped"] = _hooked(function, op, called), _mapped(function, op)
+        scope["forms"] = Forms(op, called, own)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
         title = called if front is None else f"{called}, as {function.__name__}"
         made = define(write(op, watched=True), scope, title)
@@ -130,7 +128,7 @@ def rewrite() -> None:
         for function, op, called, write in _built:
             own = function.__globals__
             own["unwatched"] = Unwatched(partial(_again, function, op, write))
-            own["hooked"], own["mapped"] = _hooked(function, op, called), _mapped(function, op)
+            own["forms"] = Forms(op, called, own)
             put(function, define(write(op, watched=True), own, called).__code__)
 
 
@@ -150,60 +148,91 @@ def _again(function: Any, op: Op, write: Any) -> Any:
 def written_elsewhere(op: Op, names: dict[str, Any]) -> Any:
     """The function for arrays of another library, for which `names` mean something else."""
     scope = {**scope_of(op), "called": op.name, **names, "elsewhere": interpret.call}
-    scope["hooked"] = scope["mapped"] = partial(_step_by_step, op)
+    scope["forms"] = _StepByStep(op)
     return define(lines_of(op, watched=False), scope, f"{op.name}, elsewhere")
 
 
-def _step_by_step(op: Op, mode: Any, *args: Any) -> Any:
-    """A call in an unusual mode, all its parameters by place."""
-    count = len(op.positional)
-    named = [param.name for param in op.params if param.keyword_only]
-    return interpret.call(op, args[:count], dict(zip(named, args[count:], strict=True)))
+class _StepByStep:
+    """In place of forms: calls that are unusual, all their parameters by place."""
+
+    def __init__(self, op: Op) -> None:
+        self.op = op
+
+    def __getitem__(self, kind: Any) -> Any:
+        return self._with_out if kind == "out" else self._call
+
+    def _call(self, mode: Any, *args: Any) -> Any:
+        return self._with_out(*args, None)
+
+    def _with_out(self, *args: Any) -> Any:
+        *args, out = args  # type: ignore[assignment]  # a list is as good
+        count = len(self.op.positional)
+        named = [param.name for param in self.op.params if param.keyword_only]
+        given = dict(zip(named, args[count:], strict=True))
+        return interpret.call(self.op, tuple(args[:count]), {**given, "out": out})
 
 
-def _hooked(function: Any, op: Op, called: str) -> Any:
-    """The form that hands saved values to hooks, written when first called."""
+class Forms(dict[Any, Any]):
+    """The forms of a function for what is unusual, each written when it is first needed.
 
-    def write(scope: dict[str, Any]) -> Any:
-        from pullback.operators.writing.hooked import hooked_lines_of  # few programs have hooks
+    By the class of the mode: saved-tensor hooks, vmap, forward mode, and whatever else goes step by
+    step. As "out" there is the one for `out=`, in any mode.
+    """
 
-        scope["pack"] = pack_plainly
-        return define(hooked_lines_of(op), scope, f"{called}, with hooks")
+    __slots__ = ("called", "op", "scope")
 
-    return _when_called(function, write)
+    def __init__(self, op: Op, called: str, scope: dict[str, Any]) -> None:
+        self.op = op
+        self.called = called
+        self.scope = scope  # of the function
 
-
-def _mapped(function: Any, op: Op) -> Any:
-    """The form for calls inside vmap."""
-    return _when_called(function, lambda scope: ports.mapped(op, scope, plainly(op)))
-
-
-def _when_called(function: Any, write: Callable[[dict[str, Any]], Any]) -> Any:
-    """A form of a function that `write` makes, from its globals, when it is first called."""
-
-    def first(*args: Any) -> Any:
+    def __missing__(self, kind: Any) -> Any:
         with first_use:
-            own = function.__globals__
-            made = write({**own})
-            for name, value in [*own.items()]:
-                if value is first:  # by whatever name the written code knows it
-                    own[name] = made
-        return made(*args)
+            made = self.get(kind)
+            if made is None:
+                made = self[kind] = self._written(kind, {**self.scope})
+            return made
 
-    return first
+    def _written(self, kind: Any, scope: dict[str, Any]) -> Any:
+        op = self.op
+        if kind is Mapped:
+            return ports.mapped(op, scope, plainly(op))
+        if kind is Dual:
+            return ports.dual(op, scope, plainly(op))
+        if kind == "out":
+            scope["target_of"] = out_form.target_of
+            return define(out_form.lines_of(op), scope, f"{self.called}, out=")
+        if kind is Hooked:
+            from pullback.operators.writing.hooked import hooked_lines_of  # few programs have hooks
+
+            scope |= {"pack": pack_plainly, "plainly": plainly(op)}
+            return define(hooked_lines_of(op), scope, f"{self.called}, with hooks")
+        leave = [f"return call(op, {everything(op, out=False)})"]
+        return define(block(f"def unusual(mode, {arguments(op)})", leave), scope, self.called)
+
+
+def forms_of(op: Op) -> Any:
+    """The forms of an operator's own function."""
+    own = op.function.__globals__
+    if "forms" not in own:
+        own["build_now"]()
+    return own["forms"]
 
 
 @cache  # an operator and its sign have one
 def plainly(op: Op) -> Any:
-    """The straight line, in a mode that it is given: one of those below a vmap level.
+    """The straight line, in a mode that it is given: the usual one below an unusual one.
 
     None where an operator has none. It takes all parameters by place. Whatever leaves it
-    goes below the level, too.
+    goes below a level, too.
     """
-    if not has_straight_line(op):
+    if takes_sequence(op) or gives_sequence(op):
+        body = _sequence_line(op, below=True)
+    elif has_straight_line(op):
+        body = _straight_line(op, below=True)
+    else:
         return None
-    out = f", {theirs('out')}=None" if op.has_out else ""
-    lines = block(f"def plainly(mode, {arguments(op)}{out})", _straight_line(op, below=True))
+    lines = block(f"def plainly(mode, {arguments(op)})", body)
     # The user called the function whose form calls this.
     lines = [line.replace("getframe(1)", "getframe(3)") for line in lines]
     scope = {**scope_of(op), "called": op.name, "call": below_level, "elsewhere": below_level}
@@ -211,10 +240,13 @@ def plainly(op: Op) -> Any:
 
 
 def below_level(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-    """A call in the mode below the innermost vmap level."""
-    mode: Any = get_mode()
+    """A call in the mode below the innermost level, of vmap or of forward mode."""
+    mode = get_mode()
+    below = getattr(mode, "below", None)
+    if below is None:  # hooks, which those who take the call are to see
+        return interpret.call(op, args, kwargs)
     try:
-        current.set(mode.below)
+        current.set(below)
         return op.function(*args, **kwargs)
     finally:
         current.set(mode)
@@ -237,7 +269,6 @@ def scope_of(op: Op) -> dict[str, Any]:
         "op": op,
         "look": look,
         "Hooked": Hooked,
-        "Mapped": Mapped,
         "before_write": inplace.before_write,
         "shown": shown,
         "call": interpret.call,
@@ -282,8 +313,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "into": op.into,
         "ufunc": getattr(numpy, direct) if direct else None,
         "of_floats": getattr(numpy, floats) if floats else None,
-        # Whether the array function's result has the dtype of its inputs.
-        "fits": direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]},
+        "fits": fits(op),
         "I64": arrays.I64,
         "LEAVES": LEAVES,
         "LOOSE": arrays.LOOSE,
@@ -310,11 +340,11 @@ def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
     """
     head = f"def written({signature_of(op, sign=sign)})"
     lines = [] if sign else beyond_lines(op)
-    lines += [*(watched_lines(op) if watched else []), *respelled_lines(op)]
+    lines += [*(watched_lines(op) if watched else []), *respelled_lines(op), *out_lines(op)]
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])
     if not has_straight_line(op):
-        return block(head, [*lines, f"return call(op, {everything(op)})"])
+        return block(head, [*lines, f"return call(op, {everything(op, out=False)})"])
     return block(head, [*lines, *_straight_line(op)])
 
 
@@ -330,19 +360,15 @@ def fronted_lines_of(front: Front, op: Op, *, watched: bool = True) -> list[str]
 
 def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -> list[str]:
     """From the arguments to the result; `below` a vmap level the mode is known."""
-    leave = f"return call(op, {everything(op)})"
+    leave = f"return call(op, {everything(op, out=False)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
     if arrays.LIBRARIES:
-        lines += block(f"if {other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
-    unusual = not_plain(op, mixed=mixed, out=not below)
-    if below:
-        lines += ["plain = fast.plain"]
-        lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
-    else:
-        hooked = f"return hooked(mode, {arguments(op)})" if saves_tensors(op) else ""
-        taken = [*out_lines(op), *mapped_lines(op)]
-        lines += [*MODE_LINES, *leaving_lines(leave, unusual, hooked, mapped=taken)]
+        other = f"return elsewhere(op, {everything(op, out=False)})"
+        lines += block(f"if {other_arrays(op)}", [other])
+    lines += ["plain = fast.plain"] if below else mode_lines(op)
+    unusual = not_plain(op, mixed=mixed)
+    lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op) if front is None or not front.is_normal else []
     lines += computed_lines(op, "" if front is None else front.usual)
@@ -357,14 +383,15 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
     return [*lines, *made, *recorded_lines(op)]
 
 
-def _sequence_line(op: Op) -> list[str]:
-    leave = f"return call(op, {everything(op)})"
+def _sequence_line(op: Op, *, below: bool = False) -> list[str]:
+    leave = f"return call(op, {everything(op, out=False)})"
+    start = ["plain = fast.plain"] if below else mode_lines(op)
     if takes_sequence(op):
         node = sequence_node(op, "tuple(edges)", "r")
         call = forward_call(op)[0].replace("a0", "arrays", 1)
-        return sequence_line(op, leave, call, node)
+        return [*start, *sequence_line(op, leave, call, node)]
     node = sequence_node(op, "(edge,)", "a0")
-    return parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)
+    return [*start, *parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)]
 
 
 ports.fill(build=build, split_large=split_large)

@@ -97,6 +97,14 @@ def respelled_lines(op: Op) -> list[str]:
     return block(f"if {' or '.join(conditions)}", [leave])
 
 
+def out_lines(op: Op) -> list[str]:
+    """With `out=`, in any mode, a call has a form of its own."""
+    if not op.has_out:
+        return []
+    out = theirs("out")
+    return block(f"if {out} is not None", [f"return forms['out']({arguments(op)}, {out})"])
+
+
 def arguments(op: Op) -> str:
     """All parameters, one by one and by place."""
     return ", ".join(param.local for param in op.params)

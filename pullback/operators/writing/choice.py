@@ -31,7 +31,7 @@ from pullback.operators.writing.writer import block, define, indented, settled, 
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
-    *("chooses_for", "inline_text", "is_choice", "notes", "written"),
+    *("chooses_for", "inline_text", "is_choice", "notes", "rewrite_choices", "written"),
 ]
 
 _FACT = re.compile(rf"(?<![\w.$])([^\W\d]\w*)_({'|'.join(FACTS)})\b")
@@ -52,20 +52,21 @@ class _Notes:
         """From now on."""
         with first_use:
             self.to = (*self.to, whom)
-            _rewrite_all()
+            rewrite_choices()
 
     def forget(self, whom: Callable[[Any, Kernel | None], None]) -> None:
         """No longer."""
         with first_use:
             self.to = tuple([one for one in self.to if one != whom])
-            _rewrite_all()
+            rewrite_choices()
 
 
 notes = _Notes()
 _written: list[Callable[[], None]] = []  # what writes each function again
 
 
-def _rewrite_all() -> None:
+def rewrite_choices() -> None:
+    """Write all of them again: entries have changed, or who is told of them."""
     for again in _written:
         again()
 

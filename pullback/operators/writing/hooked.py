@@ -25,6 +25,7 @@ from pullback.operators.writing.steps import (
     maybe_number,
     mixed_lines,
     normalised_lines,
+    saves_tensors,
     takes_mixed,
 )
 from pullback.operators.writing.writer import block, theirs
@@ -33,12 +34,17 @@ __all__ = ["hooked_lines_of"]
 
 
 def hooked_lines_of(op: Op) -> list[str]:
-    """The function; `mode` is one of class `Hooked`, with grad mode on."""
-    plan = plan_of(op)
+    """The function; `mode` is one of class `Hooked`."""
     leave = f"return call(op, {everything(op, out=False)})"
+    head = f"def hooked(mode, {arguments(op)})"
+    unhooked = f"return plainly(mode.usual, {arguments(op)})"
+    detoured = block("if fast.plain is None", [leave])
+    if not saves_tensors(op):
+        return block(head, [*detoured, unhooked])
+    plan = plan_of(op)
     mixed = takes_mixed(op)
     tracked = " or ".join(f"n{i} is not None" for i in range(len(plan.edges)))
-    lines = []
+    lines = [*detoured, *block("if not mode.grad", [unhooked])]
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
         lines += block(f"if {theirs('dtype')} is not None", [leave])
     lines += array_lines(op, leave, mixed=mixed)
@@ -71,7 +77,7 @@ def hooked_lines_of(op: Op) -> list[str]:
             f"node.s_{name}_c = packed._cell",
             f"node.s_{name}_v = {result}._cell[0]",
         ]
-    return block(f"def hooked(mode, {arguments(op)})", [*lines, finished])
+    return block(head, [*lines, finished])
 
 
 _ONE = [

@@ -16,12 +16,12 @@ from pullback.operators.writing.record import edge_lines, frame_lines, node_line
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
+    UNUSUAL_MODE,
     array_lines,
     asks_for_size,
     differs,
     forward_call,
     has_straight_line,
-    leaving_lines,
     maybe_number,
     normalised_lines,
     not_plain,
@@ -42,10 +42,15 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         return block(head, [*lines, leave])
     target = op.inputs[0].local
     edges = [f"n{i}" for i in range(len(op.differentiable))]
-    unusual = [*not_plain(op, out=False), "cell is INFERENCE_CELL"]
+    unusual = [*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]
+    besides = "True" if saves_tensors(op) else "before_write"
+    # Where saved-tensor hooks are all that is unusual, what saves nothing goes on as without them.
+    hooks = block(f"if mode.__class__ is not Hooked or plain is None or {besides}", [leave])
+    hooks.append("mode = mode.usual")
     lines += [*array_lines(op, leave), *MODE_LINES, f"cell = {target}._cell"]
     steps = [
-        *leaving_lines(leave, unusual, besides="True" if saves_tensors(op) else "before_write"),
+        *block(f"if {UNUSUAL_MODE}", hooks),
+        *block(f"if {' or '.join(unusual)}", [leave]),
         *normalised_lines(op),
         *_memory_checked(op),
         "tracked = False",

@@ -94,14 +94,18 @@ def written_class(
 
 
 def rules_apart(
-    op: Op, names: dict[str, Any], specialise: Callable[[Any], Any]
+    op: Op, names: dict[str, Any], specialise: Callable[[Any], Any], *, tensors: bool = False
 ) -> Callable[..., tuple[Any, ...]]:
-    """What an operator's nodes run on arrays, as a function of edges, gradient and kept values."""
+    """What an operator's nodes run on arrays, as a function of edges, gradient and kept values.
+
+    Or on `tensors`.
+    """
     plan = plan_of(op)
     lines = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
-    source = _running(plan, lines, "_rules", tensors=False, elsewhere=bool(names), apart=True)
+    name = "_tensor_rules" if tensors else "_rules"
+    source = _running(plan, lines, name, tensors=tensors, elsewhere=bool(names), apart=True)
     made: Callable[..., tuple[Any, ...]] = _defined(
-        "_rules", source, plan, lines, False, names, specialise
+        name, source, plan, lines, tensors, names, specialise
     )
     return made
 
@@ -374,7 +378,7 @@ def output_tensor(node: Any, name: str, number: int) -> Any:
         tensor._cell = getattr(node, "s_" + name + "_c")
         tensor._node = edge
     for level in open_levels():
-        level.put(tensor, level.saved.get(node, {}).get(name))
+        level.put(tensor, level.kept(node, name))
     return tensor
 
 

@@ -9,7 +9,6 @@ from pullback.core.arrays import LIBRARIES
 from pullback.operators.declare import Op
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import PLACED, UNRECORDED, edge_from, frame_lines
-from pullback.operators.writing.steps import MODE_LINES, leaving_lines, mapped_lines
 from pullback.operators.writing.view import VIEW_OF_MODE
 from pullback.operators.writing.writer import indented, theirs
 
@@ -45,12 +44,6 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
     name, local = op.inputs[0].name, op.inputs[0].local
     shapes = [f"node.s_{name}_shape = tuple([one.shape for one in arrays])"]
     return [
-        *MODE_LINES,
-        *leaving_lines(
-            leave,
-            [f"{theirs('out')} is not None"] if op.has_out else [],
-            mapped=mapped_lines(op),
-        ),
         "arrays = []",
         "try:",
         f"    for one in {local}:",  # up to 30 sooner done than a comprehension, which is a call
@@ -114,8 +107,6 @@ def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[
     """The function's body for views of one input."""
     name, source = op.inputs[0].name, op.inputs[0].local
     return [
-        *MODE_LINES,
-        *leaving_lines(leave, []),
         "try:",
         f"    a0 = {source}._plain",
         "except LEAVES:",

@@ -5,8 +5,6 @@ The function and its in-place form share them.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 import numpy
 
 from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
@@ -19,11 +17,8 @@ from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.writer import block, theirs
 
-# Under transforms and hooks `mode` is none of the three; most calls ask no more than the first.
-UNUSUAL_MODE = (
-    "(mode is not plain and mode is not fast.no_grad and mode is not fast.inference "
-    "and mode is not fast.forward)"
-)
+# Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
+UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
 MODE_LINES = ["mode = get_mode()", "plain = fast.plain"]
 
 
@@ -148,69 +143,21 @@ def saves_tensors(op: Op) -> bool:
     return bool(op.rules) and bool(plan_of(op).inputs or plan_of(op).outputs)
 
 
-def leaving_lines(
-    leave: str, others: list[str], hooked: str = "", besides: str = "", mapped: Sequence[str] = ()
-) -> list[str]:
-    """Leave the straight line in an unusual mode, or on one of the `others`, conditions.
-
-    Not where saved-tensor hooks are all that is unusual, unless on the condition `besides`: then
-    `hooked`, if given, takes what is recorded, and the rest goes on as without them. `mapped` are
-    lines for where vmap levels are all.
-    """
-    still = ["mode.__class__ is not Hooked", "plain is None", *others]
-    still += [besides] if besides else []
-    return block(
-        f"if {' or '.join([UNUSUAL_MODE, *others])}",
-        [
-            *mapped,
-            *block(f"if {' or '.join(still)}", [leave]),
-            *(block("if mode.grad", [hooked]) if hooked else []),
-            "mode = mode.usual",
-        ],
-    )
+def mode_lines(op: Op) -> list[str]:
+    """Read the mode; in an unusual one the call has a form of its own."""
+    form = f"return forms[mode.__class__](mode, {arguments(op)})"
+    return [*MODE_LINES, *block(f"if {UNUSUAL_MODE}", [form])]
 
 
-def out_lines(op: Op) -> list[str]:
-    """Let the one array function that an operator is write into `out`; else step by step.
-
-    Where that and the operands are of one shape and dtype, and have memory to themselves.
-    """
-    tensors = all(param.kind == "tensor" for param in op.inputs)
-    if not (array_call(op) and op.kind == "elementwise" and op.has_out and tensors):
-        return []
-    out, number = theirs("out"), maybe_number(op)
-    fits = [
-        *(f"{out}.__class__ is Tensor", "(mode is plain or mode is fast.no_grad)", "fits"),
-        *(f"type(target := {out}._array) is host_array", "target.base is None", "target.ndim"),
-        *("((dtype := target.dtype) is F32 or dtype is F64)", f"{out}._cell is not INFERENCE_CELL"),
-        *(f"not ({differs(param)})" for param in op.params if not param.is_tensor),
-    ]
-    known = [f"{out}._node is None"]
-    for i, param in enumerate(op.inputs):
-        like = f"type(a{i}) is host_array and a{i}.base is None and a{i}.shape == target.shape"
-        free = f"{param.local}._node is None"
-        is_number = "is_number or " if param is number else ""
-        fits += [f"a{i}.dtype is dtype", f"({is_number}({like}))"]
-        known.append(f"({is_number}{free})")
-    fits.append(f"(mode is not plain or ({' and '.join(known)}))")
-    arrays = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    written = [f"ufunc({arrays}, target)", f"bump({out}, called)", f"return {out}"]
-    return block(f"if {out} is not None and {' and '.join(fits)}", written)
+def fits(op: Op) -> bool:
+    """Whether the forward is one array function whose result has the dtype of its inputs."""
+    direct = array_call(op)
+    return direct is not None and "?" not in {t[-1] for t in getattr(numpy, direct).types[1:]}
 
 
-def mapped_lines(op: Op) -> list[str]:
-    """Where vmap levels are all that is unusual, the call has a form of its own."""
-    inside = "mode.__class__ is Mapped"
-    if op.has_out:
-        inside += f" and {theirs('out')} is None"
-    return block(f"if {inside}", [f"return mapped(mode, {arguments(op)})"])
-
-
-def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
+def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str]:
     """The conditions, besides the mode, on which a call leaves the straight line."""
     conditions = []
-    if op.has_out and out:
-        conditions.append(f"{theirs('out')} is not None")
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
         conditions += [
@@ -219,7 +166,7 @@ def not_plain(op: Op, *, out: bool = True, mixed: bool = False) -> list[str]:
             if param.kind == "optional"
         ]
     if LIBRARIES:
-        if not out:  # an in-place form, which has one way out
+        if inplace:  # an in-place form, which has one way out
             conditions.append(other_arrays(op))
     elif array_call(op) is None:
         conditions.append("type(a0) is not ndarray")

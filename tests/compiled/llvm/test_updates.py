@@ -41,7 +41,13 @@ def the_other_way_round(w, v, x):
     w.mul_(2.0)
 
 
+def sum_is_read_at_once(w, v, x):
+    v.add_(x.mT @ x)
+    w[:5].sub_(v * 0.1)
+
+
 CASES = {
+    sum_is_read_at_once: 0,
     taken_by_sub: 2,
     two_of_one_shape: 2,
     reads_its_target: 0,

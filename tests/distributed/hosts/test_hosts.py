@@ -97,3 +97,25 @@ def test_a_killed_host_is_an_error_that_names_its_rank(hosts, tmp_path):
     jobs[1].kill()
     (first,) = outputs(jobs[:1], 30)
     assert "rank 0: rank 1 is gone" in first
+
+
+def test_a_job_goes_on_without_a_host_that_is_killed(hosts, tmp_path):
+    """`--nnodes 1:2`: both hosts reduce by MPI, then the one that is left does."""
+    given = ["--nnodes", "1:2", "--rdzv-endpoint", f"{ADDRESSES[0]}:29400", "--max-restarts", "2"]
+    given += ["--rdzv-conf", "last_call_timeout=3"]
+    jobs = [
+        hosts.start(
+            node,
+            [*PULLBACK, "launch", *given, PROGRAM, "until_alone"],
+            **environment(ALIVE=str(tmp_path / "alive")),
+        )
+        for node in range(2)
+    ]
+    until = time.monotonic() + 60
+    while not (tmp_path / "alive").exists() and time.monotonic() < until:
+        time.sleep(0.05)
+    jobs[1].kill()
+    (first,) = outputs(jobs[:1], 60)
+    assert jobs[0].returncode == 0, first
+    assert "node 0 of 2, 2 ranks in all" in first
+    assert "alone at last" in first

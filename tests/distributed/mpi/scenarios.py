@@ -126,6 +126,18 @@ def training():
         assert all(one == bits for one in known)
 
 
+def sharded():
+    from tests.distributed.fsdp import models
+
+    for kind in (models.Transformer, models.Convolutional):
+        wanted, found = models.alone(kind), models.sharded(kind)
+        assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
+    if dist.get_world_size() == 4:
+        mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
+        found = models.sharded(models.Convolutional, mesh=mesh)
+        assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
+
+
 def gradients():
     x = torch.full((2,), dist.get_rank() + 1.0, dtype=torch.float64, requires_grad=True)
     y = dist.nn.functional.all_reduce(x, dist.ReduceOp.PRODUCT)
@@ -148,7 +160,17 @@ def remote():
 
 
 def everything():
-    for one in (collectives, pieces, messages, groups, meshes, training, gradients, remote):
+    for one in (
+        collectives,
+        pieces,
+        messages,
+        groups,
+        meshes,
+        sharded,
+        training,
+        gradients,
+        remote,
+    ):
         one()
 
 

@@ -82,6 +82,12 @@ def test_under_the_launcher(ranks):
     assert all(f"rank {k} of {ranks} did {name}" in job.output for k in range(ranks))
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_sharded_training_gives_one_processs_losses(ranks):
+    job = launch(ranks, "sharded")
+    assert job.status == 0, job.output
+
+
 def test_without_fingerprints_the_same_calls_work(monkeypatch):
     """B-4."""
     monkeypatch.setenv("PULLBACK_DISTRIBUTED_DEBUG", "OFF")

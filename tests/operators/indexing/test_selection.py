@@ -46,3 +46,13 @@ def test_masked_fill_refuses_a_number_that_the_dtype_cannot_hold():
         x.masked_fill(mask, float("inf"))
     with pytest.raises(RuntimeError, match="cannot be converted"):
         x.masked_fill(mask, 1j)
+
+
+def test_take_along_dim_without_a_dim_refuses_places_beyond_the_end():
+    x = torch.tensor([7.0, 8.0])
+    for beyond in (2, -1):
+        with pytest.raises(RuntimeError, match="out of bounds"):
+            torch.take_along_dim(x, torch.tensor([beyond]))
+    assert torch.take_along_dim(x, torch.tensor([3]), 0).tolist() == [8]  # starts again, as torch's
+    with pytest.raises(IndexError, match="take_along_dim: dim 0 does not exist"):
+        torch.take_along_dim(torch.tensor(1.0), torch.tensor(0), 0)

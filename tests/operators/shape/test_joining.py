@@ -113,3 +113,8 @@ def test_half_precisions_that_numpy_does_not_mix_are_joined_in_single():
     halves = torch.ones(1, dtype=torch.float16), torch.ones(1, dtype=torch.bfloat16)
     assert torch.cat(halves).dtype is torch.float32
     assert torch.stack(halves).dtype is torch.float32
+
+
+def test_chunks_of_nothing_are_as_many_as_were_asked_for():
+    x = torch.zeros(0, 2)
+    assert len(torch.chunk(x, 3)) == len(torch.unsafe_chunk(x, 3)) == 3

@@ -22,11 +22,12 @@ from pullback.operators.declare import (
     Namespace,
     unwritten,
 )
-from pullback.operators.writing import build, dual, hooked, inplace, nodes, recorder
+from pullback.operators.writing import build, hooked, inplace, nodes, out_form, recorder
 from pullback.operators.writing.inline import inlined
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.steps import has_straight_line, saves_tensors
 from pullback.operators.writing.writer import settled
+from pullback.transforms import dual
 
 graph = torch.autograd.graph
 
@@ -145,9 +146,8 @@ def texts(op):
     yield inplace.inplace_lines_of(op)
     if has_straight_line(op) and saves_tensors(op):
         yield hooked.hooked_lines_of(op)
-    if form := dual.form_of(op):
-        assert form
-        yield dual.lines_of(op)
+    yield out_form.lines_of(op)
+    yield dual.lines_of(op)
     if recorder.recorder_of(op):
         yield recorder.lines_of(op)
     plan = plan_of(op)
@@ -203,7 +203,7 @@ def outcomes(function, case, names):
         yield gradients(first(*tensors))
         with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
             yield gradients(first(*tensors))
-    if dual.form_of(op) is not None:
+    if dual.has_form(op):
         yield [one.tolist() for one in jvp(first, tuple(plain), tuple(plain))]
     if case in ("product", "exponential"):
         changed = unwritten(op, "_renamed_", inplace=True)

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from functools import cache
+
 __all__ = ["load"]
 
 
+@cache
 def load() -> None:
-    """Enter all of them into `retarget.INSTEAD`."""
+    """Enter all of them, once."""
     from pullback.operators.cuda.instead import (
         attention,
         convolutions,

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -76,12 +76,14 @@ def _whole(slices: Any, dim: int) -> Any:
 
 def enter() -> None:
     """Into the table."""
-    place = "pullback.operators."
-    INSTEAD.update(
+    from pullback.operators.nn.attention import dot_product
+    from pullback.operators.shape import joining
+
+    replace(
         {
-            place + "nn.attention.dot_product._has_kernel": _has_kernel,
-            place + "nn.attention.dot_product._attention": _attention,
-            place + "nn.attention.dot_product._all_gradients": _all_gradients,
-            place + "shape.joining._together": _together,
+            dot_product._has_kernel: _has_kernel,
+            dot_product._attention: _attention,
+            dot_product._all_gradients: _all_gradients,
+            joining._together: _together,
         }
     )

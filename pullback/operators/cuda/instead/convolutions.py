@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from typing import Any
 
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -184,8 +184,13 @@ def _bias_gradient(g: Any) -> Any:
 
 def enter() -> None:
     """Into the table."""
-    place = "pullback.operators.nn.conv."
-    INSTEAD[place + "operators._bias_gradient"] = _bias_gradient
-    INSTEAD[place + "kernels.correlated"] = _correlated
-    INSTEAD[place + "kernels.weight_gradient"] = _weight_gradient
-    INSTEAD[place + "adjoint.spread"] = _spread
+    from pullback.operators.nn.conv import adjoint, kernels, operators
+
+    replace(
+        {
+            operators._bias_gradient: _bias_gradient,
+            kernels.correlated: _correlated,
+            kernels.weight_gradient: _weight_gradient,
+            adjoint.spread: _spread,
+        }
+    )

@@ -8,11 +8,10 @@ from typing import Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
-from pullback.core.home import path_of
 from pullback.core.ports import ports
 from pullback.core.tensor import device_of
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -78,10 +77,7 @@ def enter() -> None:
     """Into the table."""
     from pullback.operators.random import draws, gamma
 
-    place = "pullback.operators.random."
-    INSTEAD[place + "draws.bernoulli"] = _bernoulli
-    INSTEAD[place + "draws._normal_array"] = _normal_array
+    replace({draws.bernoulli: _bernoulli, draws._normal_array: _normal_array})
     on_host: tuple[Any, ...] = draws.poisson, draws._binomial, draws._multinomial
     for one in (*on_host, gamma._standard_gamma, gamma._sample_dirichlet):
-        forward = one.op.forward
-        INSTEAD[path_of(forward)] = _drawn_on_host(forward)
+        replace({one: _drawn_on_host(one.op.meaning)})

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -37,4 +37,6 @@ def _lu(xp: Any, a: Any) -> Any:
 
 def enter() -> None:
     """Into the table."""
-    INSTEAD["pullback.operators.arrays.lapack.lu_by_scipy"] = _lu
+    from pullback.operators.arrays import lapack
+
+    replace({lapack.lu_by_scipy: _lu})

@@ -9,10 +9,9 @@ from typing import Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU
-from pullback.core.home import path_of
 from pullback.core.ports import ports
 from pullback.core.tensor import device_of
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["THROUGH_HOST", "enter"]
 
@@ -44,9 +43,8 @@ def _brought(value: Any) -> Any:
 
 def enter() -> None:
     """Into the table."""
-    from importlib import import_module
+    from pullback.operators.special import bessel
 
-    for name in THROUGH_HOST:
-        module, _, function = f"pullback.operators.{name}".rpartition(".")
-        forward = getattr(import_module(module), function).op.forward
-        INSTEAD[path_of(forward)] = through_host(forward)
+    declared: tuple[Any, ...] = (bessel.airy_ai,)
+    assert [one.op.name for one in declared] == [one.rpartition(".")[2] for one in THROUGH_HOST]
+    replace({one: through_host(one.op.meaning) for one in declared})

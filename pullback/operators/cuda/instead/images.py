@@ -9,7 +9,7 @@ import numpy
 
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD, on_device
+from pullback.operators.cuda.retarget import on_device, replace
 
 __all__ = ["enter"]
 
@@ -93,19 +93,15 @@ def _along(xp: Any, x: Any, table: Any, axis: int) -> Any:
     return out
 
 
-def _few(*args: Any) -> Any:
-    """No look-up of few windows by a product with a matrix."""
-    return None
-
-
 def enter() -> None:
     """Into the table."""
-    place = "pullback.operators.nn."
-    INSTEAD.update(
+    from pullback.operators.nn.image import taps
+    from pullback.operators.nn.pool import kernels, places
+
+    replace(
         {
-            place + "pool.kernels.maxima_and_places": _maxima_and_places,
-            place + "pool.places.added_up": _added_up,
-            place + "image.taps._resampled": _resampled,
-            place + "pool.average._few": _few,
+            kernels.maxima_and_places: _maxima_and_places,
+            places.added_up: _added_up,
+            taps._resampled: _resampled,
         }
     )

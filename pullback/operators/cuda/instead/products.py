@@ -6,7 +6,7 @@ from typing import Any
 
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.lacking import LACKING
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -59,14 +59,16 @@ def _flat_total(xp: Any, x: Any, y: Any = None) -> Any:
 
 def enter() -> None:
     """Into the tables."""
-    place = "pullback.operators."
+    from pullback.operators.arrays import sums
+    from pullback.operators.linalg import affine, products
+
     LACKING["matmul"] = LACKING["ufunc matmul"] = LACKING["dot"] = _matmul
-    INSTEAD.update(
+    replace(
         {
-            place + "linalg.products._folded": _folded,
-            place + "linalg.products.product": _product,
-            place + "linalg.affine.linear": _linear,
-            place + "arrays.sums.totals": _totals,
-            place + "arrays.sums.flat_total": _flat_total,
+            products._folded: _folded,
+            products.product: _product,
+            affine.linear: _linear,
+            sums.totals: _totals,
+            sums.flat_total: _flat_total,
         }
     )

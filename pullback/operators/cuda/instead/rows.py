@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD
+from pullback.operators.cuda.retarget import replace
 
 __all__ = ["enter"]
 
@@ -331,25 +331,29 @@ def _number(value: float, dtype: Any) -> Any:
 
 def enter() -> None:
     """Into the table."""
-    place = "pullback.operators.nn."
-    INSTEAD.update(
+    from pullback.operators.nn.activation import softmax
+    from pullback.operators.nn.attention import dot_product
+    from pullback.operators.nn.loss import classes
+    from pullback.operators.nn.norm import gradients, kernels, standardise
+
+    replace(
         {
-            place + "activation.softmax.exponentials_along": _softmax,
-            place + "activation.softmax._softmax_adjoint": _softmax_adjoint,
-            place + "activation.softmax.log_softmax": _log_softmax,
-            place + "activation.softmax._log_softmax_adjoint": _log_softmax_adjoint,
-            place + "norm.kernels.standardise": _standardise,
-            place + "norm.kernels.number": _number,
-            place + "norm.gradients.gradients": _standard_gradients,
-            place + "norm.standardise._standardise": _layer_norm,
-            place + "norm.standardise._gradients": _layer_gradients,
-            place + "loss.classes._losses": _losses,
-            place + "loss.classes._reduced": _reduced,
-            place + "loss.classes._coefficients": _coefficients,
-            place + "loss.classes.cross_entropy_of_indices": _entropy,
-            place + "loss.classes._chosen": _chosen,
-            place + "loss.classes._cross_entropy_adjoint": _class_gradient,
-            place + "attention.dot_product._attention_weights": _attention_weights,
-            place + "attention.dot_product._scores_gradient": _scores_gradient,
+            softmax.exponentials_along: _softmax,
+            softmax._softmax_adjoint: _softmax_adjoint,
+            softmax.log_softmax: _log_softmax,
+            softmax._log_softmax_adjoint: _log_softmax_adjoint,
+            kernels.standardise: _standardise,
+            kernels.number: _number,
+            gradients.gradients: _standard_gradients,
+            standardise._standardise: _layer_norm,
+            standardise._gradients: _layer_gradients,
+            classes._losses: _losses,
+            classes._reduced: _reduced,
+            classes._coefficients: _coefficients,
+            classes.cross_entropy_of_indices: _entropy,
+            classes._chosen: _chosen,
+            classes._cross_entropy_adjoint: _class_gradient,
+            dot_product._attention_weights: _attention_weights,
+            dot_product._scores_gradient: _scores_gradient,
         }
     )

@@ -13,7 +13,7 @@ import numpy
 
 from pullback.operators.arrays.reductions import axis_of
 from pullback.operators.cuda.found import found
-from pullback.operators.cuda.retarget import INSTEAD, on_device
+from pullback.operators.cuda.retarget import on_device, replace
 
 __all__ = ["enter"]
 
@@ -144,29 +144,44 @@ def _is_outside(xp: Any, index: Any, classes: int) -> bool:
 
 def enter() -> None:
     """Into the table."""
-    place = "pullback.operators."
-    INSTEAD.update(
+    from pullback.operators.arrays import (
+        blocks,
+        erf,
+        log_sums,
+        native,
+        reductions,
+        scatter,
+        scipy_special,
+        sorting,
+        sums,
+    )
+    from pullback.operators.nn.pool import places
+    from pullback.operators.reduce import norms, statistics
+    from pullback.operators.running import writes
+    from pullback.operators.special import functions
+
+    replace(
         {
-            place + "arrays.scipy_special.scipy_or": _scipy_or,
-            place + "arrays.log_sums._log_total_exp": _log_total_exp,
-            place + "special.functions.lgamma": _lgamma,
-            place + "arrays.erf.erfc": _erfc,
-            place + "reduce.norms._euclidean": _euclidean,
-            place + "reduce.statistics._few_moments": _few_moments,
-            place + "nn.pool.places.has_nan": _maybe_nan,
-            place + "arrays.sorting.has_nan": _maybe_nan_in,
-            place + "arrays.reductions.is_moderate": _no,
-            place + "arrays.reductions.number": _number,
-            place + "arrays.blocks.pieces": _one_slice,
-            place + "arrays.blocks.slices": _one_slice,
-            place + "arrays.sums.few_sums": _few_sums,
-            place + "arrays.sums.sums": _total,
-            place + "arrays.sums.total": _total,
-            place + "arrays.sums.column_totals": _column_totals,
-            place + "running.writes.number_array": _checked_number,
-            place + "running.writes.finite_array": _checked_finite,
-            place + "arrays.scatter.check_bounds": _nothing,
-            place + "arrays.native.by_machine_code": _no_machine_code,
-            place + "arrays.native.kernel_of": _no_machine_code,
+            scipy_special.scipy_or: _scipy_or,
+            log_sums._log_total_exp: _log_total_exp,
+            functions.lgamma: _lgamma,
+            erf.erfc: _erfc,
+            norms._euclidean: _euclidean,
+            statistics._few_moments: _few_moments,
+            places.has_nan: _maybe_nan,
+            sorting.has_nan: _maybe_nan_in,
+            reductions.is_moderate: _no,
+            reductions.number: _number,
+            blocks.pieces: _one_slice,
+            blocks.slices: _one_slice,
+            sums.few_sums: _few_sums,
+            sums.sums: _total,
+            sums.total: _total,
+            sums.column_totals: _column_totals,
+            writes.number_array: _checked_number,
+            writes.finite_array: _checked_finite,
+            scatter.check_bounds: _nothing,
+            native.by_machine_code: _no_machine_code,
+            native.kernel_of: _no_machine_code,
         }
     )

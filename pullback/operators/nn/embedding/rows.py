@@ -91,7 +91,7 @@ def _embedding_adjoint(
 ) -> Array:
     """Zeros, with each row of the gradient added where it came from."""
     out = xp.zeros(shape, gradient.dtype)
-    rows, index = gradient.reshape(-1, shape[1]), indices.reshape(-1)
+    rows, index = gradient.reshape(indices.size, shape[1]), indices.reshape(-1)
     if scale_grad_by_freq:
         rows = rows / xp.bincount(index)[index].astype(rows.dtype)[:, None]
     add_at(xp, out, (index,), (0,), rows)

@@ -233,6 +233,10 @@ def group_norm(
             f"group_norm: one value per group has no deviation; got shape {shape} and {num_groups} "
             "groups."
         )
+    if not input._array.size:  # nothing to standardise; weight and bias get zeros
+        row = (1, -1) + (1,) * (len(shape) - 2)
+        made = input * 1 if weight is None else input * weight.reshape(row)
+        return made if bias is None else made + bias.reshape(row)
     return group_standardise(input, weight, bias, _over_groups(len(shape), eps, num_groups))
 
 

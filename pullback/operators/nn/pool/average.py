@@ -19,7 +19,8 @@ from pullback.operators.arrays.windows import (
     volume,
     whole_size,
 )
-from pullback.operators.declare import Array, Namespace, linear
+from pullback.operators.conditions import at_least, below, floating, host, says
+from pullback.operators.declare import Array, Namespace, kernel, linear
 from pullback.operators.linalg.products import delivered
 from pullback.operators.nn.image.taps import Taps, declare_resample
 from pullback.operators.nn.pool import native
@@ -102,20 +103,8 @@ def _few(shape: Sizes, geometry: Geometry, dtype: Any, divisor: int) -> _Few | N
 def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> Array:
     """Sums of windows over `divisor`: a number, or one per window."""
     dtype = input.dtype
-    if input.size < native.MANY and xp is numpy:
-        few = _few(input.shape, geometry, dtype, divisor if type(divisor) is int else 1)
-        if few is not None:
-            flat = input.ravel()
-            if flat.dot(flat) < math.inf:  # as `is_finite`: the matrix has zeros
-                made = flat.reshape(few.images).dot(few.matrix).reshape(few.out)
-                if type(divisor) is not int:
-                    made /= divisor.astype(dtype)
-                return made if input.flags.c_contiguous else in_format_of(input, made)
     if dtype.itemsize == 2 and dtype.kind in "fV":
         return _averages(xp, input.astype(xp.float32), geometry, divisor).astype(dtype)
-    made = native.averages(input, geometry, divisor)
-    if made is not None:
-        return in_format_of(input, made)
 
     def average(out: Array, images: Array) -> None:
         sums = _sums(xp, images, geometry)
@@ -136,16 +125,41 @@ def _spread_average(
     xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:
     """The adjoint of an average: the share of each element, in all windows that it is in."""
-    if input.size < native.MANY and xp is numpy:
-        shape = (*input.shape[: -len(size)], *size)
-        few = _few(shape, geometry, input.dtype, divisor if type(divisor) is int else 1)
-        if few is not None:
-            flat = (input if type(divisor) is int else _divided(xp, input, divisor, None)).ravel()
-            if flat.dot(flat) < math.inf:
-                images = flat.reshape(few.images[0], few.matrix.shape[1])
-                made = images.dot(few.matrix.T).reshape(shape)
-                return made if input.flags.c_contiguous else in_format_of(input, made)
     return in_format_of(input, _spread_many(xp, input, size, geometry, divisor))
+
+
+_few_elements = host & below(native.MANY) & floating
+_many_elements = host & at_least(native.MANY) & floating & says("type(divisor) is int", int=int)
+_halves = host & says("@_dtype.itemsize == 2", "@_dtype.kind in 'fV'")
+
+
+@kernel(_spread_average, when=_few_elements, declines=True)
+def _few_spread(
+    xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any, input_dtype: Any
+) -> Array | None:
+    shape = (*input.shape[: -len(size)], *size)
+    few = _few(shape, geometry, input_dtype, divisor if type(divisor) is int else 1)
+    if few is None:
+        return None
+    flat = (input if type(divisor) is int else _divided(xp, input, divisor, None)).ravel()
+    if not flat.dot(flat) < math.inf:  # as `is_finite`: the matrix has zeros
+        return None
+    made = flat.reshape(few.images[0], few.matrix.shape[1]).dot(few.matrix.T).reshape(shape)
+    return made if input.flags.c_contiguous else in_format_of(input, made)
+
+
+@kernel(_spread_average, when=_many_elements, machine_code=True)
+def _many_spread(input: Array, size: Sizes, geometry: Geometry, divisor: int) -> Array | None:
+    made = native.spread_averages(input, size, geometry, divisor)
+    return None if made is None else in_format_of(input, made)
+
+
+@kernel(_spread_average, when=_halves)
+def _halves_spread(
+    xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
+) -> Array:
+    forward: Any = _spread_average.op.forward  # type: ignore[attr-defined]  # declared
+    return forward(xp, input.astype(xp.float32), size, geometry, divisor).astype(input.dtype)
 
 
 def _spread_many(
@@ -155,9 +169,6 @@ def _spread_many(
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         single = input.astype(xp.float32)
         return _spread_many(xp, single, size, geometry, divisor).astype(input.dtype)
-    made = native.spread_averages(input, size, geometry, divisor)
-    if made is not None:
-        return made
     pads = geometry.pads
     whole = whole_size(size, pads)
 
@@ -208,6 +219,38 @@ _POOLS = {n: _declared(f"_avg_pool{n}d", f"AvgPool{n}DBackward0") for n in (1, 2
 _ADAPTIVE_POOLS = {
     n: _declared(f"_adaptive_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)
 }
+_ALL = (_average, *_POOLS.values(), *_ADAPTIVE_POOLS.values())
+_PLANE = (_average, *[pools[dims] for pools in (_POOLS, _ADAPTIVE_POOLS) for dims in (1, 2)])
+
+
+@kernel(*_ALL, when=_few_elements, declines=True)
+def _few_averages(
+    input: Array, geometry: Geometry, divisor: Any, input_shape: Any, input_dtype: Any
+) -> Array | None:
+    few = _few(input_shape, geometry, input_dtype, divisor if type(divisor) is int else 1)
+    if few is None:
+        return None
+    flat = input.ravel()
+    if not flat.dot(flat) < math.inf:
+        return None
+    made = flat.reshape(few.images).dot(few.matrix).reshape(few.out)
+    if type(divisor) is not int:
+        made /= divisor.astype(input_dtype)
+    return made if input.flags.c_contiguous else in_format_of(input, made)
+
+
+@kernel(*_PLANE, when=_many_elements, machine_code=True)
+def _many_averages(input: Array, geometry: Geometry, divisor: int) -> Array | None:
+    made = native.averages(input, geometry, divisor)
+    return None if made is None else in_format_of(input, made)
+
+
+@kernel(*_ALL, when=_halves)
+def _halves_averaged(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> Array:
+    forward: Any = _average.op.forward
+    return forward(xp, input.astype(xp.float32), geometry, divisor).astype(input.dtype)
+
+
 _UNEVEN_POOLS = {
     n: declare_resample(f"_uneven_avg_pool{n}d", f"AdaptiveAvgPool{n}DBackward0") for n in (1, 2, 3)
 }

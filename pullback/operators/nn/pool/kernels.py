@@ -17,11 +17,13 @@ from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
-from pullback.operators.nn.pool import native
 from pullback.operators.nn.pool.places import has_nan, largest, table_of
 from pullback.operators.nn.pool.shapes import Geometry, lines_of
 
-__all__ = ["maxima", "maxima_and_places"]
+__all__ = [
+    *("FEW_LOOKED_UP", "few_maxima", "few_maxima_and_places"),
+    *("maxima", "maxima_and_places"),
+]
 
 
 def _lowest(dtype: Any) -> Any:
@@ -33,17 +35,19 @@ def _lowest(dtype: Any) -> Any:
 
 def maxima(xp: Namespace, input: Array, geometry: Geometry) -> Array:
     """The largest of each window."""
-    few = None
-    if input.size < min(_FEW_LOOKED_UP, native.MANY) and xp is numpy:
-        few = _few(input.shape, geometry)
-    if few is not None:
-        seen = input.ravel()[few.table]
-        best = seen.argmax(-1)  # or the first NaN
-        best += few.first
-        made = seen.ravel()[best]
-        return made if input.flags.c_contiguous else in_format_of(input, made)
-    found = native.maxima(input, geometry, with_places=False)
-    return in_format_of(input, _maxima_by_lines(xp, input, geometry) if found is None else found[0])
+    return in_format_of(input, _maxima_by_lines(xp, input, geometry))
+
+
+def few_maxima(input: Array, geometry: Geometry) -> Array | None:
+    """The same by one look-up; None where windows have many points."""
+    few = _few(input.shape, geometry)
+    if few is None:
+        return None
+    seen = input.ravel()[few.table]
+    best = seen.argmax(-1)  # or the first NaN
+    best += few.first
+    made = seen.ravel()[best]
+    return made if input.flags.c_contiguous else in_format_of(input, made)
 
 
 def _maxima_by_lines(xp: Namespace, input: Array, geometry: Geometry) -> Array:
@@ -84,7 +88,7 @@ def _table(geometry: Geometry, size: Sizes) -> Array | None:
 _FEW = 1 << 12
 # Where places are not wanted, comparisons by lines are few calls, too, and quicker from so many
 # elements on: 8 x 12 x 12 takes 7.0 us and not 8.0, but 3 x 24 x 24 would take 9.1 and not 8.2.
-_FEW_LOOKED_UP = 1400
+FEW_LOOKED_UP = 1400
 
 
 class _Few(NamedTuple):
@@ -111,20 +115,25 @@ def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
 
 def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     """The largest of each window and its position: the first in the window, or its last NaN."""
-    few = _few(input.shape, geometry) if input.size < native.MANY and xp is numpy else None
-    if few is not None:
-        seen = input.ravel()[few.table]
-        best = seen.argmax(-1)
-        best += few.first
-        made = seen.ravel()[best]
-        if not has_nan(made):
-            places = few.table.ravel()[best]
-            places -= few.starts
-            if input.flags.c_contiguous:
-                return made, places
-            return in_format_of(input, made), in_format_of(input, places)
-    found: Any = native.maxima(input, geometry, with_places=True)
-    made, places = _of_many(xp, input, geometry) if found is None else found
+    made, places = _of_many(xp, input, geometry)
+    return in_format_of(input, made), in_format_of(input, places)
+
+
+def few_maxima_and_places(input: Array, geometry: Geometry) -> tuple[Array, Array] | None:
+    """The same by one look-up; None where windows have many points, or NaN is among them."""
+    few = _few(input.shape, geometry)
+    if few is None:
+        return None
+    seen = input.ravel()[few.table]
+    best = seen.argmax(-1)
+    best += few.first
+    made = seen.ravel()[best]
+    if has_nan(made):
+        return None
+    places = few.table.ravel()[best]
+    places -= few.starts
+    if input.flags.c_contiguous:
+        return made, places
     return in_format_of(input, made), in_format_of(input, places)
 
 

@@ -10,10 +10,18 @@ from typing import Any
 
 from pullback.core.errors import unsupported
 from pullback.core.mode import fast, get_mode
-from pullback.operators.arrays.formats import keeps_format
+from pullback.operators.arrays.formats import in_format_of, keeps_format
 from pullback.operators.arrays.windows import Sizes
-from pullback.operators.declare import Array, Namespace, primitive
-from pullback.operators.nn.pool.kernels import maxima, maxima_and_places
+from pullback.operators.conditions import at_least, below, floating, host
+from pullback.operators.declare import Array, Namespace, kernel, primitive
+from pullback.operators.nn.pool import native
+from pullback.operators.nn.pool.kernels import (
+    FEW_LOOKED_UP,
+    few_maxima,
+    few_maxima_and_places,
+    maxima,
+    maxima_and_places,
+)
 from pullback.operators.nn.pool.places import largest, put_places, table_of, take_places
 from pullback.operators.nn.pool.shapes import (
     Geometry,
@@ -77,6 +85,33 @@ _bare_max_pool = primitive(
     name="_bare_max_pool",
     has_out=False,
 )(maxima)
+
+
+_PLACED = (*_POOLS.values(), *_ADAPTIVE_POOLS.values())
+_PLANE = [pools[dims] for pools in (_POOLS, _ADAPTIVE_POOLS) for dims in (1, 2)]
+_many = host & at_least(native.MANY) & floating
+
+
+@kernel(*_PLACED, when=host & below(native.MANY), declines=True)
+def _few_with_places(input: Array, geometry: Geometry) -> Any:
+    return few_maxima_and_places(input, geometry)
+
+
+@kernel(*_PLANE, when=_many, machine_code=True)
+def _many_with_places(input: Array, geometry: Geometry) -> Any:
+    found = native.maxima(input, geometry, with_places=True)
+    return None if found is None else tuple([in_format_of(input, one) for one in found])
+
+
+@kernel(_bare_max_pool, when=host & below(min(FEW_LOOKED_UP, native.MANY)), declines=True)
+def _few_alone(input: Array, geometry: Geometry) -> Array | None:
+    return few_maxima(input, geometry)
+
+
+@kernel(_bare_max_pool, when=_many, machine_code=True)
+def _many_alone(input: Array, geometry: Geometry) -> Array | None:
+    found = native.maxima(input, geometry, with_places=False)
+    return None if found is None else in_format_of(input, found[0])
 
 
 def _pooled(pool: Any, input: Any, geometry: Geometry, return_indices: bool) -> Any:

@@ -17,7 +17,8 @@ from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, blocks, starts_of, volume
 from pullback.operators.batching import together
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.conditions import at_least, below, floating, host, says
+from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.nn.pool import native
 
 __all__ = ["added_up", "has_nan", "largest", "put_places", "spot", "table_of", "take_places"]
@@ -121,17 +122,25 @@ def put_places(
 
     No two places of an image are one if they are said to be `apart`.
     """
-    if apart and gradient.size < native.MANY and xp is numpy:
-        lead = gradient.shape[: -len(size)]
-        made = xp.zeros((*lead, *size), gradient.dtype)
-        spots = spot(places, math.prod(lead), math.prod(size))
-        made.ravel()[spots] = gradient.ravel()
-        return made if gradient.flags.c_contiguous else in_format_of(gradient, made)
+    add = _set_apart if apart and type(gradient) not in LIBRARIES else added_up
+    return in_format_of(gradient, add(xp, gradient, places, size))
+
+
+@kernel(put_places, when=host & says("apart") & below(native.MANY))
+def _few_apart(
+    xp: Namespace, gradient: Array, places: Array, size: Sizes, gradient_dtype: Any
+) -> Array:
+    lead = gradient.shape[: -len(size)]
+    made = xp.zeros((*lead, *size), gradient_dtype)
+    spots = spot(places, math.prod(lead), math.prod(size))
+    made.ravel()[spots] = gradient.ravel()
+    return made if gradient.flags.c_contiguous else in_format_of(gradient, made)
+
+
+@kernel(put_places, when=host & at_least(native.MANY) & floating, machine_code=True)
+def _many_put(gradient: Array, places: Array, size: Sizes) -> Array | None:
     found = native.put(gradient, places, size)
-    if found is None:
-        add = _set_apart if apart and type(gradient) not in LIBRARIES else added_up
-        found = add(xp, gradient, places, size)
-    return in_format_of(gradient, found)
+    return None if found is None else in_format_of(gradient, found)
 
 
 def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:

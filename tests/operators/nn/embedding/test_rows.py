@@ -155,3 +155,9 @@ def test_bags_take_numbers_of_a_narrower_dtype_than_their_offsets():
     expected = torch.nn.functional.embedding_bag(numbers, table, starts)
     narrow = torch.nn.functional.embedding_bag(numbers.to(torch.uint8), table, starts)
     assert narrow.tolist() == expected.tolist()
+
+
+def test_rows_without_columns_have_gradients_without_columns():
+    table = torch.ones(4, 0, requires_grad=True)
+    torch.nn.functional.embedding(torch.tensor([1, 1]), table).sum().backward()
+    assert table.grad.shape == (4, 0)

@@ -423,3 +423,13 @@ def test_instance_norm_of_many_elements_with_as_many_channels_as_places(size):
     out.backward(g)
     numpy.testing.assert_allclose(w.grad.numpy(), (g.numpy() * unit).sum((0, 2)), rtol=1e-9)
     numpy.testing.assert_allclose(b.grad.numpy(), g.numpy().sum((0, 2)), rtol=1e-9)
+
+
+def test_group_norm_of_nothing_is_nothing_with_gradients():
+    x = torch.ones(2, 4, 0, requires_grad=True)
+    weight = torch.ones(4, requires_grad=True)
+    bias = torch.ones(4, requires_grad=True)
+    made = torch.nn.functional.group_norm(x, 2, weight, bias)
+    made.sum().backward()
+    assert made.shape == x.grad.shape == (2, 4, 0)
+    assert weight.grad.tolist() == bias.grad.tolist() == [0] * 4

@@ -9,7 +9,8 @@ from hypothesis import strategies as st
 
 import pullback as torch
 from pullback.operators.arrays.native import by_machine_code, forget
-from pullback.operators.nn.pool import native
+from pullback.operators.nn.pool import average, maximum, native, places
+from pullback.testing.kernel_sizes import only_kernels
 
 pytest.importorskip("llvmlite")
 F = torch.nn.functional
@@ -18,10 +19,16 @@ by_numpy = partial(torch.backends.native.flags, enabled=False)
 FORWARD = {"max": "max_pool", "avg": "average_pool"}
 
 
+POOLS = [*maximum._PLACED, *average._ALL]
+
+
 @pytest.fixture(autouse=True)
 def small_ones_too(monkeypatch):
     monkeypatch.setattr(native, "MANY", 1)
     forget()  # the kernels of other tests, of which there may be as many as there can be
+    others = maximum._bare_max_pool, average._spread_average, places.put_places
+    with only_kernels(lambda one: one.machine_code or "halves" in one.name, *POOLS, *others):
+        yield
 
 
 def counted(monkeypatch):

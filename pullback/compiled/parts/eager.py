@@ -1,0 +1,284 @@
+"""The interpreter once more, on real values: each instruction does what Python does.
+
+It runs the one instruction that ended a capture, and the rest of a function where no program can.
+Calls are made from a frame that looks like the user's, with their file, line and globals: warnings
+and the like name the right place.
+"""
+
+from __future__ import annotations
+
+import builtins
+import sys
+import types
+from functools import lru_cache
+from typing import Any
+
+from pullback.compiled.interpreter.frames import NULL, Frame
+from pullback.compiled.interpreter.instructions import Interpreter
+from pullback.compiled.interpreter.sources import MISSING
+from pullback.core.mode import settle
+
+__all__ = ["Eager"]
+
+_HANDLED = (None, None)  # what a handler's loop gives when the exception is dealt with
+
+
+@lru_cache(4096)
+def _placed(file: str, name: str, line: int) -> types.CodeType:
+    """The code of a call that stands at a line of the user's."""
+    source = "def called(function, args, kwargs): return function(*args, **kwargs)"
+    code: Any = compile(source, file, "exec").co_consts[0]
+    made: types.CodeType = code.replace(co_firstlineno=line, co_name=name)
+    return made
+
+
+@lru_cache(256)
+def _unpacking(before: int, after: int | None) -> Any:
+    """What takes a sequence apart, and says what Python says where that cannot be."""
+    names = [f"a{n}" for n in range(before)]
+    if after is not None:
+        names += ["*rest", *[f"b{n}" for n in range(after)]]
+    listed = ", ".join(names)
+    scope: dict[str, Any] = {}
+    back = listed.replace("*", "")
+    exec(f"def apart(value):\n    [{listed}] = value\n    return [{back}]", scope)
+    return scope["apart"]
+
+
+class Eager(Interpreter):
+    """Runs frames as Python would."""
+
+    is_eager = True
+
+    def __init__(self) -> None:
+        super().__init__(None, settle())
+
+    def run(self, frame: Frame) -> tuple[bool, Any]:
+        """Run a frame until it returns (True) or yields (False)."""
+        self.frames.append(frame)
+        try:
+            return self._loop(frame, handling=False)
+        finally:
+            self.frames.pop()
+
+    def resume(self, frames: list[Frame], error: BaseException | None = None) -> Any:
+        """Go on in frames that wait, the last one first; in it an error was raised."""
+        value: Any = NULL
+        for frame in reversed(frames):
+            try:
+                if error is not None:
+                    caught, error = error, None
+                    value = self._after(frame, caught)
+                else:
+                    if value is not NULL:
+                        frame.stack.append(value)
+                    value = self.run(frame)[1]
+            except BaseException as found:
+                error = found
+        if error is not None:
+            raise error
+        return value
+
+    def _after(self, frame: Frame, error: BaseException) -> Any:
+        """Go on in a frame whose last instruction raised."""
+        handler = frame.handlers[frame.position - 1]
+        if handler is None:
+            raise error
+        self.frames.append(frame)
+        try:
+            try:
+                raise error  # noqa: TRY301 (it is being handled below, for whoever asks)
+            except BaseException as caught:
+                self.handle_at(frame, handler, caught)
+                made = self._loop(frame, handling=True)
+            return (self._loop(frame, handling=False) if made is _HANDLED else made)[1]
+        finally:
+            self.frames.pop()
+
+    def one(self, frame: Frame) -> None:
+        """Do the one instruction that a frame stands before."""
+        self.frames.append(frame)
+        try:
+            name, arg, value, target, _ = frame.program[frame.position]
+            frame.position += 1
+            self.table[name](self, frame, arg, value, target)
+        finally:
+            self.frames.pop()
+
+    def _loop(self, frame: Frame, *, handling: bool) -> tuple[Any, Any]:
+        table, program = self.table, frame.program
+        while True:
+            name, arg, value, target, _ = program[frame.position]
+            frame.position += 1
+            try:
+                done = table[name](self, frame, arg, value, target)
+            except BaseException as error:
+                handler = frame.handlers[frame.position - 1]
+                if handler is None:
+                    raise
+                self.handle_at(frame, handler, error)
+                made = self._loop(frame, handling=True)  # in here, where it is being handled
+                if made is not _HANDLED:
+                    return made
+                continue
+            if done is not None:
+                return done  # type: ignore[no-any-return]  # of a table
+            if handling and name == "POP_EXCEPT":
+                return _HANDLED
+
+    def new(self, value: Any) -> Any:
+        """Nothing is written down."""
+        return value
+
+    constant = admitted = inside = new
+
+    def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
+        """`function(*args, **kwargs)`, from a line of the user's."""
+        if function is super and not args:
+            return self._super(self.frames[-1])
+        frame = self.frames[-1]
+        code, place = frame.code, frame.origin
+        made = _placed(code.co_filename, code.co_name, place.line or code.co_firstlineno)
+        return types.FunctionType(made, frame.names)(function, args, kwargs or {})
+
+    def cell(self, cell: Any) -> Any:
+        """What a closure's variable is."""
+        return cell.cell_contents
+
+    def set_cell(self, cell: Any, value: Any) -> None:
+        """Write a closure's variable."""
+        cell.cell_contents = value
+
+    def _global(self, f: Frame, val: str) -> Any:
+        found = f.names.get(val, MISSING)
+        if found is MISSING:
+            known = f.names.get("__builtins__", builtins)
+            table = known if isinstance(known, dict) else vars(known)
+            if val not in table:
+                raise NameError(f"name {val!r} is not defined")
+            found = table[val]
+        return found
+
+    def dict_get(self, table: Any, key: Any) -> Any:
+        """An item of a dictionary."""
+        return table.get(key, MISSING)
+
+    def set_item(self, value: Any, key: Any, new: Any) -> None:
+        """A global is written."""
+        value[key] = new
+
+    def set_at(self, owner: Any, key: Any, value: Any) -> None:
+        """`owner[key] = value`."""
+        owner[key] = value
+
+    def del_item(self, value: Any, key: Any) -> None:
+        """A global is deleted."""
+        del value[key]
+
+    def delete_at(self, owner: Any, key: Any) -> None:
+        """`del owner[key]`."""
+        del owner[key]
+
+    def load_attr(self, value: Any, name: str) -> Any:
+        """`value.name`."""
+        return getattr(value, name)
+
+    def store_attr(self, value: Any, name: str, new: Any, *, plainly: bool = False) -> None:
+        """`value.name = new`."""
+        setattr(value, name, new)
+
+    def delete_attr(self, value: Any, name: str) -> None:
+        """`del value.name`."""
+        delattr(value, name)
+
+    def get_item(self, value: Any, key: Any) -> Any:
+        """`value[key]`."""
+        return value[key]
+
+    def binary(self, function: Any, a: Any, b: Any) -> Any:
+        """`a + b` and its like."""
+        return function(a, b)
+
+    def unary(self, function: Any, a: Any) -> Any:
+        """`-a` and its like."""
+        return function(a)
+
+    def is_in(self, value: Any, key: Any) -> bool:
+        """`key in value`."""
+        return key in value
+
+    def truth(self, value: Any) -> bool:
+        """`bool(value)`."""
+        return bool(value)
+
+    def text_of(self, value: Any, how: Any, *more: Any) -> Any:
+        """The text of a value."""
+        return how(value, *more)
+
+    def hashable(self, key: Any) -> None:
+        """Whatever Python takes."""
+
+    def builtin_len(self, value: Any) -> Any:
+        """`len`."""
+        return len(value)
+
+    def builtin_iter(self, value: Any, *more: Any) -> Any:
+        """`iter`."""
+        return iter(value, *more)
+
+    def builtin_next(self, value: Any, *default: Any) -> Any:
+        """`next`."""
+        return next(value, *default)
+
+    def builtin_isinstance(self, value: Any, kinds: Any) -> bool:
+        """`isinstance`."""
+        return isinstance(value, kinds)
+
+    def builtin_getattr(self, value: Any, name: str, *default: Any) -> Any:
+        """`getattr`."""
+        return getattr(value, name, *default)
+
+    def _mapping(self, value: Any) -> dict[Any, Any]:
+        return dict(value)
+
+    def _special(self, value: Any, name: str) -> Any:
+        for base in type(value).__mro__:
+            if name in vars(base):
+                found = vars(base)[name]
+                return found.__get__(value, type(value)) if hasattr(found, "__get__") else found
+        raise TypeError(
+            f"{type(value).__name__!r} object does not support the context manager protocol"
+        )
+
+    def UNPACK_SEQUENCE(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        f.stack += reversed(_unpacking(arg, None)(f.stack.pop()))
+
+    def UNPACK_EX(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        f.stack += reversed(_unpacking(arg & 255, arg >> 8)(f.stack.pop()))
+
+    def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        b, a = f.stack.pop(), f.stack.pop()
+        f.stack.append((a is b) != bool(arg))
+
+    def IMPORT_NAME(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        names, level = f.stack.pop(), f.stack.pop()
+        f.stack.append(self.call(builtins.__import__, (val, f.names, None, names, level)))
+
+    def WITH_EXCEPT_START(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        error = f.stack[-1]
+        f.stack.append(self.call(f.stack[-arg], (type(error), error, error.__traceback__)))
+
+    def RAISE_VARARGS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        if arg < 2:
+            Interpreter.RAISE_VARARGS(self, f, arg, val, to)
+        cause, error = f.stack.pop(), f.stack.pop()
+        raise error from cause
+
+    def _handled(self) -> BaseException:
+        error = sys.exc_info()[1]
+        if error is None:
+            raise RuntimeError("No active exception to reraise")
+        return error
+
+
+Eager.table = Interpreter.table | {name: one for name, one in vars(Eager).items() if name.isupper()}

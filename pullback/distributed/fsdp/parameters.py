@@ -1,0 +1,120 @@
+"""One parameter of a sharded module: this rank's part of it, and memory for the whole.
+
+The whole is a leaf with an array of its own, to which graphs refer. Between uses its memory is
+given back to the system while its address stays, so that what graphs have saved finds it again
+after the next gathering. Its version says meanwhile that it was written to: whoever reads it then
+gets an error, and not what happens to be there.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy
+
+from pullback.core.memory import freed
+from pullback.core.tensor import Tensor, wrap
+from pullback.core.version import own_cell
+from pullback.distributed.device_mesh import DeviceMesh
+from pullback.distributed.tensor.dtensor import DTensor
+from pullback.distributed.tensor.placement_types import Replicate, Shard
+from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
+from pullback.operators.arrays.strides import address
+
+__all__ = ["Place", "ShardedParameter"]
+
+Place = tuple[Module, str]  # a module, and the name by which it has the parameter
+
+
+class ShardedParameter:
+    """A parameter whose rows are shared out among the ranks of a mesh's last dimension."""
+
+    def __init__(
+        self, name: str, parameter: Tensor, places: list[Place], mesh: DeviceMesh, dtype: Any
+    ) -> None:
+        if parameter.ndim == 0:
+            raise ValueError(
+                f"fully_shard: {name} has no dimension to shard; make it of shape (1,)."
+            )
+        if parameter.device.type != "cpu":
+            raise NotImplementedError(f"fully_shard: {name} is on {parameter.device}, not the cpu.")
+        self.name, self.places = name, places
+        ranks, rank = mesh.size(-1), mesh.get_local_rank(mesh.ndim - 1)
+        rows, *rest = parameter.shape
+        self.rows, self.step = rows, -(-rows // ranks)
+        begin, end = Shard.part(rows, ranks, rank)
+        self.count = end - begin
+        own = parameter._array
+        self.padded = numpy.zeros((self.step, *rest), own.dtype)
+        self.padded[: self.count] = own[begin:end]
+        # As all ranks send equally many rows, the part is what counts of a little more.
+        local = wrap(self.padded[: self.count])
+        where = [*([Replicate()] * (mesh.ndim - 1)), Shard(0)]
+        spread = DTensor(local, mesh, where, tuple(parameter.shape))
+        self.sharded: Any = Parameter(spread, requires_grad=parameter.requires_grad)
+        vars(self.sharded).update(
+            {k: v for k, v in vars(parameter).items() if k not in ("grad", "_is_param")}
+        )
+        self.dtype = own.dtype if dtype is None else dtype.numpy
+        self.array = numpy.empty((ranks * self.step, *rest), self.dtype)
+        self.whole: Any = Parameter(wrap(self.array[:rows]), requires_grad=parameter.requires_grad)
+        self._cell = own_cell(self.whole)
+        self._version = self._cell[0]
+        self._written: Any = None  # the part's version when it was last gathered
+        self.is_whole = True
+        self.give_back()
+        self.show(self.sharded)
+
+    @property
+    def requires_grad(self) -> bool:
+        """Whether it is trained."""
+        return bool(self.sharded.requires_grad)
+
+    def show(self, tensor: Tensor) -> None:
+        """Let the modules see the part, or the whole."""
+        for module, name in self.places:
+            module._parameters[name] = tensor  # type: ignore[assignment]  # marked as a parameter
+
+    def part(self) -> Any:
+        """What this rank sends to the others, in the dtype of the whole."""
+        local = self.sharded._local_tensor._array
+        if local.base is not self.padded and local is not self.padded and self.count:
+            # Somebody has put another tensor in its place, as loading with assign=True does.
+            self.padded[: self.count] = local
+        return self.padded.astype(self.dtype, copy=False)
+
+    def restore(self) -> None:
+        """Take the memory for the whole, which is then to be filled."""
+        freed.restore(self.array)
+
+    def filled(self) -> None:
+        """The whole is there: what graphs saved of it is valid again, if it is still the same."""
+        local = self.sharded._local_tensor
+        written = (id(local), own_cell(local)[0])
+        if written != self._written:
+            self._written = written
+            self._version += 2
+        self._cell[0] = self._version
+        self.whole.requires_grad_(self.requires_grad)
+        self.is_whole = True
+        self.show(self.whole)
+
+    def give_back(self) -> None:
+        """Free the memory of the whole."""
+        if not self.is_whole:
+            return
+        self.is_whole = False
+        self._cell[0] = self._version + 1
+        freed.free(self.array, address(self.array))
+        self.show(self.sharded)
+
+    def add_gradient(self, rows: Any) -> None:
+        """Put this rank's part of a gradient beside what is there."""
+        local = rows[: self.count].astype(self.padded.dtype, copy=False)
+        before = self.sharded.grad
+        if before is None:
+            mesh, where = self.sharded.device_mesh, self.sharded.placements
+            self.sharded.grad = DTensor(wrap(local), mesh, where, tuple(self.sharded.shape))
+        else:
+            before._local_tensor += wrap(local)

@@ -1,0 +1,48 @@
+"""What a device runs in place of the host's functions is entered by object, and is what runs."""
+
+import functools
+import sys
+
+import pytest
+
+from pullback.core.home import home_of
+from pullback.operators.cuda.retarget import INSTEAD, on_device, replace, unbound_forward
+
+
+def named(function):
+    """A function as its module has it: the operator made of it, or what remembers its results."""
+    home = vars(sys.modules[home_of(function)])
+    found = home.get(function.__name__, function)
+    return function if isinstance(found, type) else found
+
+
+def test_every_replaced_function_is_met_as_its_own_module_has_it(library):
+    assert len(INSTEAD) > 60
+    for function, own in INSTEAD.items():
+        if isinstance(function, str):
+            continue
+        found = named(function)
+        op = getattr(found, "op", None)
+        if op is not None and op.function is found and op.meaning is function:
+            made = unbound_forward(op, library.space)
+            assert any(one.function is own for one in op.kernels if one.on == "cuda")
+        else:
+            made = on_device(found, library.space)
+        assert getattr(made, "__wrapped__", made) in (own, getattr(own, "__wrapped__", own)), (
+            function
+        )
+
+
+def test_a_device_kernel_of_an_operator_asks_for_what_the_operator_has():
+    from pullback.operators.linalg import affine
+
+    with pytest.raises(TypeError, match="asks for"):
+        replace({affine.linear: lambda xp, input, weights: None})
+    assert INSTEAD[affine.linear.op.meaning].__name__ == "_linear"
+
+
+def test_a_helper_that_does_not_exist_fails_when_it_is_named():
+    from pullback.operators.arrays import sums
+
+    with pytest.raises(AttributeError):
+        replace({sums.no_longer_there: functools.partial})
