@@ -232,6 +232,8 @@ def test_a_schedule_of_the_optimizer_makes_one_program():
     (ours, first, step), (eager, second, wanted) = build(), build()
     f = torch.compile(step, backend="llvm")
     x, y = torch.randn(8, 4), torch.randn(8, 1)
+    for one in (step, wanted):  # which makes the optimizer's state
+        one(x, y)
     for turn in range(12):
         for one in (first, second):
             one.param_groups[0]["lr"] = 0.1 / (1 + turn)
