@@ -206,7 +206,7 @@ class CompiledFunction:
         """Whether a program is not worth having, by a trial in its first call."""
         outline = exact_outline(args)
         takes_all = self.options.get("never_slower", backends.is_default(self.backend)) is False
-        if takes_all or outline is None or not may_be_tried(entry):
+        if takes_all or outline is None or not _may_vary(entry) or not may_be_tried(entry):
             return False
         entry.quick = quick = quick_way(entry, args, {})
 

@@ -42,6 +42,8 @@ def may_be_tried(entry: Any) -> bool:
     captured = entry.captured
     if captured.tangents or captured.writes or captured.stores or entry.checks:
         return False
+    if captured.effects is not None or captured.home is not captured.mode:
+        return False
     if entry.library is not None or captured.is_spent or entry.shared is not None:
         return False
     if captured.effects is not None or captured.reached is not None or captured.numbers is not None:

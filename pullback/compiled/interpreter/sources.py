@@ -259,7 +259,7 @@ class _Writer:
             case "type":
                 return f"type({one}) is {self.hold(answer)}"
             case "number" if type(answer) is float:
-                return f"type({one}) is float and {one} - {one} == 0"
+                return f"type({one}) is float and {one} - {one} == 0 and {one} != 0"
             case "number":
                 return f"type({one}) is {self.hold(type(answer))} and {one} > 1"
             case "absent":

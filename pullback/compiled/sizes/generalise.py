@@ -101,9 +101,9 @@ class Family:
     def fits(self, *sizes: Any) -> bool:
         """Whether sizes are large enough, and decide as those that were captured."""
         pairs = zip(sizes, self.least, strict=True)
-        return all(size >= least for size, least in pairs) and self._decide(*sizes) == (
-            self._outcomes
-        )
+        return all(size >= least and size != 0 for size, least in pairs) and self._decide(
+            *sizes
+        ) == (self._outcomes)
 
     def _with_numbers(self, sizes: tuple[Any, ...]) -> Entry | None:
         """The entry of the same sizes, with other numbers; None where there is none."""

@@ -113,6 +113,22 @@ def test_what_is_no_number_like_the_others_is_told_apart():
     assert f(x, torch.tensor(3.0)).tolist() == [3.0] * 3
 
 
+def test_zeros_keep_their_signs():
+    """They are equal as keys, and are no numbers that vary."""
+    found = [0.0]
+
+    def work(x, t):
+        return x * t, x * found[0]
+
+    f = torch.compile(work, backend="llvm")
+    x = torch.ones(3)
+    for value in (0.5, 0.25, 0.0, -0.0, 0.75, -0.0, 0.0, 0.5):
+        found[0] = -value
+        for ours, eager in zip(f(x, value), work(x, value), strict=True):
+            assert np.array_equal(np.signbit(ours.numpy()), np.signbit(eager.numpy())), value
+            assert torch.equal(ours, eager)
+
+
 def test_options_of_other_operators_keep_their_numbers():
     """`topk`'s k decides what is done: each has a program, and later ones run eagerly."""
     f = torch.compile(lambda x, k: (x * 2).topk(k).values, backend="llvm")
@@ -164,7 +180,7 @@ def test_numbers_that_the_function_finds_vary_too():
     f = torch.compile(work, backend="llvm")
     x = torch.randn(5, requires_grad=True)
     for turn in range(12):
-        table["rate"], listed[0] = 0.1 / (turn + 1), 2.0 - turn
+        table["rate"], listed[0] = 0.1 / (turn + 1), 2.5 - turn
         settings.rate, settings.count = 1.5 ** (turn - 3), 3 + turn
         agree(work, f, x)
     assert counters["compile"]["captures"] == 1
@@ -232,6 +248,8 @@ def test_a_schedule_of_the_optimizer_makes_one_program():
     (ours, first, step), (eager, second, wanted) = build(), build()
     f = torch.compile(step, backend="llvm")
     x, y = torch.randn(8, 4), torch.randn(8, 1)
+    for one in (step, wanted):  # which makes the optimizer's state
+        one(x, y)
     for turn in range(12):
         for one in (first, second):
             one.param_groups[0]["lr"] = 0.1 / (1 + turn)
