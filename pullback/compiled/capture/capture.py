@@ -63,6 +63,7 @@ def capture(
     breaks: bool = False,
     picks: bool = True,
     fluid: frozenset[Any] = frozenset(),
+    numbers: dict[Any, Any] | None = None,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
@@ -72,7 +73,8 @@ def capture(
     by a value is written down, and does not end the capture. `replays`: so are writes to objects
     outside. `breaks`: where it cannot go on, what was captured so far is a part.
     `picks`: a part that an index tensor of no dimensions names is gathered, as nobody writes to it.
-    `fluid`: places whose tensors and numbers each call fetches anew.
+    `fluid`: places whose tensors and numbers each call fetches anew. `numbers`: what the function
+    finds at sources, by key, where numbers stand that vary.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
@@ -81,6 +83,7 @@ def capture(
         leaves, spec = list(args), LEAVES
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
+    run.inner.numbers = numbers or {}
     if ledger is not None:
         ledger.frames = run.inner.frames
     if decides and not geometries:

@@ -83,6 +83,8 @@ class Outside:
         self.fluid: frozenset[Any] = frozenset()
         self.found: dict[int, Source] = {}  # id of a tensor that is fetched: where
         self.late = Late()
+        # What stands at sources, by key, where numbers vary: see sizes/generalise.py.
+        self.numbers: dict[Any, Any] = {}
 
     def keep(self, value: Any) -> int:
         """The id of an object that lives as long as the capture."""
@@ -174,6 +176,10 @@ class Outside:
             self.guards.add("same", source, known)
 
     def _read_plain(self, value: Any, source: Source) -> Any:
+        number = self.numbers.get(source.key)
+        if number is not None:  # one that varies: a program for all of them is captured
+            self.guards.add("number", source, value)
+            return number
         singles = value is None or isinstance(value, bool) or value is Ellipsis
         if singles or value is NotImplemented:
             self.guards.add("is", source, value)
