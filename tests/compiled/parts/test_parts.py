@@ -347,7 +347,7 @@ def test_what_a_part_before_held_is_watched_for_changes(compiled, thing):
 def test_keywords_of_a_call_that_raised_are_not_those_of_the_next(compiled):
     def function(x):
         try:
-            dict(a=1, b=open("/nowhere"))  # noqa: SIM115 (it cannot be opened)
+            open(file="/nowhere")  # noqa: SIM115 (it cannot be opened)
         except OSError:
             x = x + len(str(3))
         return x * float(len(repr(x.sum().item())) > 0)
