@@ -211,7 +211,7 @@ class _Run:
         except CannotCapture as why:
             if not (self.breaks and why.chain):
                 raise
-            stop = why
+            stop = why.with_traceback(None)  # whose frames would hold on to it, and all they met
         finally:
             before = settings._replace(grad=self.home.grad, inference=self.home.inference)
             left = before.left()

@@ -2,11 +2,13 @@
 
 import contextlib
 import enum
+import gc
 import io
 import random
 import threading
 import types
 import warnings
+import weakref
 
 import pytest
 
@@ -342,6 +344,29 @@ def test_what_a_part_before_held_is_watched_for_changes(compiled, thing):
             assert made(torch.ones(1), thing).item() == value
         del thing.a
         assert made(torch.ones(1), thing).item() == 1
+
+
+def test_a_break_keeps_nothing_alive(compiled):
+    class Thing:
+        scale = 2.0
+
+    things = weakref.WeakValueDictionary()
+
+    def function(x):
+        print("between")
+        y = x * (things["a"].scale if "a" in things else 1.0)
+        return y * y.sum().item()
+
+    made = compiled(function)
+    thing = things["a"] = Thing()
+    gc.disable()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert [made(torch.ones(1)).item() for _ in range(3)] == [4.0] * 3
+            del thing
+            assert [made(torch.ones(1)).item() for _ in range(3)] == [1.0] * 3
+    finally:
+        gc.enable()
 
 
 def test_keywords_of_a_call_that_raised_are_not_those_of_the_next(compiled):
