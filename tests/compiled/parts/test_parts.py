@@ -369,6 +369,30 @@ def test_a_break_keeps_nothing_alive(compiled):
         gc.enable()
 
 
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_a_training_step_is_one_program(backend, kind):
+    def build():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+        optimizer = kind(net.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step(torch.ones(2, 4))  # which makes the optimizer's state
+        return step
+
+    made, eager = torch.compile(build(), fullgraph=True, backend=backend), build()
+    for _ in range(4):
+        torch.testing.assert_close(
+            made(torch.ones(2, 4)), eager(torch.ones(2, 4)), rtol=1e-4, atol=1e-6
+        )
+
+
 def test_keywords_of_a_call_that_raised_are_not_those_of_the_next(compiled):
     def function(x):
         try:
