@@ -118,6 +118,7 @@ def test_numbers_that_users_give_nodes_order_them_when_there_are_threads():
     thread.join()
     assert sequence.numbered(5) < sequence.numbered(4) < 0
     assert [sequence.shown(sequence.numbered(one)) for one in (0, 5)] == [0, 5]
+    assert sequence.numbered(5) < sequence.numbered(4) - 2**20  # whatever thread has which
 
 
 def test_limits_of_integers_are_plain_ints():
