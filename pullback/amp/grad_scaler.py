@@ -134,7 +134,9 @@ class GradScaler:
                     if not allow_fp16 and g._array.dtype == numpy.float16:
                         raise ValueError("GradScaler: gradients in float16 cannot be unscaled.")
                     device = g.device
-                    if not bool(numpy.isfinite(g._array).all()):
+                    # A tensor of a class that answers for itself, such as one that lies over
+                    # ranks, is asked: all of them must come to the same answer.
+                    if not bool(g.isfinite().all() if g._takes else numpy.isfinite(g._array).all()):
                         found_inf.fill_(1.0)
                     g.mul_(inverse)
         if device is None:

@@ -18,7 +18,6 @@ Namespace: TypeAlias = Any
 F32 = numpy.dtype(float32)
 F64 = numpy.dtype(float64)
 I64 = numpy.dtype(int64)
-SMALLEST, LARGEST = -(2**63), 2**63 - 1  # of int64
 
 NAMESPACES: dict[type, ModuleType] = {ndarray: numpy}
 
@@ -168,25 +167,30 @@ class OtherArray:
 # A ufunc takes 0.45 us more for a Python number than for an array of no dimensions, so numbers
 # that come again are kept, a table for each dtype.
 _MOST_NUMBERS = 4096
-numbers32: dict[float, ndarray[Any, Any]] = {}
-numbers64: dict[float, ndarray[Any, Any]] = {}
 
 
-def number_array(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
-    """`value` as a read-only array of no dimensions, float32 or float64; remembered."""
-    if value == 0:  # 0.0 and -0.0 would be one key, but are not one number
-        return (_MINUS_ZERO if copysign(1.0, value) < 0 else _ZERO)[dtype]
-    try:
-        made = _constant(value, dtype)
-    except OverflowError:
-        raise RuntimeError(
-            f"An int of {int(value).bit_length()} bits does not fit {dtype}."
-        ) from None
-    table = numbers64 if dtype is F64 else numbers32
-    if len(table) >= _MOST_NUMBERS:
-        table.clear()
-    table[value] = made
-    return made
+class _Numbers(dict[float, "ndarray[Any, Any]"]):
+    """Python numbers as read-only arrays of no dimensions, of float32 or float64."""
+
+    __slots__ = ("dtype", "zeros")
+
+    def __init__(self, dtype: numpy.dtype[Any]) -> None:
+        self.dtype = dtype
+        self.zeros = _constant(0.0, dtype), _constant(-0.0, dtype)
+
+    def __missing__(self, value: float) -> ndarray[Any, Any]:
+        if value == 0:  # 0.0 and -0.0 would be one key, but are not one number
+            return self.zeros[copysign(1.0, value) < 0]
+        try:
+            made = _constant(value, self.dtype)
+        except OverflowError:
+            raise RuntimeError(
+                f"An int of {int(value).bit_length()} bits does not fit {self.dtype}."
+            ) from None
+        if len(self) >= _MOST_NUMBERS:
+            self.clear()
+        self[value] = made
+        return made
 
 
 def _constant(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
@@ -195,23 +199,31 @@ def _constant(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
     return made
 
 
-_ZERO = {dtype: _constant(0.0, dtype) for dtype in (F32, F64)}
-_MINUS_ZERO = {dtype: _constant(-0.0, dtype) for dtype in (F32, F64)}
+numbers32, numbers64 = _Numbers(F32), _Numbers(F64)
 
 
-_whole_numbers: dict[int, ndarray[Any, Any]] = {}
+def number_array(value: float, dtype: numpy.dtype[Any]) -> ndarray[Any, Any]:
+    """`value` as a read-only array of no dimensions, float32 or float64; remembered."""
+    return (numbers64 if dtype is F64 else numbers32).__missing__(value)
 
 
-def whole_number(value: int) -> ndarray[Any, Any]:
-    """The same of an int that int64 can hold."""
-    known = _whole_numbers.get(value)
-    if known is None:
-        known = numpy.array(value, I64)
-        known.flags.writeable = False
-        if len(_whole_numbers) >= _MOST_NUMBERS:
-            _whole_numbers.clear()
-        _whole_numbers[value] = known
-    return known
+class _WholeNumbers(dict[int, "ndarray[Any, Any]"]):
+    """The same of ints beside int64; what int64 cannot hold, or is no int, has no dtype yet."""
+
+    __slots__ = ()
+
+    def __getitem__(self, value: float) -> Any:
+        if value.__class__ is not int:
+            return LOOSE  # 1.0 is as good a key as 1
+        known = self.get(value)  # type: ignore[arg-type]  # an int
+        if known is None:
+            if not -(2**63) <= value < 2**63:
+                return LOOSE
+            known = _constant(value, I64)
+            if len(self) >= _MOST_NUMBERS:
+                self.clear()
+            self[value] = known  # type: ignore[index]  # an int
+        return known
 
 
 class _Loose:
@@ -221,3 +233,25 @@ class _Loose:
 
 
 LOOSE = _Loose()
+
+
+class _LooseNumbers:
+    """Beside other dtypes it takes a closer look."""
+
+    __slots__ = ()
+
+    def __getitem__(self, value: float) -> Any:
+        return LOOSE
+
+
+class _Tables(dict[Any, Any]):
+    """Numbers beside an array of a dtype, as operators take them: `numbers[a.dtype][2.0]`."""
+
+    __slots__ = ()
+
+    def __missing__(self, dtype: Any) -> Any:
+        return _LOOSE_NUMBERS
+
+
+_LOOSE_NUMBERS = _LooseNumbers()
+numbers = _Tables({F32: numbers32, F64: numbers64, I64: _WholeNumbers()})

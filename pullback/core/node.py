@@ -411,6 +411,9 @@ class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad
     __slots__ = ()
 
     _special: ClassVar[bool] = True
+    # As views have them: something is behind it, and where that is, should the mark be empty.
+    node: ClassVar[bool] = True
+    edge: ClassVar[Callable[[Tensor], AccumulateGrad]] = staticmethod(AccumulateGrad.of)
 
 
 class _NoAccumulator:

@@ -13,7 +13,7 @@ import os
 import sys
 from contextvars import ContextVar
 from types import CodeType, FrameType
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 _PACKAGE = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 GENERATED = "<pullback "  # file names of built operators start with this
@@ -125,6 +125,24 @@ def user_frame(frame: FrameType | None) -> FrameType | None:
             return passing.get()
         frame = frame.f_back
     return frame
+
+
+class _Nobody:
+    """The frame of calls that no code of the user's made."""
+
+    f_code = None
+    f_lasti = 0
+
+
+_NOBODY: Any = _Nobody()
+
+
+def caller(frame: FrameType) -> tuple[Any, CodeType | None]:
+    """The frame of the user's call at or above `frame`, and its code: remembered for the next."""
+    of_pass = frame.f_code is last_user.loop
+    found: Any = (passing.get() if of_pass else user_frame(frame)) or _NOBODY
+    last_user.code = found.f_code
+    return found, found.f_code
 
 
 def here(depth: int = 1) -> Origin | None:

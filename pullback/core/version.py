@@ -89,7 +89,9 @@ def bump(tensor: Any, op: str) -> None:
 
 def bump_all(tensors: list[Any], op: str) -> None:
     """Count a write by `op` to each of many tensors, all from one place in the user's code."""
-    frame = user_frame(getframe(1))
+    frame: Any = getframe(1)
+    while frame is not None and internal[frame.f_code.co_filename]:
+        frame = frame.f_back
     write = None if frame is None else (op, frame.f_code, frame.f_lasti)
     for tensor in tensors:
         cell = tensor._cell

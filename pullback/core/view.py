@@ -76,6 +76,7 @@ class View:
     __slots__ = ("base", "cell", "manner", "node", "version")
 
     _special: ClassVar[bool] = True
+    edge: ClassVar[Callable[[Tensor], Edge | None]]
 
     base: Tensor
     node: Edge | Leaf | None
@@ -163,6 +164,9 @@ def edge_of(tensor: Tensor) -> Edge | None:
         base = kind.base
         return NOWHERE if base._node is not None and base.requires_grad else None
     return AccumulateGrad.of(tensor) if edge.__class__ is Leaf else edge
+
+
+View.edge = staticmethod(edge_of)  # type: ignore[assignment]  # of any tensor
 
 
 def refresh(tensor: Tensor, info: View) -> None:

@@ -13,16 +13,19 @@ from typing import Any as _Any
 from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed.backend import Backend
+from pullback.distributed.backend import *
 from pullback.distributed.collectives import *
 from pullback.distributed.constants import default_pg_timeout
+from pullback.distributed.debug_levels import *
 from pullback.distributed.errors import *
 from pullback.distributed.group import ProcessGroup, Work
 from pullback.distributed.groups import *
 from pullback.distributed.messages import *
 from pullback.distributed.not_here import add as _add_not_here
 from pullback.distributed.objects import *
+from pullback.distributed.options import *
 from pullback.distributed.reduction import ReduceOp
+from pullback.distributed.rendezvous import register_rendezvous_handler, rendezvous
 from pullback.distributed.store import *
 from pullback.distributed.world import *
 
@@ -59,5 +62,5 @@ __all__: list[str] = _defined(globals())
 __dir__ = _only_public(
     globals(),
     "DeviceMesh GradBucket algorithms autograd checkpoint device_mesh distributed_c10d "
-    "init_device_mesh launch nn optim rendezvous rpc ",
+    "init_device_mesh launch nn optim rpc ",
 )

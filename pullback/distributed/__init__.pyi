@@ -6,21 +6,34 @@ from builtins import str as _str
 from datetime import timedelta as _timedelta
 from pullback.distributed.world import GroupMember as _GroupMember
 
+from pullback.distributed.options import AllToAllOptions as AllToAllOptions
+from pullback.distributed.options import AllgatherOptions as AllgatherOptions
+from pullback.distributed.options import AllreduceCoalescedOptions as AllreduceCoalescedOptions
+from pullback.distributed.options import AllreduceOptions as AllreduceOptions
 from pullback.distributed.backend import Backend as Backend
+from pullback.distributed.backend import BackendConfig as BackendConfig
+from pullback.distributed.options import BarrierOptions as BarrierOptions
+from pullback.distributed.options import BroadcastOptions as BroadcastOptions
+from pullback.distributed.debug_levels import DebugLevel as DebugLevel
 from pullback.distributed.device_mesh import DeviceMesh as DeviceMesh
 from pullback.distributed.errors import DistBackendError as DistBackendError
 from pullback.distributed.errors import DistError as DistError
 from pullback.distributed.errors import DistNetworkError as DistNetworkError
 from pullback.distributed.errors import DistStoreError as DistStoreError
 from pullback.distributed.store import FileStore as FileStore
+from pullback.distributed.options import GatherOptions as GatherOptions
 from pullback.distributed.ddp.buckets import GradBucket as GradBucket
 from pullback.distributed.world import GroupMember as GroupMember
 from pullback.distributed.store import HashStore as HashStore
 from pullback.distributed.messages import P2POp as P2POp
 from pullback.distributed.store import PrefixStore as PrefixStore
 from pullback.distributed.group import ProcessGroup as ProcessGroup
+from pullback.distributed.errors import QueueEmptyError as QueueEmptyError
 from pullback.distributed.errors import RankErrors as RankErrors
 from pullback.distributed.reduction import ReduceOp as ReduceOp
+from pullback.distributed.options import ReduceOptions as ReduceOptions
+from pullback.distributed.options import ReduceScatterOptions as ReduceScatterOptions
+from pullback.distributed.options import ScatterOptions as ScatterOptions
 from pullback.distributed.store import Store as Store
 from pullback.distributed.store import TCPStore as TCPStore
 from pullback.distributed.group import Work as Work
@@ -46,9 +59,13 @@ from pullback.distributed import distributed_c10d as distributed_c10d
 from pullback.distributed.collectives import gather as gather
 from pullback.distributed.objects import gather_object as gather_object
 from pullback.distributed.world import get_backend as get_backend
+from pullback.distributed.world import get_backend_config as get_backend_config
+from pullback.distributed.debug_levels import get_debug_level as get_debug_level
+from pullback.distributed.backend import get_default_backend_for_device as get_default_backend_for_device
 from pullback.distributed.world import get_global_rank as get_global_rank
 from pullback.distributed.world import get_group_rank as get_group_rank
 from pullback.distributed.world import get_node_local_rank as get_node_local_rank
+from pullback.distributed.world import get_pg_count as get_pg_count
 from pullback.distributed.world import get_process_group_ranks as get_process_group_ranks
 from pullback.distributed.world import get_rank as get_rank
 from pullback.distributed.world import get_world_size as get_world_size
@@ -78,11 +95,15 @@ from pullback.distributed.objects import recv_object_list as recv_object_list
 from pullback.distributed.collectives import reduce as reduce
 from pullback.distributed.collectives import reduce_scatter as reduce_scatter
 from pullback.distributed.collectives import reduce_scatter_tensor as reduce_scatter_tensor
-from pullback.distributed import rendezvous as rendezvous
+from pullback.distributed.rendezvous import register_rendezvous_handler as register_rendezvous_handler
+from pullback.distributed.rendezvous import rendezvous as rendezvous
 from pullback.distributed import rpc as rpc
 from pullback.distributed.collectives import scatter as scatter
 from pullback.distributed.objects import scatter_object_list as scatter_object_list
 from pullback.distributed.messages import send as send
 from pullback.distributed.objects import send_object_list as send_object_list
+from pullback.distributed.debug_levels import set_debug_level as set_debug_level
+from pullback.distributed.debug_levels import set_debug_level_from_env as set_debug_level_from_env
 from pullback.distributed.groups import split_group as split_group
-__all__: _list[_str] = ['Backend', 'DistBackendError', 'DistError', 'DistNetworkError', 'DistStoreError', 'FileStore', 'GroupMember', 'HashStore', 'P2POp', 'PrefixStore', 'ProcessGroup', 'RankErrors', 'ReduceOp', 'Store', 'TCPStore', 'Work', 'all_gather', 'all_gather_coalesced', 'all_gather_into_tensor', 'all_gather_object', 'all_reduce', 'all_reduce_coalesced', 'all_to_all', 'all_to_all_single', 'barrier', 'batch_isend_irecv', 'broadcast', 'broadcast_object_list', 'default_pg_timeout', 'destroy_process_group', 'gather', 'gather_object', 'get_backend', 'get_global_rank', 'get_group_rank', 'get_node_local_rank', 'get_process_group_ranks', 'get_rank', 'get_world_size', 'group', 'init_process_group', 'irecv', 'is_available', 'is_backend_available', 'is_gloo_available', 'is_initialized', 'is_mpi_available', 'is_nccl_available', 'is_torchelastic_launched', 'is_ucc_available', 'is_xccl_available', 'isend', 'monitored_barrier', 'new_group', 'new_subgroups', 'new_subgroups_by_enumeration', 'recv', 'recv_object_list', 'reduce', 'reduce_scatter', 'reduce_scatter_tensor', 'scatter', 'scatter_object_list', 'send', 'send_object_list', 'split_group']
+from pullback.distributed.backend import supports_complex as supports_complex
+__all__: _list[_str] = ['AllToAllOptions', 'AllgatherOptions', 'AllreduceCoalescedOptions', 'AllreduceOptions', 'Backend', 'BackendConfig', 'BarrierOptions', 'BroadcastOptions', 'DebugLevel', 'DistBackendError', 'DistError', 'DistNetworkError', 'DistStoreError', 'FileStore', 'GatherOptions', 'GroupMember', 'HashStore', 'P2POp', 'PrefixStore', 'ProcessGroup', 'QueueEmptyError', 'RankErrors', 'ReduceOp', 'ReduceOptions', 'ReduceScatterOptions', 'ScatterOptions', 'Store', 'TCPStore', 'Work', 'all_gather', 'all_gather_coalesced', 'all_gather_into_tensor', 'all_gather_object', 'all_reduce', 'all_reduce_coalesced', 'all_to_all', 'all_to_all_single', 'barrier', 'batch_isend_irecv', 'broadcast', 'broadcast_object_list', 'default_pg_timeout', 'destroy_process_group', 'gather', 'gather_object', 'get_backend', 'get_backend_config', 'get_debug_level', 'get_default_backend_for_device', 'get_global_rank', 'get_group_rank', 'get_node_local_rank', 'get_pg_count', 'get_process_group_ranks', 'get_rank', 'get_world_size', 'group', 'init_process_group', 'irecv', 'is_available', 'is_backend_available', 'is_gloo_available', 'is_initialized', 'is_mpi_available', 'is_nccl_available', 'is_torchelastic_launched', 'is_ucc_available', 'is_xccl_available', 'isend', 'monitored_barrier', 'new_group', 'new_subgroups', 'new_subgroups_by_enumeration', 'recv', 'recv_object_list', 'reduce', 'reduce_scatter', 'reduce_scatter_tensor', 'register_rendezvous_handler', 'rendezvous', 'scatter', 'scatter_object_list', 'send', 'send_object_list', 'set_debug_level', 'set_debug_level_from_env', 'split_group', 'supports_complex']

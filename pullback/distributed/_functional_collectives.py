@@ -9,8 +9,9 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.core.tensor import Tensor
+from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.nn import functional
-from pullback.distributed.world import current_world, group_of
+from pullback.distributed.world import current_world, get_rank, group_of
 from pullback.operators.create.sizes import empty
 from pullback.operators.shape.joining import cat
 
@@ -37,14 +38,29 @@ __all__ = [
 
 
 def _group(group: Any) -> Any:
-    """A group, given as such, by name, or by the ranks of one that exists."""
+    """A group: as such, by name, as a mesh (and a dimension of it), by its ranks.
+
+    Of a mesh of several dimensions without one of them all ranks are meant.
+    """
+    if isinstance(group, DeviceMesh):
+        return group.get_group() if group.ndim == 1 else _group_of_ranks(group._ranks.reshape(-1))
+    if isinstance(group, tuple) and len(group) == 2 and isinstance(group[0], DeviceMesh):
+        return group[0].get_group(group[1])
+    if isinstance(group, (list, tuple)) and group and isinstance(group[0], (list, tuple)):
+        rank = get_rank()  # parts of all ranks, of which one is ours
+        return _group_of_ranks(next(part for part in group if rank in part))
     if isinstance(group, (list, tuple)):
-        world = current_world()
-        for known in world.groups if world is not None else ():
-            if known.ranks == list(group):
-                return known
-        raise ValueError(f"There is no group of ranks {list(group)}: make it with new_group().")
+        return _group_of_ranks(group)
     return group_of(group)
+
+
+def _group_of_ranks(ranks: Any) -> Any:
+    wanted = [int(rank) for rank in ranks]
+    world = current_world()
+    for known in world.groups if world is not None else ():
+        if known.ranks == wanted:
+            return known
+    raise ValueError(f"There is no group of ranks {wanted}: make it with new_group().")
 
 
 def wait_tensor(tensor: Tensor) -> Tensor:

@@ -492,10 +492,33 @@ def all_reduce_coalesced(
 def all_gather_coalesced(
     output_tensor_lists: Any, input_tensor_list: Any, group: Any = None, async_op: bool = False
 ) -> Any:
-    """`all_gather` of several tensors."""
+    """`all_gather` of several tensors: a list for each rank, with a place for each tensor.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> def gathered():
+    ...     found = [[torch.zeros(1), torch.zeros(2)] for _ in range(2)]
+    ...     rank = float(dist.get_rank())
+    ...     dist.all_gather_coalesced(found, [torch.full((1,), rank), torch.full((2,), -rank)])
+    ...     return [[x.tolist() for x in one] for one in found]
+    >>> dist.threads.run(gathered, 2)[0]
+    [[[0.0], [-0.0, -0.0]], [[1.0], [-1.0, -1.0]]]
+    """
+    known = own_group(group, "all_gather_coalesced")
+    if known is None:
+        return None
+    given = list(input_tensor_list)
+    if len(output_tensor_lists) != known.size() or any(
+        len(one) != len(given) for one in output_tensor_lists
+    ):
+        raise RuntimeError(
+            f"all_gather_coalesced: a list for each of {known.size()} ranks, with {len(given)} "
+            "tensors in each."
+        )
+    columns = zip(*output_tensor_lists, strict=True)
     works = [
-        all_gather(outs, given, group, async_op)
-        for outs, given in zip(output_tensor_lists, input_tensor_list, strict=True)
+        all_gather(list(outs), one, known, async_op)
+        for outs, one in zip(columns, given, strict=True)
     ]
     return works[-1] if works else None
 

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from pullback.installed import install_command
 
-__all__ = ["DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "RankErrors"]
+__all__ = [
+    *("DistBackendError", "DistError", "DistNetworkError", "DistStoreError", "QueueEmptyError"),
+    "RankErrors",
+]
 
 
 class DistError(RuntimeError):
@@ -40,6 +43,19 @@ class DistStoreError(DistError):
     >>> import pullback as torch
     >>> issubclass(torch.distributed.DistStoreError, torch.distributed.DistError)
     True
+    """
+
+
+class QueueEmptyError(DistStoreError):
+    """A queue of a store had no value for who would not wait.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> try:
+    ...     dist.HashStore().queue_pop("work", block=False)
+    ... except dist.QueueEmptyError as error:
+    ...     print(error)
+    queue_pop: 'work' is empty.
     """
 
 

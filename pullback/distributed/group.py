@@ -7,6 +7,7 @@ that every rank makes its calls in the order of its program.
 from __future__ import annotations
 
 import queue
+import sys
 import threading
 import time
 from collections.abc import Callable
@@ -16,6 +17,7 @@ from typing import Any
 from pullback.distributed.call import Call
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.errors import DistBackendError
+from pullback.distributed.group_calls import GroupCalls
 from pullback.futures import Future
 
 __all__ = ["ProcessGroup", "Work", "in_seconds"]
@@ -101,6 +103,12 @@ class Work:
             raise RuntimeError(f"source_rank() is for recv; this is {self.call}.")
         return self._source
 
+    def synchronize(self) -> None:
+        """Wait, as there are no streams that could."""
+        self.wait()
+
+    _source_rank = source_rank
+
     def get_future(self) -> Future[Any]:
         """A future of the tensors that it fills."""
         return self._future
@@ -132,7 +140,51 @@ class _Line:
             item = work = act = None  # nothing is kept alive while the line waits
 
 
-class ProcessGroup:
+# What torch's profiler calls them, before `c10d::`; and after `gloo:`, where that is another.
+_PROFILED = {
+    "all_reduce": ("allreduce_", ""),
+    "all_reduce_coalesced": ("allreduce_coalesced_", "all_reduce"),
+    "reduce": ("reduce_", ""),
+    "broadcast": ("broadcast_", ""),
+    "all_gather": ("allgather_", ""),
+    "all_gather_into_tensor": ("_allgather_base_", "all_gather"),
+    "gather": ("gather_", ""),
+    "scatter": ("scatter_", ""),
+    "reduce_scatter": ("reduce_scatter_", ""),
+    "reduce_scatter_tensor": ("_reduce_scatter_base_", "reduce_scatter"),
+    "all_to_all": ("alltoall_", ""),
+    "all_to_all_single": ("alltoall_base_", "all_to_all"),
+    "barrier": ("barrier", ""),
+    "send": ("send", ""),
+    "recv": ("recv_", ""),
+}
+
+
+def _profiled(call: Call, backend: str, act: Callable[[], Any]) -> Callable[[], Any]:
+    """The same; shown, where a profiler is on, as an operator and as what the engine does."""
+    recording = sys.modules.get("pullback.autograd.profile.recorder")
+    if recording is None or not recording.active():
+        return act
+    recorder = recording.active()[0]
+    operator, engine = _PROFILED.get(call.name, (call.name, ""))
+    called, thread = time.perf_counter_ns(), threading.get_ident()
+
+    def shown() -> Any:
+        started = time.perf_counter_ns()
+        try:
+            return act()
+        finally:
+            end = time.perf_counter_ns()
+            for name, begin in (
+                (f"c10d::{operator}", called),
+                (f"{backend}:{engine or call.name}", started),
+            ):
+                recorder.raw.append(recording.Raw(name, begin, end, thread, recording.USER))
+
+    return shown
+
+
+class ProcessGroup(GroupCalls):
     """Some of the ranks, in an order of their own; every collective takes one as `group=`.
 
     >>> import pullback as torch
@@ -165,6 +217,18 @@ class ProcessGroup:
         """How many ranks are in the group."""
         return self.communicator.size
 
+    def set_timeout(self, timeout: Any) -> None:
+        """How long calls wait for late ranks."""
+        self.timeout = in_seconds(timeout, self.timeout)
+
+    def shutdown(self) -> None:
+        """End the group."""
+        self.close()
+
+    def abort(self) -> None:
+        """Let the other ranks fail rather than wait for this one."""
+        self.communicator.abort("the group was aborted")
+
     def name(self) -> str:
         """The engine's name."""
         return self.communicator.engine
@@ -174,6 +238,7 @@ class ProcessGroup:
 
     def do(self, call: Call, act: Callable[[], Any], *, later: bool, result: Any = None) -> Any:
         """Make a call now, or on the group's line; the order of calls is that of the program."""
+        act = _profiled(call, self.backend, act)
         line = self._line
         if not later and (line is None or not line.busy):
             return act()
@@ -188,6 +253,7 @@ class ProcessGroup:
 
     def apart(self, key: Any, call: Call, act: Callable[[], Any], result: Any = None) -> Work:
         """Start a message: those of one `key` keep their order, others do not wait for it."""
+        act = _profiled(call, self.backend, act)
         line = self._messages.get(key)
         if line is None:
             line = self._messages[key] = _Line(f"{key} in {self.group_name}")

@@ -18,7 +18,7 @@ from collections.abc import Iterator, Sequence
 from typing import Any
 
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed.job import Interrupted, Job, Share, say
+from pullback.distributed.launching.job import Interrupted, Job, Share, say
 
 __all__ = ["main"]
 
@@ -51,7 +51,7 @@ def _static(options: Any, nodes: int, here: int) -> int:
 
 def _elastic(options: Any, least: int, most: int, here: int) -> int:
     """A job whose machines come and go: each attempt runs on those that are there."""
-    from pullback.distributed.membership import Ended, Member, keeper_at
+    from pullback.distributed.launching.membership import Ended, Member, keeper_at
 
     host, _, port = options.rdzv_endpoint.partition(":")
     if not 1 <= least < most or not port:

@@ -36,7 +36,6 @@ MODULES = {
     "_tensor.device_mesh": "",
     "_tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
-    "fsdp.sharded_grad_scaler": "ShardedGradScaler",
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "checkpoint.state_dict": """
         StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict

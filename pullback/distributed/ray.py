@@ -10,10 +10,10 @@ import uuid
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from pullback.distributed import pmi
 from pullback.distributed.engines.ray.loading import load_ray
 from pullback.distributed.engines.ray.rank import Rank
 from pullback.distributed.errors import DistError, RankErrors
+from pullback.distributed.meeting import pmi
 
 __all__ = ["run"]
 

@@ -1,160 +1,85 @@
-"""How processes find one another: under mpiexec, or through RANK, WORLD_SIZE and an address."""
+"""`torch.distributed.rendezvous`: where processes meet, by an address; gives a store to talk by."""
 
 from __future__ import annotations
 
 import os
-import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Iterator
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
 from pullback.core.listing import only_public as _only_public
-from pullback.distributed import pmi, watch
-from pullback.distributed.engines.communicator import Communicator
-from pullback.distributed.engines.fake import FakeCommunicator
+from pullback.distributed.store import FileStore, Store, TCPStore
 
-__all__ = ["Place", "find"]
+__all__ = ["register_rendezvous_handler", "rendezvous"]
 
-# What launchers of MPI leave in the environment of the processes that they start.
-_UNDER_MPIEXEC = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK", "PMI_FD")
+Meeting = Iterator[tuple[Store, int, int]]  # a store, this process's number, and how many come
+_handlers: dict[str, Callable[..., Meeting]] = {}
 
 
-class Place:
-    """Which rank of how many this process is, and where the others are to be found."""
+def register_rendezvous_handler(scheme: str, handler: Callable[..., Meeting]) -> None:
+    """Let addresses that begin with `scheme://` be handled by a function.
 
-    def __init__(
-        self, backend: str, rank: int, size: int, meeting: pmi.Meeting | None = None
-    ) -> None:
-        self.backend = backend
-        self.rank, self.size = rank, size
-        self.meeting = meeting
-
-    def connect(self) -> Communicator:
-        """Be that rank."""
-        if self.backend == "fake":
-            return FakeCommunicator(max(self.rank, 0), max(self.size, 1))
-        if self.backend != "nccl":
-            return self._on_the_host()
-        from pullback.distributed.engines.nccl import NcclCommunicator
-
-        return NcclCommunicator(self._on_the_host())
-
-    def _on_the_host(self) -> Communicator:
-        if self.size == 1 and not _under_mpiexec(os.environ):
-            return _alone()
-        from pullback.distributed.engines.mpi import MPICommunicator, load_mpi, need_mpi
-
-        need_mpi()
-        if (known := watch.current()) is not None:
-            known.back()
-        elif self.meeting is not None and not _under_mpiexec(os.environ):
-            pmi.join(self.meeting, self.rank, self.size)
-        mpi = load_mpi()
-        communicator = MPICommunicator(mpi, mpi.COMM_WORLD)
-        watch.remove_shared_memory()  # every rank has it by now, and nobody can leave it behind
-        self._check(communicator, mpi)
-        return communicator
-
-    def _check(self, communicator: Communicator, mpi: Any) -> None:
-        wrong = self.size not in (-1, communicator.size) or self.rank not in (
-            -1,
-            communicator.rank,
-        )
-        if wrong:
-            library = mpi.Get_library_version().split("\n")[0].strip("\0")
-            raise RuntimeError(
-                f"This process should be rank {self.rank} of {self.size}, MPI says "
-                f"{communicator.rank} of {communicator.size} ({library}). Open MPI joins only "
-                "processes that mpiexec or srun started; MPICH (pip install mpich) also those of "
-                "`pullback launch` and of RANK and WORLD_SIZE."
-            )
+    >>> import pullback.distributed as dist
+    >>> def alone(url, **kwargs):
+    ...     yield dist.HashStore(), 0, 1
+    >>> dist.register_rendezvous_handler("alone", alone)
+    >>> next(dist.rendezvous("alone://"))[1:]
+    (0, 1)
+    """
+    if scheme in _handlers:
+        raise RuntimeError(f"Addresses of {scheme}:// have a handler already.")
+    _handlers[scheme] = handler
 
 
-def _under_mpiexec(environment: Mapping[str, str]) -> bool:
-    return any(name in environment for name in _UNDER_MPIEXEC)
+def rendezvous(url: str, rank: int = -1, world_size: int = -1, **kwargs: Any) -> Meeting:
+    """Meet at `env://`, `tcp://host:port` or `file:///path`; yields a store, a rank and a size.
+
+    >>> import os, tempfile
+    >>> import pullback.distributed as dist
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     store, rank, size = next(dist.rendezvous(f"file://{folder}/met", 0, 2))
+    ...     rank, size
+    (0, 2)
+    """
+    if not isinstance(url, str):
+        raise RuntimeError(f"rendezvous takes an address, got {type(url).__name__}.")
+    parts = urlsplit(url)
+    query = {name: int(values[0]) for name, values in parse_qs(parts.query).items() if values}
+    rank = rank if rank != -1 else query.get("rank", -1)
+    world_size = world_size if world_size != -1 else query.get("world_size", -1)
+    handler = _handlers.get(parts.scheme)
+    if handler is not None:
+        return handler(url, rank=rank, world_size=world_size, **kwargs)
+    if parts.scheme == "env":
+        return _by_environment(rank, world_size, kwargs.get("timeout"))
+    if rank < 0 or world_size < 1:
+        raise ValueError(f"rendezvous({url!r}) needs rank and world_size.")
+    if parts.scheme == "file":
+        return iter([(FileStore(parts.path, world_size), rank, world_size)])
+    if parts.scheme != "tcp" or parts.hostname is None or parts.port is None:
+        raise RuntimeError(f"rendezvous: nobody handles {url!r}; there are env, tcp and file.")
+    return _by_address(parts.hostname, parts.port, rank, world_size, kwargs.get("timeout"))
 
 
-def _alone() -> Communicator:
-    """One rank needs no MPI."""
-    from pullback.distributed.engines.threads import ThreadCommunicator, ThreadWorld
-
-    return ThreadCommunicator(ThreadWorld(1).room("world", (0,)), 0)
-
-
-def _engine_of(backend: str | None) -> str:
-    """The name, checked; of several for devices NCCL, which brings one for the host."""
-    name = "mpi" if backend is None else str(backend).lower()
-    if name in ("cpu:gloo,cuda:nccl", "cpu:mpi,cuda:nccl", "cuda:nccl"):
-        name = "nccl"
-    for part in name.split(","):
-        device, _, engine = part.rpartition(":")
-        if device in ("", "cpu"):
-            name = engine
-    if name == "threads":
-        raise ValueError(
-            "Ranks that are threads are begun by pullback.distributed.threads.run(function, n)."
-        )
-    if name not in ("mpi", "gloo", "nccl", "fake"):
-        raise ValueError(
-            f"backend is 'mpi', 'gloo' (carried by MPI), 'nccl' or 'fake', got {backend!r}."
-        )
-    if name == "nccl":
-        from pullback.distributed.engines.nccl import need_nccl
-
-        need_nccl()
-    return name
-
-
-def find(backend: str | None, method: str | None, size: int, rank: int, store: Any = None) -> Place:
-    """What the arguments and the environment say."""
-    engine = _engine_of(backend)
-    if engine == "fake":
-        return Place(engine, rank, size)
-    if store is not None:
-        if method is not None:
-            raise ValueError("init_process_group takes init_method or store, not both.")
-        return Place(engine, rank, size, pmi.meeting_in(store, rank, size))
-    if method is not None and not method.startswith("env://"):
-        return _from_url(engine, method, size, rank)
-    if _under_mpiexec(os.environ):
-        return Place(engine, rank, size)
-    return _from_environment(engine, size, rank)
-
-
-def _from_environment(engine: str, size: int, rank: int) -> Place:
-    environment = os.environ
-    size = size if size != -1 else int(environment.get("WORLD_SIZE", "-1"))
-    rank = rank if rank != -1 else int(environment.get("RANK", "-1"))
-    if size == -1 and rank == -1 and engine == "mpi":
-        return Place(engine, 0, 1)
-    missing = [name for name, value in (("RANK", rank), ("WORLD_SIZE", size)) if value == -1]
-    if size != 1:
-        missing += [n for n in ("MASTER_ADDR", "MASTER_PORT") if n not in environment]
+def _by_environment(rank: int, world_size: int, timeout: Any) -> Meeting:
+    known = os.environ
+    missing = [
+        name
+        for name, given in (("RANK", rank), ("WORLD_SIZE", world_size))
+        if given == -1 and name not in known
+    ]
+    missing += [name for name in ("MASTER_ADDR", "MASTER_PORT") if name not in known]
     if missing:
-        raise ValueError(
-            f"init_process_group: {', '.join(missing)} not set. Start the program with `pullback "
-            f"launch -n 2 {os.path.basename(sys.argv[0]) or 'train.py'}` or mpiexec, or set them."
-        )
-    if size == 1:
-        return Place(engine, rank, size)
-    port = environment.get("PULLBACK_PMI_PORT", environment["MASTER_PORT"])
-    return Place(engine, rank, size, pmi.Meeting((environment["MASTER_ADDR"],), int(port)))
+        raise ValueError(f"rendezvous('env://'): {', '.join(missing)} not set.")
+    rank = rank if rank != -1 else int(known["RANK"])
+    world_size = world_size if world_size != -1 else int(known["WORLD_SIZE"])
+    host, port = known["MASTER_ADDR"], int(known["MASTER_PORT"])
+    return _by_address(host, port, rank, world_size, timeout)
 
 
-def _from_url(engine: str, method: str, size: int, rank: int) -> Place:
-    url = urlsplit(method)
-    query = parse_qs(url.query)
-    size = int(query["world_size"][0]) if "world_size" in query else size
-    rank = int(query["rank"][0]) if "rank" in query else rank
-    if size < 1 or rank < 0:
-        raise ValueError(f"init_process_group({method!r}) needs world_size and rank.")
-    if url.scheme == "file":
-        from pullback.distributed.store import FileStore
-
-        return Place(engine, rank, size, pmi.meeting_in(FileStore(url.path, size), rank, size))
-    if url.scheme != "tcp" or url.hostname is None or url.port is None:
-        raise ValueError(f"init_method is env://, tcp://host:port or file:///path, got {method!r}.")
-    return Place(engine, rank, size, pmi.Meeting((url.hostname,), url.port))
+def _by_address(host: str, port: int, rank: int, world_size: int, timeout: Any) -> Meeting:
+    store = TCPStore(host, port, None, rank == 0, timeout)
+    yield store, rank, world_size
 
 
 __dir__ = _only_public(globals())

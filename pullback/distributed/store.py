@@ -12,9 +12,9 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, TypeVar
 
-from pullback.distributed.errors import DistNetworkError, DistStoreError
+from pullback.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
 from pullback.distributed.group import in_seconds
-from pullback.distributed.pmi_service import notice_silence
+from pullback.distributed.meeting.pmi_service import notice_silence
 
 __all__ = ["FileStore", "HashStore", "PrefixStore", "Store", "TCPStore"]
 
@@ -108,6 +108,48 @@ class Store:
     def num_keys(self) -> int:
         """How many keys there are."""
         return self._change(len)
+
+    def list_keys(self) -> list[str]:
+        """The keys."""
+        return self._change(lambda values: list(values))
+
+    def clone(self) -> Store:
+        """The same store, for another thread."""
+        return self
+
+    def has_extended_api(self) -> bool:
+        """Whether `append`, `multi_get` and `multi_set` are there."""
+        return True
+
+    def queue_push(self, key: str, value: Any) -> None:
+        """Put a value at the end of a queue."""
+        number = self.add(f"{key}/queue/end", 1)
+        self.set(f"{key}/queue/{number}", value)
+
+    def queue_pop(self, key: str, block: bool = True) -> bytes:
+        """Take the first value of a queue; without `block`, an empty one is an error."""
+        until = time.monotonic() + self.timeout
+        while not self._take_turn(key):
+            if not block:
+                raise QueueEmptyError(f"queue_pop: {key!r} is empty.")
+            if time.monotonic() > until:
+                raise DistStoreError(f"Nobody pushed to {key!r} within {self.timeout} s.")
+            time.sleep(_POLL)
+        taken = f"{key}/queue/{self.add(f'{key}/queue/begin', 1)}"
+        value = self.get(taken)
+        self.delete_key(taken)
+        return value
+
+    def _take_turn(self, key: str) -> bool:
+        """Take one of the places that are filled and not promised to anybody else."""
+        if self.add(f"{key}/queue/promised", 1) <= self.add(f"{key}/queue/end", 0):
+            return True
+        self.add(f"{key}/queue/promised", -1)
+        return False
+
+    def queue_len(self, key: str) -> int:
+        """How many values a queue has."""
+        return self.add(f"{key}/queue/end", 0) - self.add(f"{key}/queue/begin", 0)
 
     def multi_get(self, keys: Sequence[str]) -> list[bytes]:
         """The values of several keys."""
@@ -250,6 +292,12 @@ class PrefixStore(Store):
         """How many keys the whole store has."""
         return self.underlying_store.num_keys()
 
+    def list_keys(self) -> list[str]:
+        """The keys of this part, without the prefix."""
+        start = self._name("")
+        every = self.underlying_store.list_keys()
+        return [key.removeprefix(start) for key in every if key.startswith(start)]
+
     def reached_by(self) -> str:
         """As the store that it is a part of says it; empty where that does not."""
         asked = getattr(self.underlying_store, "reached_by", None)
@@ -276,13 +324,21 @@ class TCPStore(Store):
         timeout: Any = None,
         wait_for_workers: bool = True,
         multi_tenant: bool = False,
+        master_listen_fd: int | None = None,
+        use_libuv: bool = True,
     ) -> None:
         super().__init__()
+        if world_size is not None and world_size == 0:
+            raise ValueError("TCPStore: world_size is how many processes come, 1 or more, or None.")
         self.timeout = in_seconds(timeout, self.timeout)
         self.host, self.is_master = host_name, is_master
         self._lock = threading.Lock()
         if is_master:
-            self._listening = socket.create_server((host_name, port))
+            self._listening = (
+                socket.create_server((host_name, port))
+                if master_listen_fd is None
+                else socket.socket(fileno=master_listen_fd)
+            )
             port = self._listening.getsockname()[1]
             self._values = HashStore()
             threading.Thread(target=self._serve, daemon=True).start()
@@ -361,7 +417,9 @@ class TCPStore(Store):
             self._listening.close()
 
 
-_ASKED = ("add", "append", "check", "compare_set", "delete_key", "get", "num_keys", "set")
+_ASKED = (
+    *("add", "append", "check", "compare_set", "delete_key", "get", "list_keys", "num_keys", "set"),
+)
 
 
 def _asked(name: str) -> Callable[..., Any]:

@@ -15,17 +15,21 @@ from types import TracebackType
 from typing import Any
 
 from pullback.core.device import holder_of
-from pullback.distributed import errors, rendezvous
+from pullback.distributed import errors
+from pullback.distributed.backend import BackendConfig
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.group import DEFAULT_TIMEOUT, ProcessGroup, in_seconds
+from pullback.distributed.meeting import joining
 
 __all__ = [
     "GroupMember",
     "destroy_process_group",
     "get_backend",
+    "get_backend_config",
     "get_global_rank",
     "get_group_rank",
     "get_node_local_rank",
+    "get_pg_count",
     "get_process_group_ranks",
     "get_rank",
     "get_world_size",
@@ -216,9 +220,10 @@ def init_process_group(
 ) -> None:
     """Join the other ranks: under mpiexec, `pullback launch`, or by RANK and WORLD_SIZE.
 
-    `backend` is "mpi" (also by the name "gloo", which scripts written for torch say), "fake", or
-    None: MPI where this process is one of several. Ranks that are threads are begun by
-    `pullback.distributed.threads.run`, and need not call this.
+    `backend` is "mpi" (also by the name "gloo", which scripts written for torch say), "fake", a
+    user's own (`Backend.register_backend`), or None: MPI where this process is one of several.
+    Ranks that are threads are begun by `pullback.distributed.threads.run`, and need not call this;
+    threads of one's own say "threads", with a store that they share.
 
     >>> import pullback.distributed as dist
     >>> dist.init_process_group("fake", rank=1, world_size=4)
@@ -237,7 +242,10 @@ def init_process_group(
         raise ValueError(
             "init_process_group() was called already; destroy_process_group() ends that group."
         )
-    place = rendezvous.find(backend, init_method, world_size, rank, store)
+    if backend is not None and str(backend).lower() == "threads" and store is not None:
+        enter_thread(joining.thread_of(store, rank, world_size), limit)
+        return
+    place = joining.find(backend, init_method, world_size, rank, store, limit)
     communicator = place.connect()
     size = communicator.size
     default = ProcessGroup(communicator, list(range(size)), limit, place.backend)
@@ -272,7 +280,9 @@ def destroy_process_group(group: Any = None) -> None:
     [False, False]
     """
     global _of_process
-    world = need_world()
+    world = current_world()
+    if world is None:
+        raise AssertionError("destroy_process_group(): there is no default process group.")
     if group is not None and group is not world.default:
         world.groups.remove(group)
         group.close()
@@ -362,6 +372,29 @@ def get_backend(group: Any = None) -> str:
     if known is None:
         raise ValueError("get_backend(): this rank is not in the group.")
     return known.backend
+
+
+def get_backend_config(group: Any = None) -> str:
+    """Which back end serves which devices, in words.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.get_backend_config, 1)
+    ['cpu:threads,cuda:threads']
+    """
+    return repr(BackendConfig(get_backend(group)))
+
+
+def get_pg_count() -> int:
+    """How many groups there are.
+
+    >>> import pullback as torch
+    >>> dist = torch.distributed
+    >>> dist.threads.run(dist.get_pg_count, 1)
+    [1]
+    """
+    world = current_world()
+    return 0 if world is None else len(world.groups)
 
 
 def get_node_local_rank(fallback_rank: int | None = None) -> int:

@@ -14,8 +14,8 @@ from pullback.core.node import LOCK_COUNT, LOCKS, AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
-from pullback.core.tensor import Tensor, device_of, wrap
-from pullback.core.version import INFERENCE_CELL, own_cell
+from pullback.core.tensor import Tensor, blanks, device_of, wrap
+from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
 from pullback.engine.fitting import fitted
 from pullback.operators.arrays.turning import row_major
 
@@ -26,6 +26,17 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
     if leaf._node.__class__ is not Leaf and not _still_a_leaf(leaf):
         return
     if type(g) is numpy.ndarray:
+        like = leaf._array
+        if owned and g.strides == like.strides and type(like) is numpy.ndarray:
+            # The first gradient of most: it is kept as it came.
+            with LOCKS[(id(leaf) >> 5) % LOCK_COUNT]:
+                if leaf._stored_grad is None and leaf._grad_dtype == "same" and g.flags.writeable:
+                    made = next(blanks)
+                    made._array = g
+                    made._node = None
+                    made._cell = UNWRITTEN
+                    leaf._stored_grad = made
+                    return
         _add(leaf, g, owned)
         return
     g = _on_its_device(leaf, g)

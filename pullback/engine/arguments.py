@@ -17,7 +17,8 @@ from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
 from pullback.core.overriding import DISPATCH, FUNCTIONS
 from pullback.core.saved import Freed
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
+from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
 from pullback.engine.layouts import check_root
 from pullback.operators.create.sizes import ones_like, zeros_like
@@ -152,7 +153,11 @@ def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
     """What a root of one element starts from."""
     one = numpy.empty(shape, dtype)
     one.fill(1)  # numpy.ones is three times as slow
-    return wrap(one)
+    made = next(blanks)  # `wrap` in line
+    made._array = one
+    made._node = None
+    made._cell = UNWRITTEN
+    return made
 
 
 def constant_gradient(like: numpy.ndarray[Any, Any], value: int) -> Tensor:

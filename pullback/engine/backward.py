@@ -194,7 +194,7 @@ def _straight_gradients(
         return None
     edge, g = start
     frame = straight.user_frame_at(2)
-    freed = straight.freed_by(edge, frame)
+    freed = Freed(frame, (ref(edge),) if edge._seq < 0 else ())
     request = Request([start], keep, create_graph, False, wanted, freed)
     request.chosen = straight.chosen_by(edge, wanted)
     if create_graph:
@@ -215,7 +215,7 @@ def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
     if start is None:
         return False
     edge, g = start
-    freed = straight.freed_by(edge, straight.user_frame_at(2))
+    freed = Freed(straight.user_frame_at(2), (ref(edge),) if edge._seq < 0 else ())
     straight.run(Request([start], keep, False, True, None, freed), edge, g._array)
     return True
 

@@ -35,16 +35,12 @@ leaf_hooks: dict[int, Any] = vars(leaf_hooks_in_use)["data"]
 running_pass, taken_over, derivatives = passes.running.get, passes.taken_over.get, running.get
 
 
-def all_is_plain() -> bool:
+def all_is_plain(*, in_any_mode: bool = False) -> bool:
     """Whether a pass over one root may take the straight line: nobody wants it otherwise."""
-    # In the mode there is then no forward-mode level, and no search for anomalies is on.
-    return get_mode() is fast.plain and nobody_else()
-
-
-def nobody_else() -> bool:
-    """The same but for the mode."""
     return (
-        running_pass() is None
+        # Then no forward-mode level and no search for anomalies is on.
+        (in_any_mode or get_mode() is fast.plain)
+        and running_pass() is None
         and taken_over() is None
         and watch.watcher is None
         and side_by_side.threads == 1

@@ -8,9 +8,8 @@ before anything was done.
 from __future__ import annotations
 
 from typing import Any
-from weakref import ref
 
-from numpy import ndarray
+from numpy import empty, ndarray
 
 from pullback.core.mode import (
     NO_GRAD,
@@ -31,14 +30,13 @@ from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import UNWRITTEN
 from pullback.engine.accumulate import accumulate
-from pullback.engine.arguments import root_gradient
 from pullback.engine.filter import Filter, walk_on
 from pullback.engine.fitting import as_tensor
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over, written
 from pullback.engine.ownership import is_sole_reference
 from pullback.engine.plain import finish
-from pullback.engine.request import Request, nobody_else
+from pullback.engine.request import Request, all_is_plain
 from pullback.engine.task import run_callbacks
 from pullback.operators.arrays.threads import setting
 from pullback.operators.watching import replaced
@@ -76,20 +74,21 @@ def start_of(output: Tensor, given: Any) -> tuple[Any, Tensor] | None:
         return (edge, given) if fits else None
     if given is not None or array.size != 1 or array.dtype.kind in "cW":
         return None
-    return edge, root_gradient(array.shape, array.dtype)
+    one = empty(array.shape, array.dtype)  # `root_gradient` in line
+    one.fill(1)
+    made = next(blanks)
+    made._array, made._node, made._cell = one, None, UNWRITTEN
+    return edge, made
 
 
 def user_frame_at(depth: int) -> Any:
     """The frame of the user's call, so many above the caller unless that is the package's own."""
-    frame = getframe(depth + 1)
+    frame: Any = getframe(depth + 1)
     if frame.f_code is not last_user.code and internal[frame.f_code.co_filename]:
-        return user_frame(frame)
+        above = frame.f_back  # of a method of ours, which most call
+        known = above is not None and above.f_code is last_user.code
+        return above if known else user_frame(frame)
     return frame
-
-
-def freed_by(edge: Any, frame: Any) -> Freed:
-    """What the nodes of a pass remember that begins at `edge`, called by the user in `frame`."""
-    return Freed(frame, (ref(edge),) if edge._seq < 0 else ())
 
 
 def chosen_by(edge: Any, wanted: list[Any]) -> Filter | None:
@@ -125,7 +124,7 @@ def quick_pass(
     The graph is kept. Inside of one vmap level or one perturbation gradients are tensors, too.
     """
     mode, plain = get_mode(), fast.plain
-    if len(roots) != 1 or plain is None or replaced.kernels or not nobody_else():
+    if len(roots) != 1 or plain is None or replaced.kernels or not all_is_plain(in_any_mode=True):
         return None
     usual = mode is plain or mode is fast.no_grad
     if not usual and mode.__class__ is not Dual and mode.__class__ is not Mapped:

@@ -105,6 +105,9 @@ def execution_order() -> list[Node]:
 def logs_nodes() -> bool:
     """Whether the logger of the graph is on for DEBUG; not if nobody ever loaded logging."""
     if _known_logger is not None:
+        known = _known_levels.get(10)  # what `isEnabledFor` found, until somebody sets a level
+        if known is False:
+            return False
         return bool(_known_logger.isEnabledFor(10))
     logging = sys.modules.get("logging")
     if not hasattr(logging, "getLogger"):  # not there, or being loaded by another thread
@@ -113,12 +116,15 @@ def logs_nodes() -> bool:
 
 
 _known_logger: Any = None
+_known_levels: dict[int, bool] = {}
 
 
 def _logger(logging: Any) -> Any:
-    global _known_logger
+    global _known_logger, _known_levels
     if _known_logger is None:
-        _known_logger = logging.getLogger(LOGGER)
+        logger = logging.getLogger(LOGGER)
+        _known_levels = getattr(logger, "_cache", {})
+        _known_logger = logger
     return _known_logger
 
 

@@ -152,6 +152,8 @@ class Op:
         # It may name what its module can; what is right for NumPy's arrays alone says so, by
         # `ndarray is host_array`. Where a kernel says `inline=True`, it is that.
         self._usual: str | None = about.pop("usual", None)
+        # The kernels of its formula, see formula/declare.py; None where the forward is by hand.
+        self.formula: Any = about.pop("formula", None)
         self.jvp: Rule | None = about.pop("jvp", None)
         self.batch: Rule | None = about.pop("batch", None)
         # A view whose geometry strides cannot express is replayed, not restrided.
@@ -447,6 +449,7 @@ _ABOUT = (
     *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
     *("aten", "aten_defaults", "meta", "wide_numbers", "of_numbers"),
     *("apart", "exact_out", "casts_out", "into", "makes_kind", "once_positional", "shows", "usual"),
+    "formula",
 )
 
 

@@ -14,11 +14,14 @@ from typing import Any
 from pullback.autograd.grad_mode import no_grad
 from pullback.core.arrays import LIBRARIES
 from pullback.core.mode import get_mode
+from pullback.core.node import Leaf
+from pullback.core.passes import running
 from pullback.core.tensor import Tensor
 from pullback.operators.create.data import tensor
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim.on_device import DeviceStep, step_on_device
 from pullback.optim.optimizer import (
+    PLAIN_PARAMETERS,
     Optimizer,
     _device_dtype_check_for_fused,
     _get_scalar_dtype,
@@ -94,11 +97,13 @@ class ElementwiseOptimizer(Optimizer):
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
         """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
-        loss = evaluated(closure)
+        loss = None if closure is None else evaluated(closure)
+        alone = running.get() is None  # no pass could still add to what is stored
         for number, group in enumerate(self.param_groups):
             params, grads = [], []
             for p in group["params"]:
-                g = p.grad
+                plain = p.__class__ in PLAIN_PARAMETERS and p._node.__class__ is Leaf and alone
+                g = p._stored_grad if plain else p.grad
                 if g is not None:
                     params.append(p)
                     grads.append(g)
@@ -109,9 +114,10 @@ class ElementwiseOptimizer(Optimizer):
     def _step_group(
         self, number: int, group: dict[str, Any], params: list[Any], grads: list[Any]
     ) -> None:
-        self._check_group(group, params)
+        differentiable, capturable = bool(group.get("differentiable")), group.get("capturable")
+        if differentiable or capturable:
+            self._check_group(group, params)
         chosen: Iterable[int] = range(len(params))
-        differentiable = bool(group.get("differentiable"))
         if LIBRARIES and self._on_device is not None and can_pack() and not differentiable:
             name = type(self).__name__
             self._make_states(params, group)
@@ -120,9 +126,11 @@ class ElementwiseOptimizer(Optimizer):
                 return
             params, grads = [params[i] for i in left], [grads[i] for i in left]
             chosen = range(len(params))
-        if can_pack() and not differentiable and not group.get("capturable"):
+        if can_pack() and not differentiable and not capturable:
             options = in_numbers(group)
-            plan = self._plan(number, params)
+            plan, needs = (self._plans or {}).get(number), self._needs_state(group)
+            if plan is None or not plan.serves(params, self.state, needs_state=needs):
+                plan = self._new_plan(number, params, needs_state=needs)
             chosen = plan.run(
                 self._rule, self._kernel, grads, options, type(self).__name__, as_real=self._as_real
             )
@@ -131,16 +139,12 @@ class ElementwiseOptimizer(Optimizer):
         for i in chosen:
             self._step_one(params[i], grads[i], options, differentiable)
 
-    def _plan(self, number: int, params: list[Any]) -> Plan:
-        plans = self._plans
-        if plans is None:
-            plans = self._plans = {}
-        plan = plans.get(number)
-        group = self.param_groups[number]
-        needs = self._needs_state(group)
-        if plan is None or not plan.serves(params, self.state, needs_state=needs):
-            self._make_states(params, group)
-            plan = plans[number] = Plan(params, self.state, COUNTERS, needs_state=needs)
+    def _new_plan(self, number: int, params: list[Any], *, needs_state: bool) -> Plan:
+        if self._plans is None:
+            self._plans = {}
+        self._make_states(params, self.param_groups[number])
+        plan = Plan(params, self.state, COUNTERS, needs_state=needs_state)
+        self._plans[number] = plan
         return plan
 
     def _needs_state(self, group: dict[str, Any]) -> bool:
@@ -266,11 +270,12 @@ def is_followed(option: Any) -> bool:
 
 def in_numbers(group: dict[str, Any]) -> dict[str, Any]:
     """Options with numbers where tensors were."""
-    changed = {
-        name: value.item() if isinstance(value, Tensor) else tuple(map(_number, value))
-        for name, value in group.items()
-        if isinstance(value, Tensor) or (type(value) is tuple and value)
-    }
+    changed: dict[str, Any] = {}
+    for name, value in group.items():
+        if isinstance(value, Tensor):
+            changed[name] = value.item()
+        elif type(value) is tuple and value:
+            changed[name] = tuple(map(_number, value))
     return {**group, **changed} if changed else group
 
 

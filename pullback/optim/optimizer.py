@@ -12,14 +12,20 @@ from collections.abc import Callable, Iterable
 from typing import Any, TypeAlias
 
 from pullback.autograd.grad_mode import enable_grad, no_grad
+from pullback.autograd.profile.recorder import active
 from pullback.autograd.profiler import record_function
 from pullback.core.dtype import DTYPES, get_default_dtype
 from pullback.core.hooks import RemovableHandle
 from pullback.core.listing import only_public as _only_public
+from pullback.core.mode import NO_GRAD, PLAIN, current, get_mode
+from pullback.core.passes import running
 from pullback.core.tensor import Tensor
+from pullback.nn.parameter import Parameter
 from pullback.operators.pointwise.complex import view_as_real
 from pullback.optim import param_groups, state_dicts
 from pullback.optim.param_groups import required
+
+_recorders, _running_pass = active(), running.get
 
 __all__ = [
     "Optimizer",
@@ -128,17 +134,27 @@ class Optimizer:
 
     def zero_grad(self, set_to_none: bool = True) -> None:
         """Forget the gradients of all parameters; or, with False, fill them with zeros."""
-        with record_function(self._zero_grad_profile_name):
-            for group in self.param_groups:
-                for p in group["params"]:
-                    if p.grad is None:
-                        continue
-                    if set_to_none:
-                        p.grad = None
-                    elif p.grad.grad_fn is not None:
-                        p.grad.detach_().zero_()
-                    else:
-                        p.grad.requires_grad_(False).zero_()
+        if _recorders:
+            with record_function(self._zero_grad_profile_name):
+                self._forget(set_to_none)
+        else:
+            self._forget(set_to_none)
+
+    def _forget(self, set_to_none: bool) -> None:
+        for group in self.param_groups:
+            for p in group["params"]:
+                if set_to_none and p.__class__ in PLAIN_PARAMETERS and _running_pass() is None:
+                    p._stored_grad = None  # as the setter leaves it
+                    continue
+                g = p.grad
+                if g is None:
+                    continue
+                if set_to_none:
+                    p.grad = None
+                elif g.grad_fn is not None:
+                    g.detach_().zero_()
+                else:
+                    g.requires_grad_(False).zero_()
 
     def add_param_group(self, param_group: dict[str, Any]) -> None:
         """Optimize further parameters: a dict with "params" and options that differ.
@@ -160,24 +176,44 @@ class Optimizer:
         @functools.wraps(func)
         def hooked(*args: Any, **kwargs: Any) -> Any:
             self, *_ = args
-            with record_function(f"Optimizer.step#{type(self).__name__}.step"):
-                pre_hooks = (
-                    *_global_optimizer_pre_hooks.values(),
-                    *self._optimizer_step_pre_hooks.values(),
-                )
-                for hook in pre_hooks:
-                    args, kwargs = _replaced(hook, hook(self, args, kwargs), args, kwargs)
-                out = func(*args, **kwargs)
+            if _recorders:
+                with record_function(f"Optimizer.step#{type(self).__name__}.step"):
+                    return self._hooked_step(func, args, kwargs)
+            if (
+                self._optimizer_step_pre_hooks
+                or self._optimizer_step_post_hooks
+                or _global_optimizer_pre_hooks
+                or _global_optimizer_post_hooks
+            ):
+                return self._hooked_step(func, args, kwargs)
+            out = func(*args, **kwargs)
+            if (
+                "_optimizer_step_code" in self.__dict__
+                or type(self)._optimizer_step_code is not _none
+            ):
                 self._optimizer_step_code()
-                post_hooks = (
-                    *self._optimizer_step_post_hooks.values(),
-                    *_global_optimizer_post_hooks.values(),
-                )
-                for hook in post_hooks:
-                    hook(self, args, kwargs)
-                return out
+            return out
 
         return hooked
+
+    def _hooked_step(
+        self, func: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        pre_hooks = (
+            *_global_optimizer_pre_hooks.values(),
+            *self._optimizer_step_pre_hooks.values(),
+        )
+        for hook in pre_hooks:
+            args, kwargs = _replaced(hook, hook(self, args, kwargs), args, kwargs)
+        out = func(*args, **kwargs)
+        self._optimizer_step_code()
+        post_hooks = (
+            *self._optimizer_step_post_hooks.values(),
+            *_global_optimizer_post_hooks.values(),
+        )
+        for hook in post_hooks:
+            hook(self, args, kwargs)
+        return out
 
     def _patch_step_function(self) -> None:
         """See that the class's `step`, whoever wrote it, calls hooks."""
@@ -291,15 +327,28 @@ def _placed(table: OrderedDict[int, Any], hook: Any, prepend: bool) -> Removable
 # What optimizers are written with ----------------------------------------------------------------
 
 
+_none = Optimizer._optimizer_step_code
+
+
 def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]:
     """Decorate a `step`: recorded by autograd if the optimizer is differentiable, else not."""
 
     @functools.wraps(func)
     def step(self: Optimizer, *args: Any, **kwargs: Any) -> Any:
+        if get_mode() is PLAIN and not self.defaults.get("differentiable"):
+            try:  # no_grad(), without a note of the line: few ask for that of an optimizer's state
+                current.set(NO_GRAD)
+                return func(self, *args, **kwargs)
+            finally:
+                current.set(PLAIN)
         with enable_grad() if self.defaults.get("differentiable") else no_grad():
             return func(self, *args, **kwargs)
 
     return step
+
+
+# Whose `.grad` is what is stored, once no pass runs that could still add to it.
+PLAIN_PARAMETERS = frozenset({Tensor, Parameter})
 
 
 def evaluated(closure: Callable[[], Any] | None) -> Any:

@@ -31,6 +31,7 @@ Kernel = Callable[[Array, Array, dict[str, Any], dict[str, Any]], None]
 # A parameter of more elements is stepped where it lies: copying it to and fro costs more than the
 # calls it would save.
 _SMALL = 16384
+_FEW = 4
 _REAL = {"F": "f", "D": "d"}
 _PLAIN_ONLY = {Tensor}
 
@@ -61,7 +62,7 @@ class Pack:
         if not self.alone:
             self.x = numpy.empty(self.size, first.dtype)
             self.g = numpy.empty(self.size, first.dtype)
-            self.places = list(self._places(self.x))
+            self.places, self.g_places = list(self._places(self.x)), list(self._places(self.g))
             in_order = all(a.flags.c_contiguous for a in self.arrays)
             self.rows = [a.reshape(-1) for a in self.arrays] if in_order else None
 
@@ -101,7 +102,10 @@ class Pack:
         for state, name, t, a in self.holders:
             if state.get(name) is not t or t._array is not a:
                 return False
-        return all((flat == flat[0]).all() for flat in self.scalars.values())
+        for flat in self.scalars.values():  # noqa: SIM110 (a generator is a call)
+            if not (flat == flat[0]).all():
+                return False
+        return True
 
     def run(
         self,
@@ -115,10 +119,14 @@ class Pack:
         """Take one step, by the `kernel` if there is one for such arrays."""
         x, g = self._operands(grads)
         if kernel is not None and x.dtype is g.dtype and (x.dtype is F32 or x.dtype is F64):
-            state: dict[str, Any] = {name: flat.reshape(-1) for name, flat in self.buffers.items()}
-            state.update(self._counts())
+            state: dict[str, Any] = {}
+            for name, flat in self.buffers.items():
+                state[name] = flat.reshape(-1)
+            if self.scalars:
+                state.update(self._counts())
             kernel(x.reshape(-1), g.reshape(-1), state, options)
-            self._count(state)
+            if self.scalars:
+                self._count(state)
         else:
             self._run_rule(rule, x, g, options, as_real=as_real)
         if not self.alone:
@@ -152,6 +160,12 @@ class Pack:
             return self.arrays[0], numpy.ascontiguousarray(grads[0]._array).reshape(
                 self.arrays[0].shape
             )
+        if len(grads) <= _FEW:  # sooner done one by one
+            for g, place in zip(grads, self.g_places, strict=True):
+                place[...] = g._array
+            for a, place in zip(self.arrays, self.places, strict=True):
+                place[...] = a
+            return self.x, self.g
         numpy.concatenate([g._array.reshape(-1) for g in grads], out=self.g, casting="unsafe")
         # Flat views are kept; flat copies would be of old values.
         rows = self.rows or [a.reshape(-1) for a in self.arrays]
@@ -200,13 +214,15 @@ class Plan:
 
     def serves(self, params: list[Any], states: Any, *, needs_state: bool) -> bool:
         """Whether it still holds for these parameters."""
-        return (
+        alike = (
             needs_state == self.needs_state
             and len(params) == len(self.params)
             and all(map(is_, params, self.params))
             and all(map(is_, map(states.get, params), self.states))
-            and all(pack.is_current() for pack, _ in self.packs)
         )
+        for pack, _ in self.packs:
+            alike = alike and pack.is_current()
+        return alike
 
     def run(
         self,

@@ -45,7 +45,9 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Array], options: dict[str, A
         # One pass, in as few calls as give what blocks would give: the last may be a small one.
         whole = x.size - x.size % BLOCK
         for part in (slice(0, whole), slice(whole, None)):
-            subtract_scaled(x[part], x[part], g[part], alpha=options["lr"])
+            value = x[part]
+            if value.size:
+                subtract_scaled(value, value, g[part], alpha=options["lr"])
         return
     kept, taken = numpy.array(momentum, dtype), numpy.array(1 - options["dampening"], dtype)
     pull = numpy.array(decay, dtype)

@@ -19,6 +19,7 @@ from pullback import operators
 from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.overloads import has_overload_of_torch
+from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.testing.coverage import COVERAGE, Support
 from pullback.testing.coverage_notes import OUT, OWN_TESTS
@@ -169,6 +170,32 @@ def classes_table() -> list[str]:
     ]
 
 
+def kernels_table() -> list[str]:
+    """The operators that have kernels besides their meaning, from the entries."""
+    from pullback.operators.cuda import instead
+
+    load_all()
+    instead.load()
+    lines = [
+        "Besides its meaning, which is for all calls, an operator has these kernels, in the order",
+        "in which they are asked. `pullback show NAME` has their conditions.",
+        "",
+        "| operator | on the host | on a CUDA device |",
+        "|---|---|---|",
+    ]
+    for key, op in sorted(OPERATORS.items()):
+        if op.kernels and is_ours(op.meaning, "operators"):
+            cells = [", ".join(_named(op, on)) for on in ("host", "cuda")]
+            lines.append(f"| `{key}` | {cells[0]} | {cells[1]} |")
+    return lines
+
+
+def _named(op: Any, on: str) -> Iterator[str]:
+    for one in op.kernels:
+        if one.on == on:
+            yield one.name.replace("_", " ") + (" (machine code)" if one.machine_code else "")
+
+
 def page(words: Mapping[str, str]) -> str:
     """The whole page; `words` are what operators come to in compiled programs, by name."""
     families = list(dict.fromkeys(support.family for support in COVERAGE.values()))
@@ -192,6 +219,7 @@ def page(words: Mapping[str, str]) -> str:
     lines += ["", "## Sparse tensors", "", *sparse_table()]
     lines += ["", "## Nested tensors", "", *nested_table()]
     lines += ["", "## Classes that take calls", "", *classes_table()]
+    lines += ["", "## Kernels", "", *kernels_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():
         listed = ", ".join(f"`{name}`" for name in names.split())

@@ -14,12 +14,14 @@ from typing import Any
 import numpy
 
 from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.indexing import rows
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
-from pullback.operators.reduce import sums
+from pullback.operators.reduce import extremes, norms, statistics, sums
+from pullback.operators.shape import joining
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
 
@@ -98,6 +100,48 @@ def _along(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(2, n)):
         yield {"input": input, "dim": input.ndim - 1}
         yield {"input": input, "dim": 0, "keepdim": True}
+
+
+@at(extremes._max_full, extremes._min_full)
+def _extremes(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(2, n)):
+        yield {"input": input}
+
+
+@at(norms.vector_norm)
+def _norms(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(3, n)):
+        for dim in (None, (0,)):
+            for keepdim in (False, True):
+                yield {"input": input, "dim": dim, "keepdim": keepdim}
+
+
+@at(statistics._var, statistics._std, statistics._var_mean, statistics._std_mean)
+def _spreads(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(3, n), *in_layouts(n, 1), drawn(5, 7).astype("e")):
+        for dim in (None, (0,), *(((1,),) if input.ndim > 1 else ())):
+            for keepdim in (False, True):
+                yield {"input": input, "dim": dim, "keepdim": keepdim, "correction": 0}
+                if input.size > 1:
+                    yield {"input": input, "dim": None, "keepdim": keepdim}
+
+
+# Joins and rows -----------------------------------------------------------------------------------
+
+
+@at(joining._stack)
+def _stacks(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        for dim in (0, 1):
+            arrays = tuple(drawn(3, number + 1, char=char)[:, :1] for number in range(n))
+            yield {"tensors": arrays, "dim": dim}
+
+
+@at(rows.index_select)
+def _selected(n: int) -> Iterator[Sample]:
+    for dim in (0, 1):
+        for index in (numpy.array([n - 1, 0, 0]), numpy.array(n - 1)):
+            yield {"input": drawn(n, n), "dim": dim, "index": index}
 
 
 # Products -----------------------------------------------------------------------------------------
@@ -206,10 +250,10 @@ def _attention_weights(n: int) -> Iterator[Sample]:
 
 @at(dot_product._mix)
 def _mix(n: int) -> Iterator[Sample]:
-    for rows, keys, width in ((1, 1, n), (64, 32, 32)):
+    for queries, keys, width in ((1, 1, n), (64, 32, 32)):
         for char in "fd":  # a head out of several, as they lie when one product made all
             heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
-            yield {"weights": drawn(1, 1, rows, keys, char=char), "value": heads}
+            yield {"weights": drawn(1, 1, queries, keys, char=char), "value": heads}
     yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
 
 

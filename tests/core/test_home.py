@@ -95,7 +95,6 @@ ALLOWED = {
     "library/call/leaving.py": (1, "for a message"),
     "library/registry.py": (1, "compares namespaces of operators"),
     "operators/create/legacy.py": (1, "is typename(), which tells what a class says"),
-    "operators/cuda/instead/pointwise.py": (1, "shortens what core.home says"),
     "serialization/allowed.py": (1, "knows classes of users by the name that files have for them"),
     "serialization/written.py": (1, "is asked for the name that pickles find it by"),
 }

@@ -12,8 +12,8 @@ from pathlib import Path
 import pytest
 
 from pullback.cli import main as command
-from pullback.distributed import pmi
-from pullback.distributed.pmi_service import Service
+from pullback.distributed.meeting import pmi
+from pullback.distributed.meeting.pmi_service import Service
 
 ROOT = Path(__file__).parents[2]
 
@@ -52,7 +52,7 @@ def test_ranks_get_torchruns_variables(script, tmp_path):
 
 
 def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.launching.job.GRACE", 0.2)
     given = ["-n", "3", "--no-python", sys.executable, str(script), str(tmp_path), "fail"]
     assert command(["launch", *given]) == 7
     assert time.time() - (tmp_path / "said_1_0").stat().st_mtime < 5  # written as it fails
@@ -63,7 +63,7 @@ def test_a_failed_rank_ends_the_others_and_all_exits_are_told(script, tmp_path, 
 
 
 def test_restarts_begin_again(script, tmp_path, capfd, monkeypatch):
-    monkeypatch.setattr("pullback.distributed.job.GRACE", 0.2)
+    monkeypatch.setattr("pullback.distributed.launching.job.GRACE", 0.2)
     given = [
         "--max-restarts",
         "1",
@@ -86,7 +86,7 @@ def test_logs_can_go_to_files(script, tmp_path):
 
 
 def test_lines_can_go_to_files_and_to_the_terminal(tmp_path, capfd):
-    """D-6: torchrun's flags, and where it puts the files."""
+    """Torchrun's flags, and where it puts the files."""
     given = [
         "--log-dir",
         str(tmp_path),
@@ -117,7 +117,6 @@ def test_one_ranks_lines_can_be_shown_alone(capfd):
 
 
 def test_as_many_ranks_as_there_are_devices(monkeypatch, capfd):
-    """D-6."""
     monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "0,3")
     program = "import os; os.write(1, b'x' + os.environ['WORLD_SIZE'].encode())"
     for wanted in ("gpu", "auto"):
@@ -140,7 +139,6 @@ def alive(pid):
 @pytest.mark.skipif(shutil.which("setpriv") is None, reason="nobody tells a child of a death")
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_the_end_of_the_launcher_is_the_end_of_its_ranks(number, tmp_path, monkeypatch):
-    """D-2."""
     monkeypatch.setenv("PYTHONPATH", str(ROOT))
     program = (
         "import os, sys, time; r = os.environ['RANK']\n"
@@ -256,7 +254,6 @@ def test_the_service_tells_of_a_rank_that_died():
 
 
 def test_the_service_tells_who_has_left_and_who_waits():
-    """D-4."""
     service, port = pmi.start_service(3)
     ranks = [Rank(port, k) for k in range(3)]
     ranks[1].watched.sendall(b"waits 4 the default group\n")
@@ -274,7 +271,7 @@ def test_the_service_tells_who_has_left_and_who_waits():
 
 
 def test_a_service_answers_those_alone_who_know_the_word():
-    """D-3: an address alone may be that of another machine."""
+    """An address alone may be that of another machine."""
     service, port = pmi.start_service(1, word="secret")
     with socket.create_connection(("127.0.0.1", port), 20) as stranger:
         stranger.sendall(b"hello guess\n")

@@ -1,5 +1,6 @@
 """Stores: the same dict for all, wherever it is kept."""
 
+import socket
 import threading
 import time
 
@@ -79,3 +80,29 @@ def test_a_tcp_store_that_is_not_there_is_an_error_in_time():
     with pytest.raises(dist.DistNetworkError, match=r"No store answers at 127\.0\.0\.1:9"):
         dist.TCPStore("127.0.0.1", 9, timeout=0.2)
     assert time.monotonic() - started < 5
+
+
+def test_stores_have_queues_keys_and_clones(store):
+    for value in ("x", "y"):
+        store.queue_push("work", value)
+    assert store.queue_len("work") == 2
+    assert [store.queue_pop("work"), store.queue_pop("work", block=False)] == [b"x", b"y"]
+    with pytest.raises(dist.QueueEmptyError, match="'work' is empty"):
+        store.queue_pop("work", block=False)
+    store.set("key", 1)
+    assert "key" in store.list_keys()
+    assert store.clone().get("key") == b"1"
+    assert store.has_extended_api()
+
+
+def test_a_store_for_nobody_is_refused_and_one_may_listen_already():
+    with pytest.raises(ValueError, match="1 or more"):
+        dist.TCPStore("127.0.0.1", 0, 0, True)
+    listening = socket.create_server(("127.0.0.1", 0))
+    port = listening.getsockname()[1]
+    store = dist.TCPStore("127.0.0.1", port, is_master=True, master_listen_fd=listening.detach())
+    store.set("a", "b")
+    other = dist.TCPStore("127.0.0.1", port, use_libuv=False)
+    assert other.get("a") == b"b"
+    other.close()
+    store.close()

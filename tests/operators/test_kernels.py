@@ -5,10 +5,18 @@ from __future__ import annotations
 import numpy
 import pytest
 
+import pullback as torch
 from pullback.operators.arrays import native
 from pullback.operators.attach.every import load_all
 from pullback.operators.conditions import FACTS, at_most, below, flat, floating, given, host, says
-from pullback.operators.declare import OPERATORS, Array, Namespace, kernel, primitive
+from pullback.operators.declare import (
+    OPERATORS,
+    Array,
+    Namespace,
+    elementwise,
+    kernel,
+    primitive,
+)
 from pullback.operators.writing.choice import choice_source, notes
 from pullback.testing import samples_kernels
 
@@ -27,7 +35,7 @@ def named(op, sample):
     facts = {"xp": numpy, **sample}
     for param in op.inputs:
         value = sample[param.name]
-        for fact in FACTS if value is not None else ():
+        for fact in FACTS if isinstance(value, numpy.ndarray) else ():
             facts[f"{param.name}_{fact}"] = getattr(value, fact)
     return facts
 
@@ -51,6 +59,8 @@ def listed(made):
 
 
 def in_double(value):
+    if type(value) is tuple:
+        return tuple(map(in_double, value))
     is_float = isinstance(value, numpy.ndarray) and value.dtype.kind == "f"
     return value.astype(numpy.float64) if is_float else value
 
@@ -201,6 +211,31 @@ def test_the_first_kernel_whose_condition_holds_runs_and_else_the_meaning(double
     assert forward(numpy, of((1, 2)), 2, of(2), mode="b").tolist() == [[2, 2]]
     assert forward(numpy, of((1, 4)), 2, of(4) * 8).tolist() == [[9] * 4]
     assert forward(numpy, of((1, 4)), 2, of((1, 4)) * 8).tolist() == [[2] * 4]
+
+
+def test_an_operator_whose_meaning_is_one_array_function_still_asks_its_kernels(doubled):
+    before = dict(OPERATORS)
+
+    @elementwise(input=lambda g: -g, name="_negated_for_a_test")
+    def negated(xp: Namespace, input: Array) -> Array:
+        """The negative."""
+        return xp.negative(input)
+
+    @kernel(negated, when=host & at_most(2))
+    def _few(input):
+        return 0 - input
+
+    OPERATORS.clear()
+    OPERATORS.update(before)
+    ran = []
+    tell = lambda op, one: ran.append(one and one.name)  # noqa: E731
+    notes.tell(tell)
+    try:
+        assert negated(torch.ones(2)).tolist() == [-1, -1]
+        assert negated(torch.ones(3)).tolist() == [-1] * 3
+    finally:
+        notes.forget(tell)
+    assert ran == ["few", None]
 
 
 def test_questions_that_neighbours_share_are_asked_once(doubled):

@@ -31,7 +31,7 @@ _shape_of, _set_shape = _descriptor.__get__, _descriptor.__set__
 class Storage:
     """Memory of a captured program: its present value, and how often it was written."""
 
-    __slots__ = ("address", "shape", "strides", "tracer", "value", "version")
+    __slots__ = ("address", "is_picked", "shape", "strides", "tracer", "value", "version")
 
     value: Any  # a Value, or None where nobody wrote yet
 
@@ -39,6 +39,9 @@ class Storage:
         self.tracer = tracer
         self.value = value
         self.version = 0
+        # Whether an index tensor named a part of it, or it is that part: a copy here, the same
+        # memory in eager. So nobody may write to either.
+        self.is_picked = False
         self.address = array.__array_interface__["data"][0]
         self.shape, self.strides = array.shape, array.strides
 

@@ -34,7 +34,7 @@ from pullback.operators.declare import Op
 from pullback.operators.running import interpret
 from pullback.operators.running.overlap import check_no_partial_overlap
 
-__all__ = ["Tracer"]
+__all__ = ["Tracer", "picked"]
 
 _NEW = frozenset({numpy.zeros_like, numpy.ones_like, numpy.empty_like, numpy.full_like})
 _BY_GEOMETRY = frozenset({
@@ -349,6 +349,8 @@ class Tracer:
     def assign(self, array: TracedArray, source: Any) -> None:
         """Write `source` over all of an array."""
         storage = array.storage
+        if storage.is_picked:
+            raise picked("a write to")
         if numpy.shape(source) != array.shape:
             numpy.broadcast_shapes(numpy.shape(source), array.shape)
             source = self._stretched(source, array.shape)
@@ -550,6 +552,13 @@ class Tracer:
         call.random = True
         array = made._array
         return wrap(self.array_of(self.enter(call, [(array.shape, array.dtype, array.strides)])[0]))
+
+
+def picked(what: str) -> CannotCapture:
+    """Why a part that an index tensor names cannot be a copy."""
+    why = CannotCapture(f"{what} a tensor of which an index tensor names a part")
+    why.is_picked = True
+    return why
 
 
 def _is_traced(values: Any) -> bool:

@@ -55,20 +55,6 @@ def _elementwise(rule: Formula) -> Formula:
     return made
 
 
-def _silu_adjoint(b: Builder, g: Val, x: Val) -> Val:
-    """`g * s * (1 + x * (1 - s))`."""
-    s, one = b.ew("sigmoid", x), constant(b, 1, x)
-    slope = b.ew("add", one, b.ew("mul", x, b.ew("sub", one, s)))
-    return b.ew("mul", b.ew("mul", g, s), slope)
-
-
-for _name in (
-    *("nn.functional.gelu", "_gelu_adjoint", "silu_kernel"),
-    *("_real_sigmoid_adjoint", "_real_tanh_adjoint"),
-):
-    FORMULAS[_name] = _elementwise(RULES[_name])
-FORMULAS["_silu_adjoint"] = _elementwise(_silu_adjoint)
-FORMULAS["sigmoid"] = _elementwise(lambda b, x: b.ew("sigmoid", x))
 FORMULAS["erf"] = _elementwise(lambda b, x: b.ew("erf", x))
 
 

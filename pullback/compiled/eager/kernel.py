@@ -10,6 +10,7 @@ from pullback.compiled.eager.formulas import ADDING, FORMULAS, OVER
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.llvm.machine import has_blas, is_available
 from pullback.compiled.llvm.program import NativeProgram
+from pullback.compiled.lower.from_formulas import on_rows
 from pullback.compiled.lower.program import dtype_name
 from pullback.compiled.lower.rules import NotLowered
 from pullback.compiled.runtime import native
@@ -17,6 +18,7 @@ from pullback.compiled.runtime.threads import can_share
 from pullback.core.arrays import Array
 from pullback.core.ports import ports
 from pullback.operators.arrays.threads import count
+from pullback.operators.formula.formulas import Formula
 
 __all__ = ["Kernel", "native_kernel"]
 
@@ -60,7 +62,7 @@ def _bound(program: NativeProgram, arrays: tuple[Array, ...]) -> Any:
     )  # fmt: skip
 
 
-def native_kernel(formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
+def native_kernel(formula: Any, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
     """The kernel of a formula for arrays like these; None where there is none to be had."""
     if not is_available() or not native.is_usable() or not has_blas():
         return None
@@ -75,13 +77,16 @@ def native_kernel(formula: str, arrays: tuple[Array, ...], options: tuple[Any, .
         return None
 
 
-def _program(formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> NativeProgram:
+def _program(formula: Any, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> NativeProgram:
     b = Builder()
     given = []
     for one in arrays:
         strides = tuple(stride // one.itemsize for stride in one.strides)
         given.append(b.input(one.shape, dtype_name(one.dtype), strides))
-    made = FORMULAS[formula](b, *given, *options)
+    if isinstance(formula, Formula):
+        made = on_rows(formula, b, given, dict(options[0]))
+    else:
+        made = FORMULAS[formula](b, *given, *options)
     outputs = list(made) if isinstance(made, list | tuple) else [made]
     b.settle(outputs)
     # Sums over rows have a copy a part: as many parts whatever the number of threads, so that the

@@ -33,6 +33,8 @@ from pullback.compiled.export.source import bound_by, source_of
 from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhere
 from pullback.core.home import home_of as module_of
 from pullback.core.home import scope_name
+from pullback.operators.formula.in_python import function_of_steps, plain_function
+from pullback.operators.formula.steps import Steps
 from pullback.operators.writing.choice import written
 from pullback.operators.writing.layers import code_of
 
@@ -42,6 +44,11 @@ _TEXTUAL = (int, str, bytes, bool, type(None), type(...))
 _TAKEN = frozenset(dir(builtins)) | frozenset(keyword.kwlist) | {"program"}
 _WORDS = re.compile(r"[^\W\d]\w*")
 _WIDTH = 100
+
+
+def _is_from_formula(value: Any) -> bool:
+    """Whether a forward is written from a formula, and not by hand."""
+    return hasattr(value, "kernels") and hasattr(value, "__wrapped__")
 
 
 class _Part(NamedTuple):
@@ -119,6 +126,8 @@ class Definitions:
         op = operator_of(value)
         if op is not None:
             return f"{self.of(Operator, '')}({self.of(op.forward, op.name)})"
+        if isinstance(value, Steps) or _is_from_formula(value):
+            return self._of_formula(value, hint)
         if isinstance(value, FunctionType) and is_ours(value):
             return self._function(value, hint)
         if isinstance(value, type) and is_ours(value):
@@ -209,6 +218,21 @@ class Definitions:
 
         self._waiting.append(write)
         return self._keep(function, name)
+
+    def _of_formula(self, value: Any, hint: str) -> str:
+        """A function that is written from a formula: in plain Python, as if by hand."""
+        name = self._keep(value, self._name(hint, ""))
+
+        def write() -> None:
+            self.imported("numpy")
+            if isinstance(value, Steps):
+                text = function_of_steps(name, value, self.of)
+            else:
+                text = plain_function(name, value.kernels, self.of)
+            self.parts.append(_Part("", len(self.parts), "formulas", text))
+
+        self._waiting.append(write)
+        return name
 
     def _closed_over(self, function: FunctionType) -> list[str]:
         """What a function closes over, as text: copies of one for arrays have copies of others."""

@@ -38,6 +38,16 @@ _UNARY = {"neg": "__neg__", "invert": "__invert__", "pos": "__pos__", "abs": "__
           "index": "__index__"}  # fmt: skip
 
 
+def _is_place(one: Any) -> bool:
+    """Whether it is an index that a tensor without dimensions holds."""
+    return isinstance(one, Tensor) and one.ndim == 0 and one._array.dtype.kind in "iu"
+
+
+def _is_simple(one: Any) -> bool:
+    plain = one is None or one is Ellipsis or type(one) in (int, slice)
+    return plain or _is_place(one)
+
+
 def _are_numbers(*values: Any) -> bool:
     return all(isinstance(one, int | float) for one in values)
 
@@ -46,6 +56,7 @@ class Operators(Attributes):
     """Python's operators on values of the capture."""
 
     handed: Any  # of calls.py
+    picks: bool
     walked: Any  # of functions.py
     builtin_iter: Any  # of functions.py
 
@@ -172,7 +183,11 @@ class Operators(Attributes):
         """`value[key]`."""
         key = self.late.pinned(key)
         if isinstance(value, Tensor):
-            return self.step(operator.getitem, (value, self._index(key)))
+            key = self._index(key)
+            items = key if isinstance(key, tuple) else (key,)
+            if self.picks and any(map(_is_place, items)) and all(map(_is_simple, items)):
+                return self._picked(value, items)
+            return self.step(operator.getitem, (value, key))
         method = self.own(value, "__getitem__")
         if method is not None:
             return self.call(method, (value, key))
@@ -192,6 +207,27 @@ class Operators(Attributes):
         if isinstance(value, dict | list) and self.source(value) is not None:
             return self._item_of_subclass(value, key)
         raise CannotCapture(f"an item of an object of class {type(value).__name__}")
+
+    def _picked(self, value: Tensor, items: tuple[Any, ...]) -> Any:
+        """`value[:, place]`, where a tensor of no dimensions says which: a gather.
+
+        In eager it shares memory with `value`: a write to either ends the capture (tracer.py).
+        """
+        made, dim = value, 0
+        rest = value.ndim - sum(one is not None and one is not Ellipsis for one in items)
+        for one in items:
+            if one is Ellipsis:
+                dim += rest
+            elif _is_place(one):
+                at = self.step(Tensor.reshape, (one, (1,)))
+                made = self.step(operator.getitem, (made, (*[slice(None)] * dim, at)))
+                made = self.step(Tensor.select, (made, dim, 0))
+                made._array.storage.is_picked = True
+            else:
+                made = self.step(operator.getitem, (made, (*[slice(None)] * dim, one)))
+                dim += not isinstance(one, int)
+        value._array.storage.is_picked = True
+        return made
 
     def _item_of_subclass(self, value: Any, key: Any) -> Any:
         """An item of a user's class of dicts or lists, which has no `__getitem__` of its own."""
@@ -295,6 +331,8 @@ class Operators(Attributes):
         method = self.own(value, "__len__")
         if method is not None:
             return bool(self.call(method, (value,)))
-        if isinstance(value, dict | list | tuple | set) and self.source(value) is not None:
+        decides = hasattr(type(value), "__bool__") or hasattr(type(value), "__len__")
+        known = is_plain(value) or isinstance(value, library.IDENTITY)
+        if decides and not known and self.source(value) is not None:
             raise CannotCapture(f"the truth of an object of class {type(value).__name__}")
         return bool(natively(bool, value))

@@ -103,83 +103,7 @@ lower("fmax")(_with_nan_ignored("maximum"))
 lower("fmin")(_with_nan_ignored("minimum"))
 
 
-@lower("logaddexp")
-def _logaddexp(b: Builder, input: Val, other: Val) -> Val:
-    floating(input, other)
-    top = b.ew("maximum", input, other)
-    apart = b.ew("neg", b.ew("abs", b.ew("sub", input, other)))
-    made = b.ew("add", top, b.ew("log1p", b.ew("exp", apart)))
-    # Equal infinities have no difference.
-    return b.ew("where", b.ew("eq", input, other),
-                b.ew("add", input, constant(b, math.log(2), input)), made)  # fmt: skip
-
-
 # Activations -------------------------------------------------------------------------------------
-
-
-def _log_one_plus_exp(b: Builder, x: Val) -> Val:
-    """log(1 + exp(x)) without overflow."""
-    small = b.ew("exp", b.ew("neg", b.ew("abs", x)))
-    return b.ew("add", b.ew("maximum", x, constant(b, 0, x)), b.ew("log1p", small))
-
-
-@lower("nn.functional.logsigmoid")
-def _logsigmoid(b: Builder, input: Val) -> Val:
-    floating(input)
-    return b.ew("neg", _log_one_plus_exp(b, b.ew("neg", input)))
-
-
-@lower("nn.functional.softplus")
-def _softplus(b: Builder, input: Val, beta: float = 1.0, threshold: float = 20.0) -> Val:
-    floating(input)
-    scaled = b.ew("mul", input, constant(b, beta, input))
-    made = b.ew("div", _log_one_plus_exp(b, scaled), constant(b, beta, input))
-    return b.ew("where", b.ew("gt", scaled, constant(b, threshold, input)), input, made)
-
-
-@lower("_softplus_adjoint")
-def _softplus_adjoint(b: Builder, gradient: Val, input: Val, beta: float, threshold: float) -> Val:
-    floating(gradient, input)
-    scaled = b.ew("mul", input, constant(b, beta, input))
-    beyond = b.ew("gt", scaled, constant(b, threshold, input))
-    slope = b.ew("where", beyond, constant(b, 1, input), b.ew("sigmoid", scaled))
-    return b.ew("mul", slope, gradient)
-
-
-def _elu(b: Builder, x: Val, left: float, scale: float, input_scale: float) -> Val:
-    below = b.ew("expm1", b.ew("mul", x, constant(b, input_scale, x)))
-    made = b.ew("mul", below, constant(b, left, x))
-    right = b.ew("mul", x, constant(b, scale, x))
-    return b.ew("where", b.ew("le", x, constant(b, 0, x)), made, right)
-
-
-@lower("nn.functional.elu")
-def _elu_of(b: Builder, input: Val, alpha: float, scale: float, input_scale: float) -> Val:
-    floating(input)
-    return _elu(b, input, alpha * scale, scale, input_scale)
-
-
-@lower("nn.functional.celu")
-def _celu(b: Builder, input: Val, alpha: float) -> Val:
-    floating(input)
-    if not alpha:
-        raise NotLowered
-    return _elu(b, input, alpha, 1.0, 1 / alpha)
-
-
-@lower("_elu_slope")
-def _elu_slope(b: Builder, input: Val, alpha: float, scale: float, input_scale: float) -> Val:
-    floating(input)
-    below = b.ew("exp", b.ew("mul", input, constant(b, input_scale, input)))
-    made = b.ew("mul", below, constant(b, alpha * scale * input_scale, input))
-    inside = b.ew("le", input, constant(b, 0, input))
-    return b.ew("where", inside, made, constant(b, scale, input))
-
-
-@lower("nn.functional.hardtanh")
-def _hardtanh(b: Builder, input: Val, min_val: float, max_val: float) -> Val:
-    floating(input)
-    return _between(b, input, min_val, max_val)
 
 
 @lower("clamp.Scalar")
@@ -194,20 +118,6 @@ def _between(b: Builder, x: Val, low: Any, high: Any) -> Val:
     if low is not None:
         x = b.ew("maximum", x, constant(b, low, x))
     return x if high is None else b.ew("minimum", x, constant(b, high, x))
-
-
-@lower("nn.functional.hardsigmoid")
-def _hardsigmoid(b: Builder, input: Val) -> Val:
-    floating(input)
-    risen = _between(b, b.ew("add", input, constant(b, 3, input)), 0, 6)
-    return b.ew("div", risen, constant(b, 6, input))
-
-
-@lower("nn.functional.hardswish")
-def _hardswish(b: Builder, input: Val) -> Val:
-    floating(input)
-    risen = _between(b, b.ew("add", input, constant(b, 3, input)), 0, 6)
-    return b.ew("div", b.ew("mul", input, risen), constant(b, 6, input))
 
 
 @lower("nn.functional.glu")
@@ -233,17 +143,6 @@ def _mse_loss(b: Builder, input: Val, target: Val, reduction: str) -> Val:
     if reduction == "mean":
         total = b.ew("div", total, constant(b, math.prod(square.shape), input))
     return total
-
-
-@lower("_bce_logits")
-def _bce_logits(b: Builder, input: Val, target: Val, pos_weight: Val | None) -> Val:
-    floating(input, target, *(() if pos_weight is None else (pos_weight,)))
-    one = constant(b, 1, input)
-    losses = _log_one_plus_exp(b, b.ew("neg", input))
-    if pos_weight is not None:
-        more = b.ew("mul", b.ew("sub", pos_weight, one), target)
-        losses = b.ew("mul", losses, b.ew("add", more, one))
-    return b.ew("add", losses, b.ew("mul", b.ew("sub", one, target), input))
 
 
 @lower("linalg.vector_norm")

@@ -14,6 +14,7 @@ from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
+from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.integers import of_integers
 from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
 
@@ -199,6 +200,8 @@ class Lowered:
         if made is not None:
             return made
         rule = RULES.get(key)
+        if rule is None and op.formula is not None:
+            return by_formula(op.formula, self.b, given)
         if rule is None:
             return derived(op, self.b, given)
         if key in _CHECKED:

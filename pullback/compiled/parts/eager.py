@@ -20,6 +20,8 @@ from pullback.core.mode import settle
 
 __all__ = ["Eager"]
 
+_MOST_CALLERS = 1024
+_callers: dict[Any, Any] = {}  # by code and position: what calls from there
 _HANDLED = (None, None)  # what a handler's loop gives when the exception is dealt with
 
 
@@ -67,7 +69,8 @@ class Eager(Interpreter):
         for frame in reversed(frames):
             try:
                 if error is not None:
-                    caught, error = error, None
+                    caught: Any = error
+                    error = None
                     value = self._after(frame, caught)
                 else:
                     if value is not NULL:
@@ -75,17 +78,21 @@ class Eager(Interpreter):
                     value = self.run(frame)[1]
             except BaseException as found:
                 error = found
-        if error is not None:
-            raise error
+            caught = None
+        try:
+            if error is not None:
+                raise error
+        finally:
+            error = None  # else it would hold this frame, and this frame it
         return value
 
     def _after(self, frame: Frame, error: BaseException) -> Any:
         """Go on in a frame whose last instruction raised."""
         handler = frame.handlers[frame.position - 1]
-        if handler is None:
-            raise error
         self.frames.append(frame)
         try:
+            if handler is None:
+                raise error
             try:
                 raise error  # noqa: TRY301 (it is being handled below, for whoever asks)
             except BaseException as caught:
@@ -93,6 +100,7 @@ class Eager(Interpreter):
                 made = self._loop(frame, handling=True)
             return (self._loop(frame, handling=False) if made is _HANDLED else made)[1]
         finally:
+            del error
             self.frames.pop()
 
     def one(self, frame: Frame) -> None:
@@ -137,9 +145,15 @@ class Eager(Interpreter):
         if function is super and not args:
             return self._super(self.frames[-1])
         frame = self.frames[-1]
-        code, place = frame.code, frame.origin
-        made = _placed(code.co_filename, code.co_name, place.line or code.co_firstlineno)
-        return types.FunctionType(made, frame.names)(function, args, kwargs or {})
+        key = (frame.code, frame.position)
+        made = _callers.get(key)
+        if made is None or made.__globals__ is not frame.names:
+            code = frame.code
+            placed = _placed(code.co_filename, code.co_name, frame.origin.line)
+            if len(_callers) > _MOST_CALLERS:
+                _callers.clear()
+            made = _callers[key] = types.FunctionType(placed, frame.names)
+        return made(function, args, kwargs or {})
 
     def cell(self, cell: Any) -> Any:
         """What a closure's variable is."""
@@ -255,6 +269,20 @@ class Eager(Interpreter):
 
     def UNPACK_EX(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         f.stack += reversed(_unpacking(arg & 255, arg >> 8)(f.stack.pop()))
+
+    def LIST_EXTEND(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        value = f.stack.pop()
+        try:
+            walk = iter(value)
+        except TypeError:
+            if hasattr(type(value), "__iter__") or hasattr(type(value), "__getitem__"):
+                raise
+            name = type(value).__name__
+            raise TypeError(f"Value after * must be an iterable, not {name}") from None
+        f.stack[-arg].extend(walk)
+
+    def _got(self, owner: Any, key: Any) -> Any:
+        return owner.get(key, NULL)
 
     def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()

@@ -11,6 +11,8 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.autograd.grad_mode import _GradContext
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import KINDS, Apart, build
@@ -57,6 +59,8 @@ class Values(Apart):
         super().__init__(inner, numbers)
         self.owned: dict[int, Any] = {}  # mutable objects of the function's own that were met
         self.kept: dict[int, Kept] = {}
+        # What was written to a container is in it by then: whoever walks the copy walks it.
+        self.copies = {id(copy): inner.before[key][0] for key, copy in inner.shadows.items()}
 
     def recipe(self, value: Any, depth: int) -> Any:
         """How a value is made at a later call."""
@@ -64,6 +68,7 @@ class Values(Apart):
             raise CannotCapture("a value that contains itself, or is nested too deeply")
         if value is NULL:
             return ("plain", NULL)
+        value = self.copies.get(id(value), value)
         if type(value) is Kept:
             return self.leaf(value, id(value.value))
         if isinstance(value, Tensor) or is_late(value) or is_plain(value):
@@ -71,6 +76,8 @@ class Values(Apart):
         source = self.inner.source(value)
         if source is not None and id(value) not in self.inner.made:
             return self._outside(value, source)
+        if isinstance(value, numpy.ndarray) and value.base is not None:
+            raise CannotCapture("a NumPy array that is a part of another one")
         special = self._special(value, depth)
         if special is not None:
             return special

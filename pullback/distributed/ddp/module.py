@@ -198,6 +198,30 @@ class DistributedDataParallel(Module, Joinable):
             raise RuntimeError("register_comm_hook: a hook is registered already; one is possible.")
         self._comm_hook = self.reducer.hook = (state, hook)
 
+    def _set_static_graph(self) -> None:
+        """As `static_graph=True`: every iteration uses the same parameters."""
+        if not self.static_graph:
+            self.static_graph = True
+            self._make_reducer()
+
+    def _get_ddp_logging_data(self) -> dict[str, Any]:
+        """What is known of this module's communication, by torch's names."""
+        sizes = [bucket.total * bucket.dtype.itemsize for bucket in self.reducer.buckets]
+        return {
+            "world_size": self.process_group.size(),
+            "rank": self.process_group.rank(),
+            "module_name": type(self.module).__name__,
+            "backend_name": self.process_group.backend,
+            "bucket_cap_bytes": self.bucket_bytes_cap,
+            "bucket_sizes": ", ".join(map(str, sizes)),
+            "broadcast_buffers": int(self.broadcast_buffers),
+            "find_unused_parameters": int(self.find_unused_parameters),
+            "gradient_as_bucket_view": int(self.gradient_as_bucket_view),
+            "static_graph": int(self.static_graph),
+            "num_parameter_tensors": len(self._averaged),
+            "total_parameter_size_bytes": sum(p.nbytes for p in self._averaged),
+        }
+
     def __getstate__(self) -> dict[str, Any]:
         state = dict(self.__dict__)
         for name in ("process_group", "reducer", "_averaged"):

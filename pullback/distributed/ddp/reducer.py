@@ -297,7 +297,10 @@ class Reducer:
     # ------------------------------------------------------------------ for ranks that have ended
 
     def shadow(self) -> None:
-        """Take part in an average with nothing: for a rank that has no more batches."""
+        """Take part in an average with nothing: for a rank that has no more batches.
+
+        It gets the average too, for an optimizer that steps on its share of the parameters.
+        """
         everywhere = self._used_anywhere(set())
         for number, bucket in enumerate(self.buckets):
             flat = bucket.zeros()
@@ -306,7 +309,8 @@ class Reducer:
             else:
                 state, hook = self.hook
                 last = number == len(self.buckets) - 1
-                _arrived(flat, hook(state, GradBucket(number, last, bucket, flat)))
+                flat = _arrived(flat, hook(state, GradBucket(number, last, bucket, flat)))
+            bucket.write(flat, everywhere)
         for number in self._sparse:
             if number in everywhere:
                 average_sparse(self.parameters[number], self.group, self.divisor, give=False)

@@ -17,12 +17,12 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import namespace
-from pullback.distributed import watch
 from pullback.distributed.call import Call, checking, late_text, mismatch_text
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.engines.patience import Patience
 from pullback.distributed.engines.waiting import wait_until
 from pullback.distributed.errors import DistBackendError, missing_engine
+from pullback.distributed.meeting import watch
 from pullback.distributed.reduction import ReduceOp, working_dtype
 
 __all__ = ["MPICommunicator", "load_mpi", "need_mpi"]

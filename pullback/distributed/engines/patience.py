@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pullback.distributed import watch
 from pullback.distributed.call import SPEAK_AFTER, Call, left_text
 from pullback.distributed.engines.waiting import speak
 from pullback.distributed.errors import DistBackendError
+from pullback.distributed.meeting import watch
 
 __all__ = ["Patience"]
 

@@ -165,6 +165,8 @@ def fully_shard(
 
 
 def _equal(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
+    if tensor.device.type == "meta":
+        return tensor
     made = same_everywhere(tensor, mesh)
     made.requires_grad_(tensor.requires_grad)
     vars(made).update({k: v for k, v in vars(tensor).items() if k not in ("grad", "_is_param")})

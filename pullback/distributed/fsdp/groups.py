@@ -31,8 +31,8 @@ class ParameterGroup:
         self.parameters, self.mesh, self.policy = parameters, mesh, policy
         self.shards = mesh.get_group(mesh.ndim - 1)
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
-        self.large = [p for p in parameters if p.padded.nbytes >= _ALONE]
-        self.small = [p for p in parameters if p.padded.nbytes < _ALONE]
+        self.large = [p for p in parameters if p.nbytes >= _ALONE]
+        self.small = [p for p in parameters if p.nbytes < _ALONE]
         self.overlaps = self.shards.communicator.is_far
         self.syncs = self.reduces_replicas = True
         self.divisor: float | None = None
@@ -83,9 +83,9 @@ class ParameterGroup:
             start = 0
             for one in members:
                 one.restore()
-                piece = rows[:, start : start + one.padded.size]
+                piece = rows[:, start : start + one.size]
                 one.array[...] = piece.reshape(one.array.shape)
-                start += one.padded.size
+                start += one.size
         for one in self.parameters:
             one.filled()
 
@@ -116,9 +116,9 @@ class ParameterGroup:
         small: dict[Any, list[int]] = {}
         for number in sorted(got):
             one = self.parameters[number]
-            if one.padded.nbytes >= _ALONE:
+            if one.nbytes >= _ALONE:
                 rows = self._padded(one, got.pop(number))
-                self._keep(number, self._scattered(rows).reshape(one.padded.shape))
+                self._keep(number, self._scattered(rows).reshape(one.part_shape))
                 del rows
             else:
                 small.setdefault(self._reduce_dtype(got[number]), []).append(number)
@@ -128,10 +128,7 @@ class ParameterGroup:
             rows = numpy.concatenate([piece.reshape(ranks, -1) for piece in pieces], axis=1)
             part, start = self._scattered(rows).reshape(-1), 0
             for number in numbers:
-                shape, size = (
-                    self.parameters[number].padded.shape,
-                    self.parameters[number].padded.size,
-                )
+                shape, size = self.parameters[number].part_shape, self.parameters[number].size
                 self._keep(number, part[start : start + size].reshape(shape))
                 start += size
 

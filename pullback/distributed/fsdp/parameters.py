@@ -8,6 +8,7 @@ gets an error, and not what happens to be there.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 import numpy
@@ -37,19 +38,22 @@ class ShardedParameter:
             raise ValueError(
                 f"fully_shard: {name} has no dimension to shard; make it of shape (1,)."
             )
-        if parameter.device.type != "cpu":
+        if parameter.device.type not in ("cpu", "meta"):
             raise NotImplementedError(f"fully_shard: {name} is on {parameter.device}, not the cpu.")
         self.name, self.places = name, places
         ranks, rank = mesh.size(-1), mesh.get_local_rank(mesh.ndim - 1)
         rows, *rest = parameter.shape
         self.rows, self.step = rows, -(-rows // ranks)
+        self.part_shape = (self.step, *rest)
         begin, end = Shard.part(rows, ranks, rank)
         self.count = end - begin
         own = parameter._array
-        self.padded = numpy.zeros((self.step, *rest), own.dtype)
-        self.padded[: self.count] = own[begin:end]
-        # As all ranks send equally many rows, the part is what counts of a little more.
-        local = wrap(self.padded[: self.count])
+        self.size = self.step * math.prod(rest)
+        self.padded: Any = None
+        if parameter.device.type == "cpu":
+            local = self._within(own[begin:end])
+        else:
+            local = parameter.detach()[begin:end]  # to_empty() gives it memory, of a part alone
         where = [*([Replicate()] * (mesh.ndim - 1)), Shard(0)]
         spread = DTensor(local, mesh, where, tuple(parameter.shape))
         self.sharded: Any = Parameter(spread, requires_grad=parameter.requires_grad)
@@ -62,6 +66,7 @@ class ShardedParameter:
         self._cell = own_cell(self.whole)
         self._version = self._cell[0]
         self._written: Any = None  # the part's version when it was last gathered
+        self.nbytes = self.size * own.dtype.itemsize
         self.is_whole = True
         self.give_back()
         self.show(self.sharded)
@@ -76,12 +81,31 @@ class ShardedParameter:
         for module, name in self.places:
             module._parameters[name] = tensor  # type: ignore[assignment]  # marked as a parameter
 
+    def _within(self, rows: Any) -> Tensor:
+        """The part: as all ranks send equally many rows, it is what counts of a little more."""
+        self.padded = numpy.zeros((self.step, *rows.shape[1:]), rows.dtype)
+        self.padded[: self.count] = rows
+        return wrap(self.padded[: self.count])
+
+    def _adopt(self) -> None:
+        """Take what stands in the part's place by now: to_empty(), to(dtype) and loading put it."""
+        module, name = self.places[0]
+        now: Any = module._parameters[name]
+        if now is not self.sharded and isinstance(now, DTensor):
+            self.sharded = now
+            self.show(now)
+        local = self.sharded._local_tensor
+        if local.device.type == "meta":
+            raise RuntimeError(
+                f"{self.name} has no memory yet: call to_empty(device='cpu') and initialize it."
+            )
+        own = self.padded
+        if own is None or (self.count and not numpy.may_share_memory(local._array, own)):
+            self.sharded._local_tensor = self._within(local._array)
+
     def part(self) -> Any:
         """What this rank sends to the others, in the dtype of the whole."""
-        local = self.sharded._local_tensor._array
-        if local.base is not self.padded and local is not self.padded and self.count:
-            # Somebody has put another tensor in its place, as loading with assign=True does.
-            self.padded[: self.count] = local
+        self._adopt()
         return self.padded.astype(self.dtype, copy=False)
 
     def restore(self) -> None:

@@ -73,8 +73,10 @@ class ShardedState:
         self._root: _Root | None = None
         self._inputs_lead_on = False
         for number, one in enumerate(group.parameters):
-            if one.whole.requires_grad:
+            if one.whole.is_floating_point() or one.whole.is_complex():
+                one.whole.requires_grad_()  # one that is frozen now may be trained later
                 one.whole.register_post_accumulate_grad_hook(partial(self._arrived, number))
+                one.whole.requires_grad_(one.requires_grad)
         module.register_forward_pre_hook(self.before_forward, prepend=True, with_kwargs=True)
         module.register_forward_hook(self.after_forward)
         # What is written to files, or read from them, are parts.

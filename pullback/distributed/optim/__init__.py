@@ -10,10 +10,11 @@ from pullback.core.listing import only_public as _only_public
 
 _HOME = {
     "DistributedOptimizer": "remote",
+    "PostLocalSGDOptimizer": "post_localSGD_optimizer",
     "ZeroRedundancyOptimizer": "zero_redundancy_optimizer",
 }
 
-__all__ = ["DistributedOptimizer", "ZeroRedundancyOptimizer"]
+__all__ = ["DistributedOptimizer", "PostLocalSGDOptimizer", "ZeroRedundancyOptimizer"]
 
 
 def __getattr__(name: str) -> _Any:
@@ -22,4 +23,4 @@ def __getattr__(name: str) -> _Any:
     raise _absent(__name__, name)
 
 
-__dir__ = _only_public(globals(), "zero_redundancy_optimizer")
+__dir__ = _only_public(globals(), "post_localSGD_optimizer zero_redundancy_optimizer")

@@ -5,6 +5,8 @@ from builtins import list as _list
 from builtins import str as _str
 
 from pullback.distributed.optim.remote import DistributedOptimizer as DistributedOptimizer
+from pullback.distributed.optim.post_localSGD_optimizer import PostLocalSGDOptimizer as PostLocalSGDOptimizer
 from pullback.distributed.optim.zero_redundancy_optimizer import ZeroRedundancyOptimizer as ZeroRedundancyOptimizer
+from pullback.distributed.optim import post_localSGD_optimizer as post_localSGD_optimizer
 from pullback.distributed.optim import zero_redundancy_optimizer as zero_redundancy_optimizer
-__all__: _list[_str] = ['DistributedOptimizer', 'ZeroRedundancyOptimizer']
+__all__: _list[_str] = ['DistributedOptimizer', 'PostLocalSGDOptimizer', 'ZeroRedundancyOptimizer']

@@ -16,6 +16,7 @@ from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.distributed import collectives
+from pullback.distributed.algorithms.join import Join, Joinable, JoinHook
 from pullback.distributed.call import Call
 from pullback.distributed.group import ProcessGroup
 from pullback.distributed.world import group_of
@@ -24,7 +25,16 @@ from pullback.optim.optimizer import Optimizer
 __all__ = ["ZeroRedundancyOptimizer"]
 
 
-class ZeroRedundancyOptimizer(Optimizer):
+class _Steps(JoinHook):
+    def __init__(self, optimizer: ZeroRedundancyOptimizer) -> None:
+        self._optimizer = optimizer
+
+    def main_hook(self) -> None:
+        """Step: its share is needed by all."""
+        self._optimizer.step()
+
+
+class ZeroRedundancyOptimizer(Optimizer, Joinable):
     """An optimizer whose state is spread over the ranks.
 
     Args:
@@ -68,6 +78,7 @@ class ZeroRedundancyOptimizer(Optimizer):
         self.optim: Any = None
         self._optimizer_class, self._options = optimizer_class, defaults
         self._whole: dict[str, Any] | None = None
+        self._join_config: Any = None
         super().__init__(params, defaults)
         self._share_out()
 
@@ -117,6 +128,7 @@ class ZeroRedundancyOptimizer(Optimizer):
 
     def step(self, closure: Callable[[], Any] | None = None, **kwargs: Any) -> Any:
         """Step on this rank's share, then take the others' values."""
+        Join.notify_join_context(self)
         for group, local in zip(self.param_groups, self.optim.param_groups, strict=True):
             for key, value in group.items():  # what schedulers have changed
                 if key != "params":
@@ -156,6 +168,22 @@ class ZeroRedundancyOptimizer(Optimizer):
                 numpy.copyto(parameter._array, piece.reshape(parameter._array.shape))
                 bump(parameter, "ZeroRedundancyOptimizer.step")
                 start += parameter.numel()
+
+    # ------------------------------------------------------------------ uneven inputs
+
+    def join_hook(self, **kwargs: Any) -> JoinHook:
+        """What a rank does that has joined: it steps with the others, which have its gradients."""
+        return _Steps(self)
+
+    @property
+    def join_device(self) -> Any:
+        """Where its parameters are."""
+        return self._parameters[0].device
+
+    @property
+    def join_process_group(self) -> ProcessGroup:
+        """The group that joins."""
+        return self.process_group
 
     # ------------------------------------------------------------------ state
 

@@ -77,6 +77,15 @@ def init_rpc(
     gathered(name, rank, world_size, limit, maps, options.init_method).enter()
 
 
+def _set_rpc_timeout(seconds: float) -> None:
+    """How long calls wait from now on, where they do not say it themselves."""
+    current_agent().timeout = float(seconds)
+
+
+def _get_rpc_timeout() -> float:
+    return float(current_agent().timeout)
+
+
 def shutdown(graceful: bool = True, timeout: float = DEFAULT_TIMEOUT) -> None:
     """Stop being a worker; gracefully, when no worker has calls left."""
     from pullback.distributed.rpc.meeting import meet

@@ -17,7 +17,7 @@ import threading
 from typing import Any
 
 from pullback.distributed.errors import DistNetworkError
-from pullback.distributed.pmi_service import notice_silence
+from pullback.distributed.meeting.pmi_service import notice_silence
 from pullback.distributed.rpc.agent import Agent, Peer, Request, WorkerInfo
 from pullback.futures import Future
 

@@ -11,8 +11,9 @@ from functools import cache
 from math import inf
 from typing import Any
 
+from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
-from pullback.distributed.collectives import all_reduce
+from pullback.distributed.collectives import all_reduce, broadcast
 from pullback.distributed.reduction import ReduceOp
 from pullback.distributed.tensor import layouts
 from pullback.distributed.tensor.dtensor import DTensor
@@ -158,4 +159,42 @@ def _vector_norm(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     return DTensor(total, mesh, layouts.everywhere(mesh), ())
 
 
-RULES: dict[str, Callable[[Any, Any, dict[str, Any]], Any]] = {"linalg_vector_norm": _vector_norm}
+def _all(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Whether something is so of all elements, or of any: of each rank's, put together."""
+    x = args[0]
+    if len(args) > 1 or kwargs or any(one.is_partial() for one in x.placements):
+        return NotImplemented
+    mesh, op = x.device_mesh, ReduceOp.MIN if func._opname == "all" else ReduceOp.MAX
+    total = func(x._local_tensor).to(DTYPES["uint8"])
+    for number, placement in enumerate(x.placements):
+        if isinstance(placement, Shard):
+            all_reduce(total, op=op, group=mesh.get_group(number))
+    return DTensor(total.to(DTYPES["bool"]), mesh, layouts.everywhere(mesh), ())
+
+
+def _drawn(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """Random numbers: those of the whole, of which each rank keeps its part.
+
+    So they do not depend on the layout, where all ranks have the same seed. Ranks that have the
+    same part get the same numbers in any case.
+    """
+    x, mesh = args[0], args[0].device_mesh
+    if any(one.is_partial() for one in x.placements):
+        return NotImplemented
+    whole = x._local_tensor.new_empty(tuple(x.shape))
+    func(whole, *args[1:], **kwargs)
+    part = layouts.part_of(whole, mesh, x.placements)
+    for number, placement in enumerate(x.placements):
+        if isinstance(placement, Replicate) and mesh.size(number) > 1:
+            broadcast(part, group=mesh.get_group(number), group_src=0)
+    x._local_tensor.copy_(part)
+    return x
+
+
+_RANDOM = "normal_ uniform_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ random_"
+RULES: dict[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
+    "all": _all,
+    "any": _all,
+    "linalg_vector_norm": _vector_norm,
+    **dict.fromkeys(_RANDOM.split(), _drawn),
+}

@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.tensor import layouts
 from pullback.distributed.tensor.placement_types import Placement, Replicate, Shard, normalized
+from pullback.operators.create.sizes import empty_like
 
 __all__ = ["DTensor", "distribute_tensor"]
 
@@ -117,6 +118,10 @@ class DTensor(Tensor):
         """The whole, on every rank. All ranks of the mesh call it."""
         everywhere = self.redistribute(placements=layouts.everywhere(self.device_mesh))
         return everywhere.to_local(grad_placements=grad_placements)
+
+    def _empty_on(self, device: Any) -> DTensor:
+        """An example that lies as this does, with memory on a device for this rank's part."""
+        return _like(self, empty_like(self._local_tensor, device=device))
 
     def __repr__(self) -> str:
         return (

@@ -1,12 +1,12 @@
 """Operators that torch has under `torch.ops.aten` and nowhere else: adjoints, and a few parts.
 
-Rules here are written with public operators, so these are compositions of the same: differentiated
-through, mapped and pushed forward as they are. Each stands with the schema that torch gives it.
+Adjoints of formulas are the rules that follow from them; the others are compositions of public
+operators: all are differentiated through, mapped and pushed forward as they are. Each stands with
+the schema that torch gives it.
 """
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from typing import Any
 
@@ -18,6 +18,11 @@ from pullback.library.builtin.calls import run_convolution
 from pullback.library.builtin.losses import LOSSES, REDUCTIONS
 from pullback.library.builtin.raw import RAW
 from pullback.operators.create.sizes import zeros_like
+from pullback.operators.nn.activation.gelu import gelu
+from pullback.operators.nn.activation.piecewise import threshold_kernel
+from pullback.operators.nn.activation.smooth import silu_kernel
+from pullback.operators.pointwise.exponentials import sigmoid
+from pullback.operators.pointwise.trigonometry import tanh
 
 __all__ = ["WRITTEN"]
 
@@ -37,37 +42,25 @@ def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
 # Activations -------------------------------------------------------------------------------------
 
 
-@_aten("silu_backward(Tensor grad_output, Tensor self) -> Tensor")
-def _silu(g: Any, x: Any) -> Any:
-    s = x.sigmoid()
-    return g * s * (1 + x * (1 - s))
+def _adjoint(operator: Any) -> Callable[..., Any]:
+    """The rule of an operator, which its formula gives."""
+    rule: Callable[..., Any] = operator.op.rules["input"]
+    return rule
+
+
+_aten("silu_backward(Tensor grad_output, Tensor self) -> Tensor")(_adjoint(silu_kernel))
+_aten("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor")(_adjoint(sigmoid))
+_aten("tanh_backward(Tensor grad_output, Tensor output) -> Tensor")(_adjoint(tanh))
 
 
 @_aten("threshold_backward(Tensor grad_output, Tensor self, Scalar threshold) -> Tensor")
 def _threshold(g: Any, x: Any, threshold: Any) -> Any:
-    return pullback.where(x <= threshold, zeros_like(g), g)
+    return _adjoint(threshold_kernel)(g, x, threshold, 0)
 
 
 @_aten("gelu_backward(Tensor grad_output, Tensor self, *, str approximate='none') -> Tensor")
 def _gelu(g: Any, x: Any, *, approximate: str = "none") -> Any:
-    if approximate == "none":
-        density = (x * x * -0.5).exp() / math.sqrt(2 * math.pi)
-        return g * ((1 + (x / math.sqrt(2)).erf()) / 2 + x * density)
-    if approximate != "tanh":
-        raise RuntimeError(f"gelu: approximate must be 'none' or 'tanh', got {approximate!r}.")
-    slope = math.sqrt(2 / math.pi)
-    t = (slope * (x + 0.044715 * x**3)).tanh()
-    return g * (0.5 * (1 + t) + 0.5 * x * (1 - t * t) * slope * (1 + 3 * 0.044715 * x * x))
-
-
-@_aten("sigmoid_backward(Tensor grad_output, Tensor output) -> Tensor")
-def _sigmoid(g: Any, output: Any) -> Any:
-    return g * ((1 - output) * output).conj()
-
-
-@_aten("tanh_backward(Tensor grad_output, Tensor output) -> Tensor")
-def _tanh(g: Any, output: Any) -> Any:
-    return g * (1 - output * output).conj()
+    return _adjoint(gelu)(g, x, approximate)
 
 
 # Convolutions ------------------------------------------------------------------------------------

@@ -1,6 +1,6 @@
 """Kernels as machine code, where llvmlite is installed: one pass over memory, not one a function.
 
-A family asks for a kernel by the name of its formula (`compiled/eager/formulas.py`), where arrays
+A family asks for a kernel by its formula, or its name (`compiled/eager/formulas.py`), where arrays
 are large enough for it to pay. The answer is the results, or None: then it is done by NumPy. Which
 of the two depends on dtypes, sizes, strides and options alone, so that equal calls give equal bits.
 
@@ -40,7 +40,7 @@ class _Setting:
 setting = _Setting()
 _kernels: dict[Any, Any] = {}  # what a call looks like -> its kernel; None: NumPy's way
 _by_shapes: dict[Any, list[Any]] = {}  # the same by shapes and options alone
-_counts: Counter[str] = Counter()
+_counts: Counter[Any] = Counter()
 _making = threading.RLock()
 
 
@@ -49,8 +49,11 @@ def is_available() -> bool:
     return find_spec("llvmlite") is not None
 
 
-def by_machine_code(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
-    """The results of a formula, a tuple of arrays; None where NumPy should do it."""
+def by_machine_code(formula: Any, arrays: tuple[Array, ...], *options: Any) -> Any:
+    """The results of a formula, a tuple of arrays; None where NumPy should do it.
+
+    The formula is a pointwise operator's own (operators/formula), or one by its name.
+    """
     shapes = (formula, options, *[one.shape for one in arrays])
     for kernel in _by_shapes.get(shapes, ()) if setting.on else ():
         made = kernel.run(*arrays)  # which looks at dtypes and strides, half as long as we would
@@ -63,7 +66,7 @@ def by_machine_code(formula: str, arrays: tuple[Array, ...], *options: Any) -> A
     return kernel.run_beside(arrays) if made is None else made
 
 
-def kernel_of(formula: str, arrays: tuple[Array, ...], *options: Any) -> Any:
+def kernel_of(formula: Any, arrays: tuple[Array, ...], *options: Any) -> Any:
     """The kernel for arrays like these, for who calls it many times; None where NumPy should."""
     if (not setting.on and not is_wanted()) or not are_plain(arrays):
         return None
@@ -79,7 +82,7 @@ def is_wanted() -> bool:
     return setting.on
 
 
-def _made(key: Any, formula: str, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
+def _made(key: Any, formula: Any, arrays: tuple[Array, ...], options: tuple[Any, ...]) -> Any:
     """The kernel of a geometry that was not met before."""
     known = (F32, F64, I64) if formula in _WITH_PLACES else (F32, F64)
     if any(all(one.dtype is not kind for kind in known) for one in arrays):

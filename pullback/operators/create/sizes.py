@@ -405,6 +405,8 @@ def _on_device(input: Tensor, place: Any) -> Any:
         return input
     if place is META:
         return input.to(place)
+    if (empty_on := getattr(input, "_empty_on", None)) is not None:
+        return empty_on(place)  # a tensor whose memory is that of others inside
     return wrap(numpy.empty_like(input._array.view(numpy.ndarray)))
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array, Library
+from pullback.core.arrays import F32, F64, Array, Library, numbers
 from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
@@ -191,8 +191,7 @@ class CudaLibrary(Library):
             "forward": self.forward(op),
             "ufunc": None if direct is None else fused_ufunc(self.cupy, direct, own.own),
             "of_floats": partial(self.forward(op), self.xp),
-            "number_array": _number,
-            "whole_number": numpy.int64,
+            "numbers": _BesideDevice(),
             "blank_nodes": blank_nodes(self.node_class(op)) if op.rules else None,
         }
         return written_elsewhere(op, names)
@@ -245,6 +244,17 @@ def _flat(values: Iterable[Any]) -> Iterator[Any]:
             yield one
 
 
-def _number(value: float, dtype: Any) -> Any:
-    """A number beside device arrays, in their dtype."""
-    return dtype.type(value)
+class _BesideDevice(dict[Any, Any]):
+    """Numbers beside device arrays, in their dtype: as `numbers` of core/arrays.py."""
+
+    def __missing__(self, dtype: Any) -> Any:
+        self[dtype] = made = _OfDtype(dtype) if dtype in (F32, F64) else numbers[dtype]
+        return made
+
+
+class _OfDtype:
+    def __init__(self, dtype: Any) -> None:
+        self.dtype = dtype
+
+    def __getitem__(self, value: float) -> Any:
+        return self.dtype.type(value)

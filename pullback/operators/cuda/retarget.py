@@ -51,7 +51,7 @@ _FAMILIES = tuple(
     f"operators.{family}"
     for family in (
         *("arrays", "pointwise", "special", "reduce", "shape", "indexing", "linalg", "fourier"),
-        *("create", "deferred", "random", "tensor", "nn"),
+        *("create", "deferred", "formula", "random", "tensor", "nn"),
     )
 )
 _CACHED = type(functools.cache(lambda: None))
@@ -164,6 +164,11 @@ def _copied(function: FunctionType, space: Any) -> Any:
     if found is not None:
         return found[1]
     instead = instead_of(function)
+    kernels = getattr(function, "kernels", None)
+    if kernels is not None:
+        from pullback.operators.cuda.formulas import launched
+
+        instead = launched(function, kernels, lambda one: copied(one, space))
     if instead is not None:
         space.copies[id(function)] = (function, instead)
         return instead

@@ -9,8 +9,6 @@ from __future__ import annotations
 import numbers
 from typing import Any
 
-import numpy
-
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -20,7 +18,17 @@ from pullback.operators.arrays.scatter import (
     check_bounds,
     check_index_dtype,
 )
-from pullback.operators.declare import Dim, Namespace, Number, Shape, linear, method, primitive
+from pullback.operators.conditions import host, says
+from pullback.operators.declare import (
+    Dim,
+    Namespace,
+    Number,
+    Shape,
+    kernel,
+    linear,
+    method,
+    primitive,
+)
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.options import numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
@@ -113,11 +121,6 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise IndexError(
             f"index_select: the index must have one dimension, got shape {index.shape}."
         )
-    if input.size and input.ndim and index.size and xp is numpy and index.item(index.argmin()) >= 0:
-        try:
-            return input.take(index if index.ndim else index.reshape(1), dim)
-        except IndexError:  # too large an index, which NumPy looks for anyway: said below
-            pass
     # Torch has two kernels, and two minds.
     kind = RuntimeError if dim == 1 or not input.size else IndexError
     if input.ndim:
@@ -127,6 +130,19 @@ def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
         raise RuntimeError(f"index_select: a 0-d tensor takes one index, got {index.size}.")
     check_bounds("index_select", index, 1, dim, kind)
     return input.copy()
+
+
+_some = says("input_size", "input_ndim", "index_size", "index_ndim <= 1", "index_dtype is INT64")
+
+
+@kernel(index_select, when=host & _some & says(INT64=INT64), declines=True)
+def _taken(input: Array, dim: int, index: Array, index_ndim: int) -> Array | None:
+    if index.item(index.argmin()) < 0:
+        return None
+    try:
+        return input.take(index if index_ndim else index.reshape(1), dim)
+    except IndexError:  # too large an index, which NumPy looks for anyway
+        return None
 
 
 @linear(

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import numbers
-from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -112,31 +111,6 @@ _BITS = {1: "i1", 2: "i2", 4: "i4", 8: "i8"}
 def keep_where(xp: Namespace, input: Array, mask: Array) -> Array:
     """`input` where `mask` holds, 0 elsewhere. Not a product: infinities and NaN vanish, too."""
     return kept(xp, mask, input)
-
-
-def gate(node: str) -> Callable[..., Any]:
-    """`keep_where`, for a mask that depends on `at`: its derivative by `at` is 0, but recorded.
-
-    So the gradient of a function of straight pieces has a graph, as torch's has.
-    """
-
-    @elementwise(
-        input=lambda g, mask: keep_where(g, mask),
-        at=lambda g: zeros_of(g),
-        name=f"_gate.{node}",
-        promote=None,
-        method=False,
-        has_out=False,
-        node=node,
-        aten="",
-    )
-    def opened(xp: Namespace, input: Array, mask: Array, at: Array) -> Array:
-        return kept(xp, mask, input)
-
-    return opened
-
-
-threshold_gate = gate("ThresholdBackwardBackward0")
 
 
 def kept(xp: Namespace, mask: Array, input: Array) -> Array:

@@ -7,14 +7,14 @@ from functools import cache
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, is_finite
+from pullback.core.arrays import is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
-from pullback.operators.arrays.blocks import ONES
-from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
-from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.formulas import slope, variant
+from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
 from pullback.operators.pointwise.comparison import isfinite
 from pullback.operators.pointwise.rounding import no_derivative
 from pullback.operators.results import result_class
@@ -29,9 +29,7 @@ FOUND_IN = {
 }
 
 _LN2 = math.log(2)
-_FEW = 1000  # elements; from there on fast loops in blocks save more than their calls cost
 _LN10 = math.log(10)
-_ONE32, _ONE64 = ONES[F32], ONES[F64]
 
 # Exponentials -----------------------------------------------------------------------------------
 
@@ -69,30 +67,13 @@ def expm1(xp: Namespace, input: Array) -> Array:
     return xp.expm1(input)
 
 
-# One node instead of three when the gradient itself is differentiated, as in torch.
-@elementwise(
-    slope=lambda g, value: _real_sigmoid_adjoint(g, value),
-    value=lambda g, slope, value: g * slope * (1 - value * 2),
-    node="SigmoidBackwardBackward0",
-    has_out=False,
+@pointwise(
+    input=slope(lambda out: (1 - out) * out),
+    promote="float",
+    kinds="fVc",
+    holomorphic=True,
+    word="sigmoid",
 )
-def _real_sigmoid_adjoint(xp: Namespace, slope: Array, value: Array) -> Array:
-    if value.size < _FEW:
-        return slope * ((1 - value) * value)
-    return in_blocks(xp, _sigmoid_slope, slope, value, formula="_real_sigmoid_adjoint")
-
-
-def _sigmoid_slope(xp: Namespace, out: Array, g: Array, value: Array) -> None:
-    xp.subtract(1, value, out)
-    xp.multiply(out, value, out)
-    xp.multiply(out, g, out)
-
-
-def _sigmoid_adjoint(g: Any, out: Any) -> Any:
-    return g * conj((1 - out) * out) if is_complex(out) else _real_sigmoid_adjoint(g, out)
-
-
-@elementwise(input=lambda g, out: _sigmoid_adjoint(g, out), promote="float")
 def sigmoid(xp: Namespace, input: Array) -> Array:
     """`1 / (1 + exp(-x))`.
 
@@ -100,22 +81,7 @@ def sigmoid(xp: Namespace, input: Array) -> Array:
     >>> torch.sigmoid(torch.tensor([0.0, 2.0]))
     tensor([0.5000, 0.8808])
     """
-    dtype = input.dtype
-    one = _ONE32 if dtype is F32 else _ONE64 if dtype is F64 else None
-    if one is None or input.size >= _FEW or input.ndim == 0:
-        return in_blocks(xp, sigmoid_kernel, input, formula="sigmoid")
-    out = -input  # the kernel's lines: a call and a buffer are a tenth of the time
-    xp.exp(out, out)
-    xp.add(out, one, out)
-    return xp.reciprocal(out, out)
-
-
-def sigmoid_kernel(xp: Namespace, out: Array, x: Array) -> None:
-    """`sigmoid` of an array that has dimensions, into another one."""
-    xp.negative(x, out)
-    xp.exp(out, out)
-    xp.add(out, ONES.get(x.dtype, 1), out)
-    xp.reciprocal(out, out)
+    return 1 / (1 + xp.exp(-input))
 
 
 # Logarithms -------------------------------------------------------------------------------------
@@ -154,23 +120,6 @@ def log2(xp: Namespace, input: Array) -> Array:
     return xp.log2(input)
 
 
-@elementwise(input=lambda g, input: g / conj(input + 1), promote="float", node="Log1PBackward0")
-def log1p(xp: Namespace, input: Array) -> Array:
-    """`log(1 + x)`, with all its digits where x is small.
-
-    >>> import pullback as torch
-    >>> torch.log1p(torch.tensor([0.0, 1.0]))
-    tensor([0.0000, 0.6931])
-    """
-    if input.size < _FEW and input.dtype is F32:  # most calls are of few
-        return xp.log1p(input)
-    if input.dtype.kind == "c":
-        return _complex_log1p(xp, input)
-    if input.size < _FEW or input.dtype.kind != "f":
-        return xp.log1p(input)
-    return in_blocks(xp, _log1p, input)
-
-
 def _complex_log1p(xp: Namespace, z: Array) -> Array:
     """NumPy's loses the real part where z is small: |1 + z| is 1 and a little more."""
     x, y = z.real, z.imag
@@ -181,45 +130,35 @@ def _complex_log1p(xp: Namespace, z: Array) -> Array:
     return out
 
 
-# NumPy has fast loops for exp and log, not for log1p: 13 ms for a million float32, this takes 3.
-def _log1p(xp: Namespace, out: Array, x: Array) -> None:
-    """From the logarithm of the rounded 1 + x, corrected by what the rounding lost."""
-    near = 1 + x
-    xp.log(near, out)
-    lost = ((near - 1) - x) / near
-    xp.copyto(lost, 0, where=lost != lost)  # at -1 and infinity, where the logarithm is right
-    out -= lost
-
-
-@elementwise(
-    input=lambda g, input, other: g / conj(exp(other - input) + 1),
-    other=lambda g, input, other: g / conj(exp(input - other) + 1),
-    inplace=False,
-    numbers=False,
+@pointwise(
+    input=lambda g, input: g / conj(input + 1),
+    promote="float",
+    node="Log1PBackward0",
+    word="log1p",
+    of_complex=_complex_log1p,
+    usual="numpy.log1p(a0) if a0.dtype is F32 and a0.size < FEW and ndarray is host_array "
+    "else forward(numpy, a0)",
 )
-def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
-    """`log(exp(input) + exp(other))`, without overflow in between.
+def log1p(xp: Namespace, input: Array) -> Array:
+    """`log(1 + x)`, with all its digits where x is small.
 
     >>> import pullback as torch
-    >>> torch.logaddexp(torch.tensor([0.0]), torch.tensor([0.0]))
-    tensor([0.6931])
+    >>> torch.log1p(torch.tensor([0.0, 1.0]))
+    tensor([0.0000, 0.6931])
     """
-    if input.size < _FEW and input.dtype is F32:
-        return xp.logaddexp(input, other)
-    if input.dtype.kind == "c":
-        return complex_logaddexp(xp, input, other)
-    if input.dtype.kind not in "fV":
-        raise unsupported("logaddexp", input)
-    if input.size < _FEW or input.shape != other.shape or input.dtype.kind != "f":
-        return xp.logaddexp(input, other)
-    return in_blocks(xp, _logaddexp, input, other)
+    return xp.log1p(input)
 
 
-def _logaddexp(xp: Namespace, out: Array, a: Array, b: Array) -> None:
-    distance = -xp.absolute(a - b)
-    xp.copyto(distance, 0, where=distance != distance)  # infinity from itself
-    _log1p(xp, out, xp.exp(distance))
-    out += xp.maximum(a, b)
+_log1p = log1p.formula
+
+
+# NumPy has fast loops for exp and log, not for log1p: 13 ms for a million float32, this takes 3.
+@variant(log1p, "many")
+def _corrected_log(xp: Any, input: Any) -> Any:
+    """From the logarithm of the rounded 1 + x, corrected by what the rounding lost."""
+    near = 1 + input
+    lost = ((near - 1) - input) / near
+    return xp.log(near) - xp.where(lost == lost, lost, 0.0)  # at -1 and infinity it is right
 
 
 def complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
@@ -235,6 +174,31 @@ def complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
     both = odd & xp.isposinf(low.real)
     total = xp.where(both, xp.log(xp.exp(high) + xp.exp(low)), total)
     return xp.where(xp.isnan(a) | xp.isnan(b), complex(math.nan, math.nan), total)
+
+
+@pointwise(
+    input=lambda g, input, other: g / conj(exp(other - input) + 1),
+    other=lambda g, input, other: g / conj(exp(input - other) + 1),
+    inplace=False,
+    numbers=False,
+    of_complex=complex_logaddexp,
+    usual="numpy.logaddexp(a0, a1) if F32 is a0.dtype is a1.dtype and a0.size < FEW > a1.size "
+    "and ndarray is host_array else forward(numpy, a0, a1)",
+)
+def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:
+    """`log(exp(input) + exp(other))`, without overflow in between.
+
+    >>> import pullback as torch
+    >>> torch.logaddexp(torch.tensor([0.0]), torch.tensor([0.0]))
+    tensor([0.6931])
+    """
+    apart = xp.where(input == other, 0.0, -abs(input - other))  # infinities are 0 from themselves
+    return xp.maximum(input, other) + _log1p(xp, xp.exp(apart))
+
+
+@variant(logaddexp, "few")
+def _by_one_call(xp: Any, input: Any, other: Any) -> Any:
+    return xp.logaddexp(input, other)
 
 
 @elementwise(
@@ -261,7 +225,7 @@ def _times_log(g: Any, input: Any, other: Any) -> Any:
     return g * math.log(other) if other > 0 else keep_where(xlogy(g, other), input != 0)
 
 
-@elementwise(
+@pointwise(
     input=_times_log,
     other=lambda g, input, other: g * (input / other),
     promote="float",
@@ -274,10 +238,7 @@ def xlogy(xp: Namespace, input: Array, other: Array) -> Array:
     >>> torch.xlogy(torch.tensor([0.0, 2.0]), torch.tensor([0.0, 3.0]))
     tensor([0.0000, 2.1972])
     """
-    if input.dtype.kind == "c":
-        raise unsupported("xlogy", input)
-    product = xp.multiply(input, xp.log(other))
-    return xp.where((input == 0) & (other == other), input.dtype.type(0), product)
+    return xp.where((input == 0) & (other == other), 0.0, input * xp.log(other))
 
 
 def _logit_slope(input: Any, eps: float | None) -> Any:
@@ -292,7 +253,9 @@ def _nan_outside(input: Any) -> Any:
     return keep_where(zeros_of(input) + math.nan, ~((input >= 0) & (input <= 1)))
 
 
-@elementwise(input=lambda g, input, eps: g * _logit_slope(input, eps), promote="float")
+@pointwise(
+    input=lambda g, input, eps: g * _logit_slope(input, eps), promote="float", choices={"eps": ()}
+)
 def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     """`log(x / (1 - x))`; with `eps`, of x brought between `eps` and `1 - eps`.
 
@@ -300,11 +263,8 @@ def logit(xp: Namespace, input: Array, eps: float | None = None) -> Array:
     >>> torch.logit(torch.tensor([0.5, 0.9]))
     tensor([0.0000, 2.1972])
     """
-    if input.dtype.kind == "c":
-        raise unsupported("logit", input)
     if eps is not None:
-        kind = input.dtype.type
-        input = xp.minimum(xp.maximum(input, kind(eps)), kind(1 - eps))
+        input = xp.minimum(xp.maximum(input, eps), 1 - eps)
     return xp.log(input / (1 - input))
 
 

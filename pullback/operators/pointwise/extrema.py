@@ -15,7 +15,9 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import clip
 from pullback.operators.arrays.reductions import number
 from pullback.operators.declare import Array, Namespace, elementwise, method, quick
-from pullback.operators.pointwise.arithmetic import keep_where, threshold_gate
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.formulas import slope
+from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
 
@@ -115,8 +117,22 @@ _MANY = 20_000
 _ZERO32, _ZERO64 = numpy.zeros((), F32), numpy.zeros((), F64)
 
 
-@elementwise(
-    input=lambda g, out: threshold_gate(g, out != 0, out),
+def _relu(xp: Namespace, input: Array) -> Array:
+    dtype = input.dtype
+    if (dtype is F32 or dtype is F64) and xp is numpy:
+        if input.size > _MANY:
+            return input.clip(0, math.inf)
+        return xp.maximum(input, _ZERO32 if dtype is F32 else _ZERO64)
+    if dtype.kind in "bc":
+        raise unsupported("relu", input)
+    return xp.maximum(input, 0)
+
+
+@pointwise(
+    forward=_relu,
+    input=slope(lambda xp, out: xp.where(out != 0, 1.0, 0.0)),
+    name="relu",
+    backward_node="ThresholdBackwardBackward0",
     usual="numpy.maximum(a0, _ZERO32) if a0.dtype is F32 and a0.size <= _MANY "
     "and ndarray is host_array else forward(numpy, a0)",
 )
@@ -127,14 +143,7 @@ def relu(xp: Namespace, input: Array) -> Array:
     >>> torch.relu(torch.tensor([-1.0, 2.0]))
     tensor([0., 2.])
     """
-    dtype = input.dtype
-    if (dtype is F32 or dtype is F64) and xp is numpy:
-        if input.size > _MANY:
-            return input.clip(0, math.inf)
-        return xp.maximum(input, _ZERO32 if dtype is F32 else _ZERO64)
-    if dtype.kind in "bc":
-        raise unsupported("relu", input)
-    return xp.maximum(input, 0)
+    return xp.maximum(input, 0.0)
 
 
 def _promoted(op: str, input: Array, *limits: Any) -> Array:

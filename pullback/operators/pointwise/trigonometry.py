@@ -8,8 +8,9 @@ from typing import Any
 from pullback.core.arrays import F32
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.declare import Array, Namespace, elementwise
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.formulas import slope, variant
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.powers import sqrt
 
@@ -24,7 +25,6 @@ FOUND_IN = {
     "special": "sinc",
 }
 
-_FEW = 1000  # elements; from there on blocks save more than their calls cost
 
 # Circular ---------------------------------------------------------------------------------------
 
@@ -160,30 +160,18 @@ def cosh(xp: Namespace, input: Array) -> Array:
     return xp.cosh(input)
 
 
-# One node instead of three when the gradient itself is differentiated: tanh is everywhere.
-@elementwise(
-    slope=lambda g, value: _real_tanh_adjoint(g, value),
-    value=lambda g, slope, value: g * slope * value * -2,
-    node="TanhBackwardBackward0",
-    has_out=False,
+def _tanh(xp: Namespace, input: Array) -> Array:
+    return xp.tanh(input)
+
+
+@pointwise(
+    forward=_tanh,
+    input=slope(lambda out: 1 - out * out),
+    name="tanh",
+    promote="float",
+    kinds="fVc",
+    holomorphic=True,
 )
-def _real_tanh_adjoint(xp: Namespace, slope: Array, value: Array) -> Array:
-    if value.size < _FEW:
-        return slope - slope * (value * value)  # a number among the operands takes longer
-    return in_blocks(xp, _tanh_slope, slope, value, formula="_real_tanh_adjoint")
-
-
-def _tanh_slope(xp: Namespace, out: Array, g: Array, value: Array) -> None:
-    xp.multiply(value, value, out)
-    xp.subtract(1, out, out)
-    xp.multiply(out, g, out)
-
-
-def _tanh_adjoint(g: Any, out: Any) -> Any:
-    return g * conj(1 - out * out) if is_complex(out) else _real_tanh_adjoint(g, out)
-
-
-@elementwise(input=lambda g, out: _tanh_adjoint(g, out), promote="float")
 def tanh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic tangent of each element.
 
@@ -192,6 +180,11 @@ def tanh(xp: Namespace, input: Array) -> Array:
     tensor([0.0000, 0.7616])
     """
     return xp.tanh(input)
+
+
+@variant(tanh.adjoints["input"], "few")
+def _without_numbers(xp: Any, gradient: Any, result: Any) -> Any:
+    return gradient - gradient * (result * result)  # a number among the operands takes longer
 
 
 @elementwise(input=lambda g, input: g / conj(sqrt(input * input + 1)), promote="float")

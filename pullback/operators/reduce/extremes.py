@@ -9,13 +9,25 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.arrays import F32
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import total
 from pullback.operators.batching import filled, ndim_of, together
-from pullback.operators.declare import Array, Dim, Dims, Namespace, Op, method, primitive, quick
+from pullback.operators.conditions import below, flat, not_empty, says
+from pullback.operators.declare import (
+    Array,
+    Dim,
+    Dims,
+    Namespace,
+    Op,
+    kernel,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.indexing.picking import kept, pick, put_back
 from pullback.operators.pointwise.extrema import maximum, minimum
 from pullback.operators.reduce.sums import restored
@@ -196,13 +208,6 @@ def full_tangent(d_input: Any, input: Any, out: Any, dim: Any) -> Any:
     return mean_of_ties(d_input, input, reached, dim, True).reshape(out.shape)
 
 
-# Of a short vector, `extreme` in line: a quarter of the time is calls.
-_OF_FEW = (
-    "a0[a0.{place}()] if a0.dtype is F32 and a0.ndim == 1 and 0 < a0.size < kernels.MANY "
-    "else forward(numpy, a0, $dim)"
-)
-
-
 def of_all(op: str) -> dict[str, Any]:
     """What is declared of an operator that chooses one of all elements; ties share its gradient."""
     return {
@@ -215,18 +220,28 @@ def of_all(op: str) -> dict[str, Any]:
     }
 
 
-@primitive(
-    casts_out=True, **of_all("max"), node="MaxBackward1", usual=_OF_FEW.format(place="argmax")
-)
+@primitive(casts_out=True, **of_all("max"), node="MaxBackward1")
 def _max_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "max", input, dim, False, xp.maximum)
 
 
-@primitive(
-    casts_out=True, **of_all("min"), node="MinBackward1", usual=_OF_FEW.format(place="argmin")
-)
+@primitive(casts_out=True, **of_all("min"), node="MinBackward1")
 def _min_full(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     return kernels.extreme(xp, "min", input, dim, False, xp.minimum)
+
+
+# `extreme` in line: a quarter of the time is calls.
+_short = says("@_dtype is F32", F32=F32) & flat & not_empty & below(kernels.MANY)
+
+
+@kernel(_max_full, when=_short, inline=True)
+def _largest(input: Array) -> Array:
+    return input[input.argmax()]
+
+
+@kernel(_min_full, when=_short, inline=True)
+def _smallest(input: Array) -> Array:
+    return input[input.argmin()]
 
 
 # Along a dimension --------------------------------------------------------------------------------

@@ -22,6 +22,7 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.arrays.sums import few_sums, flat_total, total, total_of_squares, totals
 from pullback.operators.batching import front
+from pullback.operators.conditions import floating, given
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import (
     Array,
@@ -30,6 +31,7 @@ from pullback.operators.declare import (
     Namespace,
     Op,
     elementwise,
+    kernel,
     method,
     primitive,
 )
@@ -121,8 +123,6 @@ def vector_norm(
     >>> torch.linalg.vector_norm(torch.tensor([3.0, -4.0]), ord=1)
     tensor(7.)
     """
-    if ord == 2 and dtype is None and input.dtype.kind == "f" and input.dtype.char in "fd":
-        return _euclidean(xp, input, axis_of(dim, input.ndim), keepdim)
     if input.dtype.kind == "W":  # halves of complex numbers are for storing; their norms are halves
         wide = _in_dtype("vector_norm", input.astype(numpy.complex64), dtype)
         made = _norm(xp, wide, ord, dim, keepdim)
@@ -138,6 +138,11 @@ def vector_norm(
     if input.dtype.itemsize == 2:
         return _norm(xp, input.astype(xp.float32), ord, dim, keepdim).astype(input.dtype)
     return _norm(xp, input, ord, dim, keepdim)
+
+
+@kernel(vector_norm, when=given(ord=2, dtype=None) & floating)
+def _unchecked(xp: Namespace, input: Array, dim: Any, keepdim: bool, input_ndim: int) -> Array:
+    return _euclidean(xp, input, axis_of(dim, input_ndim), keepdim)
 
 
 def _in_dtype(op: str, x: Array, dtype: Any) -> Array:

@@ -26,7 +26,17 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.arrays.rows import FEW, SHORT, Squares
 from pullback.operators.arrays.sums import few_sums, total, total_of_squares
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
+from pullback.operators.conditions import (
+    at_most,
+    floating,
+    given,
+    has_dims,
+    host,
+    matrix,
+    not_empty,
+    says,
+)
+from pullback.operators.declare import Array, Dims, Namespace, kernel, method, primitive, quick
 from pullback.operators.linalg.products import matmul
 from pullback.operators.options import as_dims
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
@@ -45,22 +55,6 @@ FOUND_IN = {
 }
 
 # Kernel -------------------------------------------------------------------------------------------
-
-
-def _spread(
-    xp: Namespace, op: str, input: Array, dim: Any, correction: float, keepdim: Any
-) -> Array:
-    """Variance or standard deviation alone, as `op` says."""
-    if input.dtype is F32 and 0 < input.size <= FEW and keepdim is False and xp is numpy:
-        whole = dim is None or input.ndim == 1
-        if whole or (input.ndim == 2 and dim == (1,)):
-            width = input.size if whole else input.shape[1]
-            if correction < width <= SHORT:
-                return _few_spreads(xp, op, input, whole, width, width - correction)
-    few = _few_moments(xp, input, None if dim == () else dim, correction, keepdim)
-    if few is None:
-        return _moments(xp, op, input, dim, correction, keepdim)[0]
-    return (xp.sqrt(few[0]) if op == "std" else few[0]).astype(input.dtype)
 
 
 def _few_spreads(
@@ -95,11 +89,9 @@ def _few_moments(
 ) -> tuple[Array, Array] | None:
     """Variance and mean (with its dims) of few elements in as few calls as it takes, in double.
 
-    None where there are many, or where the variance may be nothing but rounding. The mean of equal
-    float32 is exact in double precision, and their variance 0.
+    None where the variance may be nothing but rounding. The mean of equal float32 is exact in
+    double precision, and their variance 0.
     """
-    if input.dtype.char not in "fd" or not 0 < input.size <= MANY or not input.ndim:
-        return None
     off = input.astype(F64)
     average = few_sums(xp, off, axis, True)
     count = off.size // average.size
@@ -137,10 +129,6 @@ def _moments(
         single = _moments(xp, op, input.astype(xp.float32), dim, correction, keepdim)
         return single[0].astype(input.dtype), single[1].astype(input.dtype)
     axis = axis_of(dim, input.ndim)
-    few = _few_moments(xp, input, axis, correction, keepdim)
-    if few is not None:
-        spread = (xp.sqrt(few[0]) if op.startswith("std") else few[0]).astype(input.dtype)
-        return spread, few[1].astype(input.dtype).reshape(spread.shape)
     count = reduced_count(input.shape, dim)
     average = _average(xp, input, axis, count)
     squares = _squared_deviations(xp, input, average, axis)
@@ -262,7 +250,7 @@ def _if_felt(
 def _var(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
-    return _spread(xp, "var", input, dim, correction, keepdim)
+    return _moments(xp, "var", input, dim, correction, keepdim)[0]
 
 
 @primitive(
@@ -278,7 +266,7 @@ def _var(
 def _std(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
-    return _spread(xp, "std", input, dim, correction, keepdim)
+    return _moments(xp, "std", input, dim, correction, keepdim)[0]
 
 
 @primitive(
@@ -323,6 +311,60 @@ def _std_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Any:
     return _moments(xp, "std_mean", input, dim, correction, keepdim)
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+_of_few = host & floating & not_empty & at_most(MANY) & has_dims
+_halves = host & says("@_dtype.itemsize == 2", "@_dtype.kind in 'fV'")
+_short = host & given(keepdim=False) & says("@_dtype is F32", F32=F32) & not_empty
+_all = says("(dim is None or @_ndim == 1)") & at_most(SHORT)
+_rows = matrix & at_most(FEW) & given(dim=(1,)) & at_most(SHORT, "@_shape[1]")
+
+
+def _enter(op: str, function: Any, with_mean: Any) -> None:
+    """The kernels of a variance, or of a standard deviation."""
+
+    @kernel(function, when=_short & _all & says("correction < input_size"))
+    def short_in_double(xp: Namespace, input: Array, correction: float, input_size: int) -> Array:
+        return _few_spreads(xp, op, input, True, input_size, input_size - correction)
+
+    @kernel(function, when=_short & _rows & says("correction < input_shape[1]"))
+    def short_rows_in_double(
+        xp: Namespace, input: Array, correction: float, input_shape: Any
+    ) -> Array:
+        width = input_shape[1]
+        return _few_spreads(xp, op, input, False, width, width - correction)
+
+    @kernel(function, when=_of_few, declines=True)
+    def few_in_double(
+        xp: Namespace, input: Array, dim: Any, correction: float, keepdim: bool, input_dtype: Any
+    ) -> Array | None:
+        few = _few_moments(xp, input, None if dim == () else dim, correction, keepdim)
+        if few is None:
+            return None
+        return (xp.sqrt(few[0]) if op == "std" else few[0]).astype(input_dtype)
+
+    @kernel(function, when=_halves)
+    def halves_in_single(
+        xp: Namespace, input: Array, dim: Any, correction: float, keepdim: bool
+    ) -> Array:
+        forward: Any = function.op.forward
+        return forward(xp, input.astype(xp.float32), dim, correction, keepdim).astype(input.dtype)
+
+    @kernel(with_mean, when=_of_few, declines=True)
+    def few_with_mean(
+        xp: Namespace, input: Array, dim: Any, correction: float, keepdim: bool, input_dtype: Any
+    ) -> Any:
+        few = _few_moments(xp, input, axis_of(dim, input.ndim), correction, keepdim)
+        if few is None:
+            return None
+        spread = (xp.sqrt(few[0]) if op == "std" else few[0]).astype(input_dtype)
+        return spread, few[1].astype(input_dtype).reshape(spread.shape)
+
+
+_enter("var", _var, _var_mean)
+_enter("std", _std, _std_mean)
 
 
 def _called(

@@ -12,11 +12,13 @@ from numpy import ndarray
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
+from pullback.operators.conditions import at_most, given, host
 from pullback.operators.declare import (
     Array,
     Arrays,
     Dim,
     Namespace,
+    kernel,
     linear,
     method,
     primitive,
@@ -459,14 +461,27 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
             )
         if type(one) is not ndarray:
             join = xp.concatenate
-    few = dim == 0 and len(tensors) <= _FEW and join is concatenate and xp is numpy
     try:
-        stacked = numpy.array(tensors) if few else _stacked(join, tensors, dim, shape)
+        stacked = _stacked(join, tensors, dim, shape)
     except TypeError:  # dtypes that NumPy does not mix
         return _stacked(join, _common(tensors), dim, shape)
     # As in `_cat`: the dtype that all others fit into is torch's choice too.
     same = stacked.dtype is tensors[0].dtype
     return stacked if same else _stacked(join, _common(tensors), dim, shape)
+
+
+@kernel(_stack, when=host & given(dim=0) & at_most(_FEW, "len(tensors)"), declines=True)
+def _few_stacked(tensors: Sequence[Any]) -> Array | None:
+    first = tensors[0]
+    shape = first.shape
+    for one in tensors:
+        if one.shape != shape or type(one) is not ndarray:
+            return None
+    try:
+        stacked = numpy.array(tensors)
+    except TypeError:  # dtypes that NumPy does not mix
+        return None
+    return stacked if stacked.dtype is first.dtype else None
 
 
 def _stacked(join: Any, arrays: Sequence[Any], dim: int, shape: tuple[int, ...]) -> Any:

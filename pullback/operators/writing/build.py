@@ -31,13 +31,11 @@ from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.watching.observe import Unwatched, look, shown
-from pullback.operators.writing import out_form
 from pullback.operators.writing.call import (
     arguments,
-    beyond_lines,
     everything,
-    out_lines,
-    respelled_lines,
+    rare_form,
+    rare_lines,
     signature_of,
     watched_lines,
 )
@@ -47,6 +45,7 @@ from pullback.operators.writing.front import stub as front_stub
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
+from pullback.operators.writing.out_form import with_out_lines
 from pullback.operators.writing.record import (
     as_array_lines,
     recorded_lines,
@@ -148,35 +147,29 @@ def _again(function: Any, op: Op, write: Any) -> Any:
 def written_elsewhere(op: Op, names: dict[str, Any]) -> Any:
     """The function for arrays of another library, for which `names` mean something else."""
     scope = {**scope_of(op), "called": op.name, **names, "elsewhere": interpret.call}
-    scope["forms"] = _StepByStep(op)
+    scope["forms"] = _StepByStep(op, scope)
     return define(lines_of(op, watched=False), scope, f"{op.name}, elsewhere")
 
 
-class _StepByStep:
-    """In place of forms: calls that are unusual, all their parameters by place."""
+class _StepByStep(dict[Any, Any]):
+    """In place of forms, for arrays of another library: whatever is unusual goes step by step."""
 
-    def __init__(self, op: Op) -> None:
-        self.op = op
+    def __init__(self, op: Op, scope: dict[str, Any]) -> None:
+        leave = [f"return call(op, {everything(op, out=False)})"]
+        form = block(f"def unusual(mode, {arguments(op)})", leave)
+        self.by_mode = define(form, scope, f"{op.name}, elsewhere, unusual")
+        rare = rare_form(op, [f"return call(op, {everything(op)})"], watched=False)
+        self["unwatched"] = define(rare, scope, f"{op.name}, elsewhere, rarely")
 
-    def __getitem__(self, kind: Any) -> Any:
-        return self._with_out if kind == "out" else self._call
-
-    def _call(self, mode: Any, *args: Any) -> Any:
-        return self._with_out(*args, None)
-
-    def _with_out(self, *args: Any) -> Any:
-        *args, out = args  # type: ignore[assignment]  # a list is as good
-        count = len(self.op.positional)
-        named = [param.name for param in self.op.params if param.keyword_only]
-        given = dict(zip(named, args[count:], strict=True))
-        return interpret.call(self.op, tuple(args[:count]), {**given, "out": out})
+    def __missing__(self, kind: Any) -> Any:
+        return self.by_mode
 
 
 class Forms(dict[Any, Any]):
     """The forms of a function for what is unusual, each written when it is first needed.
 
     By the class of the mode: saved-tensor hooks, vmap, forward mode, and whatever else goes step by
-    step. As "out" there is the one for `out=`, in any mode.
+    step. By name: what is asked before the mode, and `out=`.
     """
 
     __slots__ = ("called", "op", "scope")
@@ -199,9 +192,10 @@ class Forms(dict[Any, Any]):
             return ports.mapped(op, scope, plainly(op))
         if kind is Dual:
             return ports.dual(op, scope, plainly(op))
-        if kind == "out":
-            scope["target_of"] = out_form.target_of
-            return define(out_form.lines_of(op), scope, f"{self.called}, out=")
+        if kind in ("rare", "unwatched", "sign"):
+            watched, sign = kind != "unwatched", kind == "sign"
+            lines = rare_form(op, with_out_lines(op), watched=watched, sign=sign)
+            return define(lines, scope, f"{self.called}, rarely")
         if kind is Hooked:
             from pullback.operators.writing.hooked import hooked_lines_of  # few programs have hooks
 
@@ -314,12 +308,9 @@ def scope_of(op: Op) -> dict[str, Any]:
         "ufunc": getattr(numpy, direct) if direct else None,
         "of_floats": getattr(numpy, floats) if floats else None,
         "fits": fits(op),
-        "I64": arrays.I64,
         "LEAVES": LEAVES,
         "LOOSE": arrays.LOOSE,
-        "whole_number": arrays.whole_number,
         "brought": interpret.brought,
-        "number_array": arrays.number_array,
         "REFUSALS": interpret.REFUSALS,
         "blank_nodes": blank_nodes(node_class(op)) if op.rules else None,
         **{typed.check.__name__: typed.check for typed in TYPED.values()},
@@ -338,9 +329,8 @@ def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
 
     Of a `sign` Python's own `x + y` knows no options, so it does not matter how they are given.
     """
-    head = f"def written({signature_of(op, sign=sign)})"
-    lines = [] if sign else beyond_lines(op)
-    lines += [*(watched_lines(op) if watched else []), *respelled_lines(op), *out_lines(op)]
+    head = f"def written({signature_of(op, out=not sign, sign=sign)})"
+    lines = rare_lines(op, watched=watched, sign=sign)
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])
     if not has_straight_line(op):
@@ -374,9 +364,9 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
     lines += computed_lines(op, "" if front is None else front.usual)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
-    made = ["result = next(blanks)", "result._array = r"]
+    made = ["result = next(blanks)", "result._array, result._node = r, None"]
     if op.kind == "view":
-        return lines + made + viewed_lines(op)
+        return [*lines, "result = next(blanks)", "result._array = r", *viewed_lines(op)]
     lines += as_array_lines("r")
     if array_call(op) is None and len(op.inputs) > 1:  # the first has data; another may have none
         lines += indented(block("if type(r) is not ndarray", [leave]))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.writing.writer import block, theirs
+from pullback.operators.writing.writer import block, either, theirs
 
 
 def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
@@ -85,24 +85,53 @@ def beyond_lines(op: Op, *, out: bool = True) -> list[str]:
 
 def respelled_lines(op: Op) -> list[str]:
     """Leave for `respelled` where NumPy's names are used, or an argument is missing."""
-    conditions = [f"{theirs(name)} is not None" for name in op.spellings]
-    if spelled := _optional_by_spelling(op):
-        ends = dict.fromkeys((spelled[0], spelled[-1]))
-        conditions += [f"{theirs(name)} is REQUIRED" for name in ends]
+    conditions = _respelled(op)
     if not conditions:
         return []
     args, kwargs = everything(op).split("), {")
     renamed = by_name([*op.spellings])
     leave = f"return respelled(op, {args}), {{{renamed}{kwargs})"
-    return block(f"if {' or '.join(conditions)}", [leave])
+    return either(conditions, [leave])
 
 
-def out_lines(op: Op) -> list[str]:
-    """With `out=`, in any mode, a call has a form of its own."""
-    if not op.has_out:
-        return []
-    out = theirs("out")
-    return block(f"if {out} is not None", [f"return forms['out']({arguments(op)}, {out})"])
+def _respelled(op: Op) -> list[str]:
+    conditions = [f"{theirs(name)} is not None" for name in op.spellings]
+    if spelled := _optional_by_spelling(op):
+        ends = dict.fromkeys((spelled[0], spelled[-1]))
+        conditions += [f"{theirs(name)} is REQUIRED" for name in ends]
+    return conditions
+
+
+def rare_lines(op: Op, *, watched: bool, sign: bool) -> list[str]:
+    """Leave for the form that looks at what is rare: too many arguments, other names, `out=`.
+
+    And at who looks on, where that is asked. A `sign` has operands alone.
+    """
+    conditions = ["look.by is not None"] if watched else []
+    if not sign:
+        conditions += ["more is not UNFILLED"] if "UNFILLED" in signature_of(op) else []
+        conditions += [f"{theirs('out')} is not None"] if op.has_out else []
+        conditions += _respelled(op)
+    given = f"return forms['{'rare' if watched else 'unwatched'}']({_all_names(op)})"
+    if sign:
+        given = f"return forms['sign']({arguments(op)})"
+    return either(conditions, [given])
+
+
+def rare_form(op: Op, with_out: list[str], *, watched: bool, sign: bool = False) -> list[str]:
+    """That form: all parameters by place, in the order of the signature."""
+    if sign:
+        return block(f"def rare({arguments(op)})", watched_lines(op, out=False))
+    lines = [*beyond_lines(op), *(watched_lines(op) if watched else []), *respelled_lines(op)]
+    return block(f"def rare({_all_names(op)})", [*lines, *(with_out if op.has_out else ["pass"])])
+
+
+def _all_names(op: Op) -> str:
+    """The parameters of a function, by place."""
+    names = [param.local for param in op.params if not param.keyword_only]
+    names += _beyond(op) if "UNFILLED" in signature_of(op) else []
+    names += [param.local for param in op.params if param.keyword_only]
+    return ", ".join([*names, *map(theirs, _added(op))])
 
 
 def arguments(op: Op) -> str:

@@ -27,6 +27,7 @@ COMMON: dict[str, Any] = {
     "F64": arrays.F64,
     "numbers32": arrays.numbers32,
     "numbers64": arrays.numbers64,
+    "numbers": arrays.numbers,
     "float32": numpy.float32,
     "UNWRITTEN": UNWRITTEN,
     "inherited": cause.inherited,
@@ -38,8 +39,7 @@ COMMON: dict[str, Any] = {
     "getframe": origin.getframe,
     "internal": origin.internal,
     "last_user": origin.last_user,
-    "passing": origin.passing.get,
-    "user_frame": origin.user_frame,
+    "caller": origin.caller,
     "LARGE": LARGE,
     "large": large,
 }

@@ -16,6 +16,7 @@ from pullback.operators.writing.record import (
     bare_node_lines,
     edge_lines,
     frame_lines,
+    nowhere_lines,
     outputs_lines,
     wrapped_lines,
 )
@@ -49,7 +50,7 @@ def hooked_lines_of(op: Op) -> list[str]:
         lines += block(f"if {theirs('dtype')} is not None", [leave])
     lines += array_lines(op, leave, mixed=mixed)
     lines += mixed_lines(op, leave) if mixed else []
-    lines += [*normalised_lines(op), *edge_lines(op, leave), f"tracked = {tracked}"]
+    lines += [*normalised_lines(op), *edge_lines(op), *nowhere_lines(op), f"tracked = {tracked}"]
     for param in plan.inputs:
         lines += _packed(op, plan, param)
     lines += computed_lines(op)

@@ -12,7 +12,13 @@ from pullback.operators.writing.call import (
     watched_lines,
 )
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.record import edge_lines, frame_lines, node_lines, version_of
+from pullback.operators.writing.record import (
+    edge_lines,
+    frame_lines,
+    node_lines,
+    nowhere_lines,
+    version_of,
+)
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
@@ -55,7 +61,7 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
         *_memory_checked(op),
         "tracked = False",
         f"if mode is plain and {_has_history(op)}a0.dtype.kind in 'fcV':",
-        *indented(edge_lines(op, leave)),
+        *indented([*edge_lines(op), *nowhere_lines(op, leave)]),
         f"    if {' or '.join(f'{edge} is not None' for edge in edges)}:",
         "        tracked = True",
         f"        if {target}._node.__class__ in SPECIAL:",

@@ -1,4 +1,4 @@
-"""Writes the form of an operator for calls with `out=`.
+"""Writes what a call with `out=` does.
 
 Where the operator is one array function, and `out` and the operands are of one shape and dtype and
 have memory to themselves, that function writes there. All else goes step by step.
@@ -6,69 +6,58 @@ have memory to themselves, that function writes there. All else goes step by ste
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import ndarray
-
-from pullback.core.arrays import F32, F64
-from pullback.core.mode import fast, get_mode
-from pullback.core.tensor import Tensor
-from pullback.core.version import INFERENCE_CELL
 from pullback.operators.declare import Op
-from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.steps import array_lines, differs, fits, maybe_number
-from pullback.operators.writing.writer import block, theirs
+from pullback.operators.writing.call import everything
+from pullback.operators.writing.steps import MODE_LINES, array_lines, differs, fits, maybe_number
+from pullback.operators.writing.writer import block, either, theirs
 
-__all__ = ["lines_of", "target_of"]
+__all__ = ["with_out_lines"]
 
 
-def lines_of(op: Op) -> list[str]:
-    """The function: all parameters by place, and `out`."""
-    out = theirs("out")
-    leave = f"return call(op, {everything(op)})"
-    head = f"def with_out({arguments(op)}, {out})"
+def with_out_lines(op: Op) -> list[str]:
+    """The last lines of the rare form."""
+    leave = [f"return call(op, {everything(op)})"]
     alike = all(param.kind == "tensor" for param in op.inputs)
     if not (fits(op) and op.kind == "elementwise" and alike):
-        return block(head, [leave])
-    options = [differs(param) for param in op.params if not param.is_tensor]
-    number = maybe_number(op)
-    given = [
-        f"None if is_number else {param.local}" if param is number else param.local
-        for param in op.inputs
-    ]
+        return leave
+    out = theirs("out")
     operands = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    lines = [
-        *array_lines(op, leave),
-        f"target = target_of({out}, ({operands},), ({', '.join(given)},))",
-        *block(f"if {' or '.join(['target is None', *options])}", [leave]),
+    return [
+        *array_lines(op, leave[0]),
+        *MODE_LINES,
+        *block(f"if {out}.__class__ is not Tensor or type({out}._array) is not host_array", leave),
+        f"target = {out}._array",
+        "dtype = target.dtype",
+        *either(_other_targets(op, out), leave),
+        *(line for i in range(len(op.inputs)) for line in either(_other_operands(op, i), leave)),
         f"ufunc({operands}, target)",
         f"bump({out}, called)",
         f"return {out}",
     ]
-    return block(head, lines)
 
 
-def target_of(out: Any, arrays: tuple[Any, ...], tensors: tuple[Any, ...]) -> Any:
-    """The array to write to, or None: it takes a closer look. A number has None for a tensor."""
-    mode = get_mode()
-    recording = mode is fast.plain
-    if out.__class__ is not Tensor or not (recording or mode is fast.no_grad):
-        return None
-    target = out._array
-    dtype = target.dtype
-    if type(target) is not ndarray or target.base is not None or not target.ndim:
-        return None
-    if (dtype is not F32 and dtype is not F64) or out._cell is INFERENCE_CELL:
-        return None
-    if recording and out._node is not None:
-        return None
-    for array, tensor in zip(arrays, tensors, strict=True):
-        if array.dtype is not dtype:
-            return None
-        if tensor is None:
-            continue
-        if type(array) is not ndarray or array.base is not None or array.shape != target.shape:
-            return None
-        if recording and tensor._node is not None:
-            return None
-    return target
+def _other_targets(op: Op, out: str) -> list[str]:
+    """The conditions on which the target, the mode or an option takes a closer look."""
+    return [
+        "(mode is not plain and mode is not fast.no_grad)",
+        "target.base is not None",
+        "not target.ndim",
+        "(dtype is not F32 and dtype is not F64)",
+        f"{out}._cell is INFERENCE_CELL",
+        f"(mode is plain and {out}._node is not None)",
+        *(differs(param) for param in op.params if not param.is_tensor),
+    ]
+
+
+def _other_operands(op: Op, i: int) -> list[str]:
+    """The conditions on which an operand does."""
+    param = op.inputs[i]
+    unlike = [
+        f"type(a{i}) is not host_array",
+        f"a{i}.base is not None",
+        f"a{i}.shape != target.shape",
+        f"(mode is plain and {param.local}._node is not None)",
+    ]
+    if param is maybe_number(op):
+        unlike = [f"(not is_number and {one})" for one in unlike]
+    return [f"a{i}.dtype is not dtype", *unlike]

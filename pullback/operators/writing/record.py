@@ -5,9 +5,9 @@ from __future__ import annotations
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import everything
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
-from pullback.operators.writing.steps import knows_dtype, maybe_number
+from pullback.operators.writing.steps import maybe_number
 from pullback.operators.writing.view import VIEW_OF_MODE, above_lines, attach_lines
-from pullback.operators.writing.writer import block, indented, theirs
+from pullback.operators.writing.writer import block, either, indented, theirs
 
 # The version counter of a result without history.
 UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"
@@ -15,80 +15,63 @@ UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"
 
 def recorded_lines(op: Op) -> list[str]:
     """Record the one result, where somebody may ask for gradients."""
+    lines = block("if mode is not plain", [f"result._cell = {UNRECORDED}", "return result"])
     if not op.rules:
-        return [
-            "result._node = None",
-            "if mode is not plain:",
-            f"    result._cell = {UNRECORDED}",
-            "    return result",
-            *ended_lines(op),
-            "result._cell = cell",
-            "return result",
-        ]
-    edges = [f"n{i}" for i in range(len(op.differentiable))]
-    untracked = " and ".join(f"{edge} is None" for edge in edges)
+        return [*lines, *ended_lines(op), "return result"]
+    untracked = " and ".join(f"n{i} is None" for i in range(len(op.differentiable)))
     passed_on = inherited_lines(op)
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
         passed_on = ended_lines(op)
         untracked = f"({untracked}) or r.dtype.kind not in 'fcVW'"
     return [
-        "if mode is not plain:",
-        f"    result._cell = {UNRECORDED}",
-        "    result._node = None",
-        "    return result",
-        *edge_lines(op, f"return call(op, {everything(op)})"),
-        f"if {untracked}:",
-        *indented(passed_on),
-        "    result._cell = cell",
-        "    result._node = None",
-        "    return result",
-        f"result._cell = {'[0]' if plan_of(op).outputs else 'UNWRITTEN'}",
-        *node_lines(op, dtype="dtype" if knows_dtype(op) else ""),
-        "result._node = node",
+        *lines,
+        *edge_lines(op),
+        *block(f"if {untracked}", [*passed_on, "return result"]),
+        *nowhere_lines(op),
+        *(["result._cell = [0]"] if plan_of(op).outputs else []),
+        *node_lines(op),
+        "result._node = node"
+        if plan_of(op).outputs
+        else "result._cell, result._node = UNWRITTEN, node",
         "return result",
     ]
 
 
-def inherited_lines(op: Op) -> list[str]:
-    """The counter of a result without history: its operand's, which may say what cut it off."""
+def inherited_lines(op: Op, results: str = "result._cell") -> list[str]:
+    """The counter of a result without history: its operand's, which may say what cut it off.
+
+    Of two notes of one class, as constants mostly have, the first counts.
+    """
     first, *others = op.inputs
     if first.kind != "tensor":
-        return ["cell = UNWRITTEN"]
-    written = ["cell.__class__ is not tuple"]
-    for param in others:
-        # Of two that know as much, as constants mostly do, the first counts; a mere `Birth` is what
-        # nobody knows less than.
-        test = (
-            f"{param.local}._cell is not UNWRITTEN and (cell is UNWRITTEN or {param.local}._cell"
-            f".__class__ is not tuple or ({param.local}._cell[1].__class__ is not cell[1].__class__"
-            f" and {param.local}._cell[1].__class__ is not Birth))"
-        )
-        if param.kind == "optional":
-            test = f"({param.local} is not None and {test})"
-        elif param is maybe_number(op):
-            test = f"(not is_number and {test})"
-        else:
-            test = f"({test})"
-        written.append(test)
-    return [
-        f"cell = {first.local}._cell",
-        f"if {' or '.join(written)}:",
-        f"    cell = inherited({_operands(op)})",
-    ]
+        return [f"{results} = UNWRITTEN"]
+    lines, found = [f"own = {first.local}._cell"], [f"own = inherited({_operands(op)})"]
+    for place, param in enumerate(others):
+        absent = f"{param.local} is None" if param.kind == "optional" else ""
+        absent = "is_number" if param is maybe_number(op) else absent
+        known = f"{param.local}._cell"
+        known = f"UNWRITTEN if {absent} else {known}" if absent else known
+        both = f"own, its = {first.local}._cell, {known}"
+        lines = [*lines, f"its = {known}"] if place else [both]
+        unlike = "own is UNWRITTEN or type(its) is not tuple"
+        lines += block(f"if its is not UNWRITTEN and ({unlike})", found)
+        unlike = "its is not UNWRITTEN and type(own[1]) is not type(its[1])"
+        lines += block(f"elif type(own) is not tuple or {unlike}", found)
+    lines += [] if others else block("if type(own) is not tuple", found)
+    return [*lines, f"{results} = own"]
 
 
-def ended_lines(op: Op) -> list[str]:
+def ended_lines(op: Op, results: str = "result._cell") -> list[str]:
     """The same where the result has no gradient even if an operand has one."""
     known = [f"({node})" if " if " in (node := _node_of(op, one)) else node for one in op.inputs]
     return [
         f"node = {' or '.join(known)}",
-        "if node is None:",
-        *indented(inherited_lines(op)),
+        *block("if node is None", inherited_lines(op, results)),
         "elif node.__class__ is View:",  # of who knows what
-        f"    cell = ended(called, getframe(1), {_operands(op)})",
+        f"    {results} = ended(called, getframe(1), {_operands(op)})",
         "else:",
         *indented(frame_lines()),
-        "    cell = 0, born(Ended, (called, code, 0 if frame is None else frame.f_lasti))",
+        f"    {results} = 0, born(Ended, (called, code, frame.f_lasti))",
     ]
 
 
@@ -100,33 +83,23 @@ def several_lines(op: Op) -> list[str]:
     """Wrap and record several outputs."""
     plan = plan_of(op)
     numbers = range(len(op.outputs))
-    lines = wrapped_lines(op, plan.outputs if op.rules else [])
+    cells = " = ".join(f"result{i}._cell" for i in numbers)
     finished = f"return ({', '.join(f'result{i}' for i in numbers)})"
+    lines = wrapped_lines(op, plan.outputs if op.rules else [])
+    lines += block("if mode is not plain", [f"{cells} = {UNRECORDED}", finished])
     if not op.rules:
-        cells = " = ".join(f"result{i}._cell" for i in numbers)
-        lines += [
-            "if mode is not plain:",
-            f"    {cells} = {UNRECORDED}",
-            f"    {finished}",
-            *ended_lines(op),
-            f"{cells} = cell",
-        ]
-        return [*lines, finished]
+        return [*lines, *ended_lines(op, cells), finished]
     untracked = " and ".join(f"n{i} is None" for i in range(len(plan.edges)))
-    lines += [
-        "if mode is not plain:",
-        f"    {' = '.join(f'result{i}._cell' for i in numbers)} = {UNRECORDED}",
-        f"    {finished}",
-        *edge_lines(op, f"return call(op, {everything(op)})"),
-        f"if {untracked}:",
-        *indented(inherited_lines(op)),
-        f"    {' = '.join(f'result{i}._cell' for i in numbers)} = cell",
-        f"    {finished}",
+    return [
+        *lines,
+        *edge_lines(op),
+        *block(f"if {untracked}", [*inherited_lines(op, cells), finished]),
+        *nowhere_lines(op),
         *node_lines(op),
         *outputs_lines(op),
         *ended_outputs_lines(op),
+        finished,
     ]
-    return [*lines, finished]
 
 
 def as_array_lines(result: str) -> list[str]:
@@ -189,33 +162,28 @@ def viewed_lines(op: Op) -> list[str]:
     ]
 
 
-def edge_lines(op: Op, leave: str) -> list[str]:
+def edge_lines(op: Op) -> list[str]:
     """Where the gradient of each input goes."""
-    # An input that leads nowhere needs no values of the others: `interpret` sorts that out.
-    careful = len(op.differentiable) > 1 and bool(plan_of(op).inputs)
     lines = []
     for i, param in enumerate(op.differentiable):
-        edge = f"n{i}"
-        asked = _asked(edge, param.local)
-        if careful:
-            asked += block(f"if {edge} is NOWHERE", [leave])
-        lines += _edge_from(edge, _node_of(op, param), asked)
+        lines += edge_from(f"n{i}", _node_of(op, param), param.local)
     return lines
+
+
+def nowhere_lines(op: Op, leave: str = "") -> list[str]:
+    """An input that leads nowhere needs no values of the others: `interpret` sorts that out."""
+    if len(op.differentiable) < 2 or not plan_of(op).inputs:
+        return []
+    leave = leave or f"return call(op, {everything(op, out=False)})"
+    return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [leave])
 
 
 def edge_from(edge: str, node: str, tensor: str) -> list[str]:
     """The edge that a tensor's `_node` is, or leads to where that is a leaf or a view."""
-    return _edge_from(edge, node, _asked(edge, tensor))
-
-
-def _edge_from(edge: str, node: str, asked: list[str]) -> list[str]:
-    return [f"{edge} = {node}", *block(f"if {edge} is not None and {edge}._special", asked)]
-
-
-def _asked(edge: str, tensor: str) -> list[str]:
     # A part of data without history, as batches are, need not be asked, a leaf answers at once.
-    data = f"{edge}.__class__ is View and {edge}.node is None and {edge}.base._node is None"
-    return [f"{edge} = None if {data} else {edge}() or edge_of({tensor})"]
+    data = f"{edge}.node is None is {edge}.base._node"
+    found = f"{edge} = None if {data} else {edge}() or {edge}.edge({tensor})"
+    return [f"{edge} = {node}", *block(f"if {edge} is not None and {edge}._special", [found])]
 
 
 def _node_of(op: Op, param: Param) -> str:
@@ -226,11 +194,11 @@ def _node_of(op: Op, param: Param) -> str:
     return f"{param.local}._node"
 
 
-def node_lines(op: Op, *, framed: bool = False, dtype: str = "") -> list[str]:
-    """Make the node, with what the rules will ask for; `dtype` is the name of the result's."""
+def node_lines(op: Op, *, framed: bool = False) -> list[str]:
+    """Make the node, with what the rules will ask for."""
     plan = plan_of(op)
     several = len(op.outputs) > 1
-    lines = bare_node_lines(op, plan, dtype)
+    lines = bare_node_lines(op, plan)
     for param in plan.inputs:
         lines += _kept(op, plan, param, inplace=framed)
     for name in plan.outputs:
@@ -245,21 +213,17 @@ def node_lines(op: Op, *, framed: bool = False, dtype: str = "") -> list[str]:
 
 # Where the user called, known by now, and the node's place in the order.
 PLACED = [
-    "node._code = code",
-    "node._lasti = 0 if frame is None else frame.f_lasti",
-    "node._seq = next(numbering.numbers)",
+    "node._code, node._lasti, node._seq = code, frame.f_lasti, next(numbering.numbers)",
 ]
 
 
-def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
+def bare_node_lines(op: Op, plan: Plan) -> list[str]:
     """Make a node with options and shapes, but without tensors."""
     first = "r0" if len(op.outputs) > 1 else "r"
     lines = [
         "node = next(blank_nodes)",
-        f"node._edges = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))})",
-        "node._cold = None",
-        f"node._g_shape = {first}.shape",
-        f"node._g_dtype = {dtype or f'{first}.dtype'}",
+        f"node._edges, node._cold = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))}), None",
+        f"node._g_shape, node._g_dtype = {first}.shape, {first}.dtype",
     ]
     lines += [f"node.s_{name} = {theirs(name)}" for name in plan.options]
     number = {param.name: i for i, param in enumerate(op.inputs)}
@@ -275,44 +239,35 @@ def bare_node_lines(op: Op, plan: Plan, dtype: str = "") -> list[str]:
 
 
 def frame_lines(depth: int = 1) -> list[str]:
-    """Where the user called, `depth` frames above."""
-    return [
-        f"frame = getframe({depth})",
-        "code = frame.f_code",
-        "if code is not last_user.code:",
-        "    whose = internal[code.co_filename]",
-        "    if not whose:",
-        "        last_user.code = code",
-        "    else:",
-        # Mostly a function of ours, such as getitem, that the user called, or a node's rules, which
-        # the loop of a recorded pass did.
-        "        if whose == 1:",
-        "            frame = frame.f_back",
-        "        code = None if frame is None else frame.f_code",
-        "        if code is not last_user.code:",
-        "            frame = passing() if code is last_user.loop else user_frame(frame)",
-        "            last_user.code = code = None if frame is None else frame.f_code",
+    """Where the user called, `depth` frames above; functions of ours may be between."""
+    climb = "while internal[code.co_filename] == 1 and frame.f_back is not None"
+    steps = [
+        *block(climb, ["code = (frame := frame.f_back).f_code"]),
+        *block("if code is not last_user.code", ["frame, code = caller(frame)"]),
     ]
+    other = "if (code := frame.f_code) is not last_user.code"
+    return [f"frame = getframe({depth})", *block(other, steps)]
 
 
-def version_of(op: Op, param: Param) -> str:
-    """The version of an input that is saved now."""
+def version_of(op: Op, param: Param, absent: str = "") -> str:
+    """The version of an input that is saved now; None where it is `absent`, or no tensor."""
+    conditions = [absent] if absent else []
     if param is maybe_number(op):
-        return f"None if is_number else {param.local}._cell[0]"
-    if param.kind == "optional":
-        return f"None if {param.local} is None else {param.local}._cell[0]"
-    return f"{param.local}._cell[0]"
+        conditions.append("is_number")
+    elif param.kind == "optional":
+        conditions.append(f"{param.local} is None")
+    version = f"{param.local}._cell[0]"
+    return f"None if {' or '.join(conditions)} else {version}" if conditions else version
 
 
 def _kept(op: Op, plan: Plan, param: Param, *, inplace: bool) -> list[str]:
-    name = param.name
-    version = version_of(op, param)
+    """Keep an input, and its version, if an edge that leads somewhere has a rule that asks."""
+    name, users = param.name, plan.users(param.name)
+    only = len(users) == len(plan.edges) == 1
+    absent = "" if only else " and ".join(f"n{i} is None" for i in users)
+    version = version_of(op, param, absent)
     if inplace:
         version = "0" if param is op.inputs[0] else f"v_{name}"
-    keep = [f"node.s_{name} = {param.local}", f"node.s_{name}_v = {version}"]
-    users = plan.users(name)
-    if len(users) == len(plan.edges) and len(users) == 1:
-        return keep
-    needed = " or ".join(f"n{i} is not None" for i in users)
-    forgotten = f"node.s_{name} = node.s_{name}_v = None"
-    return [*block(f"if {needed}", keep), *block("else", [forgotten])]
+        version = f"None if {absent} else {version}" if absent else version
+    value = f"None if {absent} else {param.local}" if absent else param.local
+    return [f"node.s_{name} = {value}", f"node.s_{name}_v = {version}"]

@@ -11,7 +11,7 @@ from typing import Any
 from pullback.operators.declare import Op
 from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.record import edge_lines, node_lines
+from pullback.operators.writing.record import edge_lines, node_lines, nowhere_lines
 from pullback.operators.writing.steps import has_straight_line, maybe_number
 from pullback.operators.writing.writer import block, define
 
@@ -66,8 +66,9 @@ def lines_of(op: Op) -> list[str]:
         no_tensor = f"{name} is not None and not isinstance({name}, Tensor)"
         lines += block(f"if {no_tensor}", ["return False"])
     lines += [
-        *edge_lines(op, "return False"),
+        *edge_lines(op),
         *block(f"if {untracked}", nowhere),
+        *nowhere_lines(op, "return False"),
         "r = result._array",
         *block("if r.dtype.kind not in 'fcV'", nowhere),
         *arrays,

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import numpy
 
-from pullback.core.arrays import LARGEST, LIBRARIES, SMALLEST
+from pullback.core.arrays import LIBRARIES
 from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
@@ -19,7 +19,7 @@ from pullback.operators.writing.writer import block, theirs
 
 # Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
 UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
-MODE_LINES = ["mode = get_mode()", "plain = fast.plain"]
+MODE_LINES = ["mode, plain = get_mode(), fast.plain"]
 
 
 def has_straight_line(op: Op) -> bool:
@@ -35,40 +35,23 @@ def has_straight_line(op: Op) -> bool:
 def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
     """The arrays of the inputs; what is no tensor leaves the straight line.
 
-    Where `mixed_lines` follow, a number that wants another dtype is left to them.
+    A number takes the dtype of the first operand, if that is float32, float64, or int64 as it is.
+    Where `mixed_lines` follow, one that wants another dtype is left to them.
     """
-    lines = []
+    lines, number = [], maybe_number(op)
     for i, param in enumerate(op.inputs):
-        other = "" if param is not maybe_number(op) else f"a{i} = LOOSE" if mixed else leave
-        lines += _array_of(i, param, other)
-    return [*block("try", lines), *block("except LEAVES", [leave])]
-
-
-def _array_of(i: int, param: Param, other: str) -> list[str]:
-    """Its array; `other`, if given, is what to do with a number of another dtype."""
-    name = param.local
-    take = f"a{i} = {name}._plain"
-    if param.kind == "optional":
-        return [f"a{i} = None if {name} is None else {name}._plain"]
-    if not other:
-        return [take]
-    # A number takes the dtype of the other operand if that is float32, float64, or int64 as it is.
-    return [
-        f"kind = type({name})",
-        "is_number = kind is not Tensor and (kind is float or kind is int)",
-        "if is_number:",
-        "    d0 = a0.dtype",
-        f"    a{i} = numbers64.get({name}) if d0 is F64 else numbers32.get({name})",
-        f"    if a{i} is None or (d0 is not F64 and d0 is not F32):",
-        "        if d0 is F64 or d0 is F32:",
-        f"            a{i} = number_array({name}, d0)",
-        f"        elif d0 is I64 and kind is int and {SMALLEST} <= {name} <= {LARGEST}:",
-        f"            a{i} = whole_number({name})",
-        "        else:",
-        f"            {other}",
-        "else:",
-        f"    {take}",
-    ]
+        name, take = param.local, f"{param.local}._plain"
+        if param is number:
+            lines.append(f"is_number = type({name}) is float or type({name}) is int")
+            lines.append(f"a{i} = numbers[a0.dtype][{name}] if is_number else {take}")
+        elif param.kind == "optional":
+            lines.append(f"a{i} = None if {name} is None else {take}")
+        else:
+            lines.append(f"a{i} = {take}")
+    lines = [*block("try", lines), *block("except LEAVES", [leave])]
+    if number is not None and not mixed:
+        lines += block(f"if a{op.inputs.index(number)} is LOOSE", [leave])
+    return lines
 
 
 def maybe_number(op: Op) -> Param | None:
@@ -91,37 +74,19 @@ def takes_mixed(op: Op) -> bool:
 
 def mixed_lines(op: Op, leave: str) -> list[str]:
     """Bring operands to the dtype that torch computes in, where they are not of one."""
-    names = [f"a{i}" for i in range(len(op.inputs))]
-    differ = " or ".join(_other_dtypes(op))
-    number = maybe_number(op)
+    differ, number = " or ".join(_other_dtypes(op)), maybe_number(op)
+    if not differ:
+        return []
     given = [
         f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
     ]
-    if not differ:
-        return []
-    known = ["dtype = a0.dtype"] if knows_dtype(op) else []
-    return [
-        *known,
-        *block(
-            f"if {differ.replace('a0.dtype', 'dtype') if known else differ}",
-            [
-                f"operands = brought(op, {', '.join(given)})",
-                *block("if operands is None", [leave]),
-                f"{''.join(f'{name}, ' for name in names)}= operands",
-                *known,
-            ],
-        ),
+    steps = [
+        f"operands = brought(op, {', '.join(given)})",
+        *block("if operands is None", [leave]),
+        f"{''.join(f'a{i}, ' for i in range(len(op.inputs)))}= operands",
     ]
-
-
-def knows_dtype(op: Op) -> bool:
-    """Whether a recorded result has the dtype to which `mixed_lines` bring two operands."""
-    direct = array_call(op)
-    if direct is None or len(op.inputs) != 2 or not takes_mixed(op):
-        return False
-    loops = [loop for loop in getattr(numpy, direct).types if loop[0] in "efdgFDG"]
-    return all(loop[0] == loop[-1] for loop in loops if loop[0] == loop[1])
+    return block(f"if {differ}", steps)
 
 
 def _other_dtypes(op: Op) -> list[str]:

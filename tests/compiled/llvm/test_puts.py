@@ -37,7 +37,7 @@ def compared(function, *tensors):
 
 
 def test_windows_that_are_added_to_are_stored_in_place():
-    """P-24: one buffer for a hundred writes, no copy and no eager kernel; adjoints vanish."""
+    """One buffer for a hundred writes, no copy and no eager kernel; adjoints vanish."""
 
     def windows(v):
         buffer = torch.zeros(3 * 100 + 16)

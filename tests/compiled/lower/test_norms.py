@@ -18,7 +18,6 @@ def kernels(f):
 @pytest.mark.parametrize("shape", [(32, 6), (5, 6, 4), (3, 6, 4, 5)])
 @pytest.mark.parametrize("options", [{}, {"momentum": None}, {"affine": False}, {"eps": 0.1}])
 def test_running_statistics_are_native(shape, options):
-    """P-22."""
     kind = {2: nn.BatchNorm1d, 3: nn.BatchNorm1d, 4: nn.BatchNorm2d}[len(shape)]
     ours, eager = (kind(6, **options) for _ in range(2))
     f = torch.compile(lambda x: (ours(x) * 2).tanh().sum(), backend="llvm")

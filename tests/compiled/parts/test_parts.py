@@ -182,6 +182,50 @@ def test_both_halves_are_programs_from_the_second_call_on(compiled, function):
     assert made.parts
 
 
+@pytest.mark.parametrize(
+    "pick", [lambda w, o: w[:, o], lambda w, o: w[o], lambda w, o: w[..., o], lambda w, o: w[o, 1:]]
+)
+def test_an_index_tensor_without_dimensions_is_a_gather(compiled, pick):
+    def function(x, places):
+        for n in range(3):
+            x = x * 0.5 + pick(W, places[n]).sum()
+        return x.sum()
+
+    made = compiled(function, fullgraph=True)
+    for places in ([0, 1, 2], [3, -1, 0], [2, 2, -4]):
+        given = torch.ones(3), torch.tensor(places)
+        W.grad = None
+        wanted = function(*given)
+        wanted.backward()
+        before, W.grad = W.grad, None
+        found = made(*given)
+        found.backward()
+        torch.testing.assert_close(found, wanted)
+        torch.testing.assert_close(W.grad, before)
+    with pytest.raises(IndexError, match="out of bounds"):
+        made(torch.ones(3), torch.tensor([0, 4, 0]))
+
+
+def test_a_part_that_an_index_tensor_names_is_written_as_in_eager(compiled):
+    def written(x, place):
+        part = x[place]
+        part.add_(1)
+        return x * 2
+
+    def read_after(x, place):
+        y = x * 1
+        part = y[place]
+        y.add_(1)
+        return part * 2
+
+    for function in (written, read_after):
+        made = compiled(function)
+        for n in range(3):
+            x, y = torch.arange(6.0).reshape(3, 2), torch.arange(6.0).reshape(3, 2)
+            assert made(x, torch.tensor(n)).tolist() == function(y, torch.tensor(n)).tolist()
+            assert x.tolist() == y.tolist()
+
+
 def test_with_fullgraph_the_first_break_is_the_error(compiled):
     made = compiled(item, fullgraph=True)
     with pytest.raises(CannotCapture, match=r"item of a tensor.*test_parts\.py"):
@@ -277,6 +321,52 @@ def test_modes_are_as_they_were_after_an_error_between_parts(compiled):
         with contextlib.redirect_stdout(io.StringIO()), pytest.raises(ValueError, match="here"):
             made(torch.ones(2))
         assert torch.is_grad_enabled()
+
+
+def test_a_tensor_that_retains_its_gradient_across_a_break_has_it(compiled):
+    def function(x):
+        y = x @ W
+        y.retain_grad()
+        print("between")
+        return y, (y * 2).sum()
+
+    made = compiled(function)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for _ in range(3):
+            y, loss = made(torch.ones(4, 4))
+            loss.backward()
+            assert y.grad.tolist() == [[2.0] * 4] * 4
+
+
+def test_an_array_that_shares_the_memory_of_a_written_tensor_is_seen(compiled):
+    def function(x):
+        array = x.numpy()
+        x.add_(1)
+        return x * float(array.sum())
+
+    made = compiled(function)
+    for start in range(3):
+        x, y = torch.full((2,), float(start)), torch.full((2,), float(start))
+        assert made(x).tolist() == function(y).tolist()
+        assert x.tolist() == y.tolist()
+
+
+def test_a_hook_on_a_tensor_that_crosses_a_break_runs_once(compiled):
+    def function(x):
+        y = x @ W
+        y.register_hook(lambda g: g * 3)
+        print("between")
+        return (y * y).sum()
+
+    made = compiled(function)
+    grads = []
+    with contextlib.redirect_stdout(io.StringIO()):
+        for one in (function, made, made):
+            W.grad = None
+            one(torch.ones(4, 4)).backward()
+            grads.append(W.grad)
+    torch.testing.assert_close(grads[0], grads[1])
+    torch.testing.assert_close(grads[0], grads[2])
 
 
 def test_threads_that_call_in_parts_have_their_own_values(compiled):

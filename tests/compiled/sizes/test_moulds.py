@@ -39,7 +39,7 @@ def decode(x, cache):
 
 
 def test_no_text_is_written_for_a_size_that_decides_alike(monkeypatch):
-    """P-14: lengths of a cache are words of a table."""
+    """Lengths of a cache are words of a table."""
     f = torch.compile(decode, backend="llvm")
     x = torch.randn(2, 1, 16)
     with torch.no_grad():

@@ -347,7 +347,7 @@ def test_what_may_be_an_expression_of_either_size_is_not_taken_for_one():
 
 
 def test_a_fixed_size_is_captured_when_it_comes_again():
-    """P-17: a loop over a size runs eagerly at lengths that come once."""
+    """A loop over a size runs eagerly at lengths that come once."""
 
     def looped(x):
         total = x[0]

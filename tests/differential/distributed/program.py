@@ -79,6 +79,30 @@ def training(rank, size, **options):
     return found
 
 
+def fully_sharded(rank, size):
+    from torch.distributed.fsdp import fully_shard
+
+    mesh = dist.init_device_mesh("cpu", (size,))
+    model = torch.nn.Sequential(torch.nn.Linear(4, 5), torch.nn.Tanh(), torch.nn.Linear(5, 3))
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.copy_(values(*parameter.shape, start=number))
+    for part in (model[0], model):
+        fully_shard(part, mesh=mesh)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    for step in range(4):
+        optimizer.zero_grad()
+        model.set_requires_gradient_sync(step != 1)
+        model(values(3, 4, start=10 * step + rank)).square().mean().backward()
+        if step == 1:
+            model.set_requires_gradient_sync(True)
+            model(values(3, 4, start=rank)).square().mean().backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+    assert list(model[0].weight.to_local().shape) == [3 - rank, 4]
+    return [p.full_tensor().flatten().tolist() for p in model.parameters()]
+
+
 def buffers(rank):
     """Statistics of rank 1: when it takes those of rank 0, and when it does not."""
     model = torch.nn.BatchNorm1d(1)
@@ -176,6 +200,7 @@ def main():
         "views": training(rank, size, gradient_as_bucket_view=True),
         "unused": training(rank, size, find_unused_parameters=True),
         "static": training(rank, size, static_graph=True),
+        "sharded": fully_sharded(rank, size),
         "buffers": buffers(rank),
         "joined": joined(rank),
         "compressed": compressed(rank),

@@ -526,3 +526,16 @@ def test_sparse_gradients_are_averaged_by_themselves(options):
     results = dist.threads.run(one, 2)
     torch.testing.assert_close(results[0][0], wanted)
     assert bits(results[0]) == bits(results[1])
+
+
+def test_a_graph_can_be_called_static_later_and_the_module_tells_of_itself():
+
+    def one():
+        parallel = DDP(torch.nn.Linear(2, 2))
+        parallel._set_static_graph()
+        parallel(torch.ones(1, 2)).sum().backward()
+        return parallel._get_ddp_logging_data()
+
+    data = dist.threads.run(one, 2)[1]
+    assert (data["world_size"], data["rank"], data["static_graph"]) == (2, 1, 1)
+    assert data["total_parameter_size_bytes"] == 24

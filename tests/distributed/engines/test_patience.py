@@ -4,10 +4,11 @@ import logging
 
 import pytest
 
-from pullback.distributed import DistBackendError, watch
+from pullback.distributed import DistBackendError
 from pullback.distributed.call import SPEAK_AFTER, Call
 from pullback.distributed.engines.patience import Patience
 from pullback.distributed.engines.waiting import said_after, wait_until
+from pullback.distributed.meeting import watch
 
 
 class Told:
@@ -35,7 +36,6 @@ def waiting(ranks=(0, 1, 2)):
 
 
 def test_a_long_wait_says_for_whom(told, caplog):
-    """D-4."""
     look = waiting()
     with caplog.at_level(logging.WARNING, logger="pullback.distributed"):
         for waited in (0.2, SPEAK_AFTER - 1, SPEAK_AFTER + 1, SPEAK_AFTER + 2):

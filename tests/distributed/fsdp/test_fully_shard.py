@@ -380,3 +380,89 @@ def test_what_cannot_be_sharded_is_refused():
         assert type(kept.bias) is torch.nn.Parameter
 
     dist.threads.run(one, 2)
+
+
+def test_models_that_no_rank_could_hold_begin_without_memory():
+    def initialize(model):
+        for layer in model:
+            if isinstance(layer, torch.nn.Linear):
+                with torch.no_grad():
+                    layer.weight.copy_(
+                        torch.arange(float(layer.weight.numel())).view(layer.weight.shape)
+                    )
+                    layer.bias.fill_(0.5)
+
+    plain = two_layers()
+    initialize(plain)
+    plain(torch.ones(1, 4)).mean().backward()
+
+    def one():
+        with torch.device("meta"):
+            model = TwoLayers()
+        shard(model, model[0])
+        assert model[0].weight.device.type == "meta"
+        with pytest.raises(RuntimeError, match=r"no memory yet: call to_empty"):
+            model(torch.ones(1, 4))
+        model.to_empty(device="cpu")
+        assert isinstance(model[0].weight, DTensor)
+        initialize(model)
+        optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+        model(torch.ones(1, 4)).mean().backward()
+        found = whole_gradients(model)
+        before = model[0].weight.full_tensor()
+        optimizer.step()
+        torch.testing.assert_close(model[0].weight.full_tensor(), before - 0.1 * found[0])
+        return found
+
+    for gradients in dist.threads.run(one, 2):
+        for got, p in zip(gradients, plain.parameters(), strict=True):
+            torch.testing.assert_close(got, p.grad)
+
+
+def test_parameters_that_were_replaced_are_taken():
+    def one():
+        model = shard(two_layers())
+        state = {name: value * 0 + 1 for name, value in model.state_dict().items()}
+        model.load_state_dict(state, assign=True)
+        out = model(torch.ones(1, 4))
+        expected = 6 * torch.tanh(torch.tensor(5.0)) + 1
+        torch.testing.assert_close(out, expected.expand(1, 3))
+        out.sum().backward()
+        assert model[0].weight.grad is not None
+
+    dist.threads.run(one, 2)
+
+
+def test_what_was_frozen_can_be_trained_later():
+    def one():
+        model = two_layers()
+        model[0].requires_grad_(False)
+        shard(model, model[0])
+        model(torch.ones(1, 4)).sum().backward()
+        assert model[0].weight.grad is None
+        model[0].requires_grad_(True)
+        model.zero_grad()
+        model(torch.ones(1, 4)).sum().backward()
+        return whole_gradients(model)
+
+    plain = two_layers()
+    plain(torch.ones(1, 4)).sum().backward()
+    for got, p in zip(dist.threads.run(one, 2)[0], plain.parameters(), strict=True):
+        torch.testing.assert_close(got, p.grad)
+
+
+def test_all_ranks_skip_a_step_whose_gradients_overflow_on_one():
+    from pullback.distributed.fsdp.sharded_grad_scaler import ShardedGradScaler
+
+    def one():
+        model = fully_shard(torch.nn.Linear(2, 2, bias=False))
+        optimizer = torch.optim.SGD(model.parameters(), lr=1.0)
+        scaler = ShardedGradScaler("cpu", init_scale=2.0)
+        before = model.weight.full_tensor()
+        weights = torch.tensor([[1.0, float("inf")]])  # whose row is the second rank's
+        scaler.scale((model(torch.ones(1, 2)) * weights).sum()).backward()
+        scaler.step(optimizer)
+        scaler.update()
+        return torch.equal(model.weight.full_tensor(), before), scaler.get_scale()
+
+    assert dist.threads.run(one, 2) == [(True, 1.0)] * 2

@@ -52,7 +52,6 @@ def outputs(processes, seconds):
 
 @pytest.mark.parametrize("way", ["by_store", "by_file"])
 def test_ranks_on_two_hosts_join_by_a_store_and_by_a_file(hosts, way, tmp_path):
-    """D-3."""
     where = ADDRESSES[0] if way == "by_store" else str(tmp_path / "met")
     ranks = [
         hosts.start(rank, [*PULLBACK, "run", PROGRAM, way, where, str(rank)], **environment())

@@ -160,17 +160,7 @@ def remote():
 
 
 def everything():
-    for one in (
-        collectives,
-        pieces,
-        messages,
-        groups,
-        meshes,
-        sharded,
-        training,
-        gradients,
-        remote,
-    ):
+    for one in (collectives, pieces, messages, groups, meshes, training, gradients, remote):
         one()
 
 

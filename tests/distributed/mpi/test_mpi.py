@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from pullback.distributed import pmi
+from pullback.distributed.meeting import pmi
 
 pytest.importorskip("mpi4py", reason="processes talk by MPI: pullback[mpi]")
 
@@ -178,7 +178,6 @@ def test_a_death_is_told_by_every_survivor_and_by_the_launcher(name, status, how
 
 
 def test_a_rank_that_ends_early_is_named_at_once():
-    """D-4."""
     job = launch(2, "early")
     assert job.status == 1
     told = job.failed()
@@ -188,7 +187,7 @@ def test_a_rank_that_ends_early_is_named_at_once():
 
 
 def test_ranks_that_leave_without_a_word_leave_no_memory_behind():
-    """D-17, D-18: as forked ranks do, which end by os._exit."""
+    """As forked ranks do, which end by os._exit."""
     before = stale()
     job = launch(2, "without_goodbye")
     assert job.status == 0, job.output

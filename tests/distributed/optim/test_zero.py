@@ -128,3 +128,26 @@ def test_what_is_not_possible_is_refused():
             optimizer.add_param_group({"params": [torch.ones(1, requires_grad=True)]})
 
     dist.threads.run(one, 2)
+
+
+def test_uneven_inputs_step_as_one_optimizer_would():
+    from pullback.distributed.algorithms import Join
+
+    def train(zero):
+        model = torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.Linear(3, 1))
+        with torch.no_grad():
+            for number, p in enumerate(model.parameters()):
+                p.copy_(torch.sin(torch.arange(float(p.numel())) + number).reshape(p.shape))
+        parallel = torch.nn.parallel.DistributedDataParallel(model)
+        if zero:
+            optimizer = ZeroRedundancyOptimizer(parallel.parameters(), torch.optim.Adam, lr=0.1)
+        else:
+            optimizer = torch.optim.Adam(parallel.parameters(), lr=0.1)
+        with Join([parallel, optimizer] if zero else [parallel]):
+            for step in range(4 - dist.get_rank()):
+                optimizer.zero_grad()
+                parallel(torch.full((1, 2), step + 1.0 + dist.get_rank())).sum().backward()
+                optimizer.step()
+        return [p.tolist() for p in model.parameters()]
+
+    assert dist.threads.run(train, 2, True) == dist.threads.run(train, 2, False)

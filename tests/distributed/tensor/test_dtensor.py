@@ -182,3 +182,29 @@ def test_wrong_layouts_are_refused():
             distribute_tensor(WHOLE, mesh).redistribute()
 
     dist.threads.run(one, 1)
+
+
+def test_random_numbers_are_those_of_the_whole_in_every_layout():
+    wanted = torch.empty(5, 3).normal_(generator=torch.Generator().manual_seed(3))
+
+    def one():
+        for where in PLACEMENTS:
+            x = distribute_tensor(WHOLE, line(), [where])
+            x.normal_(generator=torch.Generator().manual_seed(3))
+            assert torch.equal(x.full_tensor(), wanted)
+        same = distribute_tensor(WHOLE, line(), [Replicate()])
+        same.uniform_(generator=torch.Generator().manual_seed(dist.get_rank()))
+        return same.to_local().tolist()
+
+    first, second = dist.threads.run(one, 2)
+    assert first == second
+
+
+def test_claims_about_all_elements_are_put_together():
+    def one():
+        x = distribute_tensor(torch.tensor([1.0, 2.0, 0.0]), line(), [Shard(0)])
+        found = [(x >= 0).all(), (x > 0).all(), (x == 0).any(), (x < 0).any(), (x > 0).all(0)]
+        return [bool(answer.full_tensor()) for answer in found]
+
+    for ranks in (2, 4):
+        assert dist.threads.run(one, ranks)[-1] == [True, False, True, False, False]

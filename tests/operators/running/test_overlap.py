@@ -135,7 +135,7 @@ EXPANDED = {
 
 @pytest.mark.parametrize("name", EXPANDED)
 def test_fills_of_an_expanded_tensor_change_its_one_place_and_warn(name):
-    """N-36: one number wherever it is written; elements that stay do not undo it."""
+    """One number wherever it is written; elements that stay do not undo it."""
     memory = torch.zeros(1)
     with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
         EXPANDED[name](memory.expand(4))

@@ -22,7 +22,7 @@ from pullback.operators.declare import (
     Namespace,
     unwritten,
 )
-from pullback.operators.writing import build, hooked, inplace, nodes, out_form, recorder
+from pullback.operators.writing import build, call, hooked, inplace, nodes, out_form, recorder
 from pullback.operators.writing.inline import inlined
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.steps import has_straight_line, saves_tensors
@@ -146,7 +146,7 @@ def texts(op):
     yield inplace.inplace_lines_of(op)
     if has_straight_line(op) and saves_tensors(op):
         yield hooked.hooked_lines_of(op)
-    yield out_form.lines_of(op)
+    yield call.rare_form(op, out_form.with_out_lines(op), watched=True)
     yield dual.lines_of(op)
     if recorder.recorder_of(op):
         yield recorder.lines_of(op)

@@ -17,12 +17,11 @@ def load() -> None:
         factors,
         host,
         images,
-        pointwise,
         products,
         rows,
         sums,
     )
 
-    simple = sums, pointwise, products, rows, images, convolutions, attention, factors, draws, host
+    simple = sums, products, rows, images, convolutions, attention, factors, draws, host
     for kernels in simple:
         kernels.enter()

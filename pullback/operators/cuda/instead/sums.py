@@ -133,10 +133,6 @@ def _euclidean(xp: Any, x: Any, axis: Any, keepdim: Any) -> Any:
     return result * largest.reshape(result.shape)
 
 
-def _few_moments(*args: Any) -> None:
-    """Variances are computed the long way."""
-
-
 def _is_outside(xp: Any, index: Any, classes: int) -> bool:
     """Targets are not looked at; ignored ones may be among them."""
     return bool(index.size)
@@ -156,7 +152,7 @@ def enter() -> None:
         sums,
     )
     from pullback.operators.nn.pool import places
-    from pullback.operators.reduce import norms, statistics
+    from pullback.operators.reduce import norms
     from pullback.operators.running import writes
     from pullback.operators.special import functions
 
@@ -167,7 +163,6 @@ def enter() -> None:
             functions.lgamma: _lgamma,
             erf.erfc: _erfc,
             norms._euclidean: _euclidean,
-            statistics._few_moments: _few_moments,
             places.has_nan: _maybe_nan,
             sorting.has_nan: _maybe_nan_in,
             reductions.is_moderate: _no,

@@ -1,8 +1,4 @@
-"""Smooth activations: silu, mish, softplus, elu; gelu has a file of its own.
-
-Each has its slope times a gradient as an operator of its own, since both go through large arrays in
-blocks that stay in cache.
-"""
+"""Smooth activations: silu, mish, softplus, logsigmoid, elu; gelu has a file of its own."""
 
 from __future__ import annotations
 
@@ -11,20 +7,15 @@ from typing import Any
 import numpy
 from numpy import float32, ndarray
 
-from pullback.core.arrays import F32
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
-from pullback.operators.arrays.blocks import ONES, ZEROS
-from pullback.operators.arrays.blocks import elementwise as in_blocks
-from pullback.operators.batching import together
-from pullback.operators.declare import Array, Namespace, elementwise
-from pullback.operators.pointwise.arithmetic import keep_where
-from pullback.operators.pointwise.exponentials import exp, sigmoid, sigmoid_kernel
-from pullback.operators.pointwise.trigonometry import tanh
+from pullback.operators.declare import Array, Namespace
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.formulas import formula, slope, variant
+from pullback.operators.formula.special import expm1_below, log1pexp, logistic
+from pullback.operators.pointwise.exponentials import sigmoid
 
 _SAME_FROM = 17
-# Elements; below, one slow loop takes less time than several fast ones and their calls.
-FEW = 500
 
 
 def check_floating(op: str, array: Array) -> None:
@@ -49,13 +40,16 @@ def in_float32(op: str, function: Any, *arguments: Any) -> Array:
 # silu and mish ------------------------------------------------------------------------------------
 
 
-def _silu_curvature(input: Any) -> Any:
-    s: Any = sigmoid(input)
-    return s * (1 - s) * (2 + input * (1 - 2 * s))
+def _silu_slope(xp: Any, input: Any) -> Any:
+    # Without the quotient of infinities that the mechanical one has far at the left.
+    s = logistic(xp, input)
+    return s * (1 + input * (1 - s))
 
 
-@elementwise(
-    input=lambda g, input: _silu_adjoint(g, input),
+@pointwise(
+    input=slope(_silu_slope),
+    kinds="fVc",
+    called="silu",
     node="SiluBackward0",
     method=False,
     has_out=False,
@@ -63,140 +57,37 @@ def _silu_curvature(input: Any) -> Any:
 )
 def silu_kernel(xp: Namespace, input: Array) -> Array:
     """`x * sigmoid(x)`."""
-    one = ONES.get(input.dtype)
-    if one is None or input.size >= FEW or input.ndim == 0:
-        if input.dtype.kind not in "fVc":
-            raise unsupported("silu", input)
-        return in_blocks(xp, _silu, input, formula="silu_kernel")
-    out = xp.negative(input)  # the kernel's lines: a call and a buffer are a tenth of the time
-    xp.exp(out, out)
-    xp.add(out, one, out)
-    return xp.divide(input, out, out)
+    return input / (1 + xp.exp(-input))
 
 
-def _silu(xp: Namespace, out: Array, x: Array) -> None:
-    xp.negative(x, out)
-    xp.exp(out, out)
-    xp.add(out, ONES.get(x.dtype, 1), out)
-    xp.divide(x, out, out)
+@variant(silu_kernel, "native")
+def _by_sigmoid(xp: Any, input: Any) -> Any:
+    return input * logistic(xp, input)
 
 
-@elementwise(
-    batch=together,
-    gradient=lambda g, input: _silu_adjoint(g, input),
-    input=lambda g, gradient, input: g * gradient * _silu_curvature(input),
-    node="SiluBackwardBackward0",
-    has_out=False,
-)
-def _silu_adjoint(xp: Namespace, gradient: Array, input: Array) -> Array:
-    if input.dtype.kind == "c":
-        raise RuntimeError("silu: has no gradient for complex tensors.")
-    return in_blocks(xp, _silu_slope, gradient, input, formula="_silu_adjoint")
+@formula(x=slope(lambda xp, x, out: (1 - out * out) * logistic(xp, x)))
+def tanh_softplus(xp: Any, x: Any) -> Any:
+    """`tanh(log(1 + e^x))` is `(e^2x + 2 e^x) / (e^2x + 2 e^x + 2)`; from 20 on it rounds to 1."""
+    e = xp.exp(xp.minimum(x, 20.0))
+    above = e * (e + 2)
+    return above / (above + 2)
 
 
-def _silu_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-    one = ONES.get(x.dtype, 1)
-    s = xp.negative(x)
-    xp.exp(s, s)
-    xp.add(s, one, s)
-    xp.reciprocal(s, s)
-    xp.subtract(one, s, out)
-    xp.multiply(out, x, out)
-    xp.add(out, one, out)
-    xp.multiply(out, s, out)
-    xp.multiply(out, g, out)
-
-
-def _mish_curvature(input: Any) -> Any:
-    s: Any = sigmoid(input)
-    t: Any = tanh(softplus(input))
-    first = (1 - t * t) * s  # the slope of t
-    return first * (2 + input * (1 - s - 2 * t * s))
-
-
-@elementwise(
-    input=lambda g, input: _mish_adjoint(g, input),
-    node="MishBackward0",
-    method=False,
-    has_out=False,
-    aten="mish.default",
-)
+@pointwise(called="mish", node="MishBackward0", method=False, has_out=False, aten="mish.default")
 def mish_kernel(xp: Namespace, input: Array) -> Array:
     """`x * tanh(softplus(x))`."""
-    check_floating("mish", input)
-    return in_blocks(xp, _mish, input)
-
-
-def _tanh_softplus(xp: Namespace, out: Array, x: Array) -> None:
-    """`tanh(log(1 + e^x))` is `(e^2x + 2 e^x) / (e^2x + 2 e^x + 2)`; from 20 on it rounds to 1."""
-    e = xp.exp(xp.minimum(x, 20))
-    xp.add(e, 2, out=out)
-    out *= e
-    xp.add(out, 2, out=e)
-    out /= e
-
-
-def _mish(xp: Namespace, out: Array, x: Array) -> None:
-    _tanh_softplus(xp, out, x)
-    out *= x
-
-
-@elementwise(
-    batch=together,
-    gradient=lambda g, input: _mish_adjoint(g, input),
-    input=lambda g, gradient, input: g * gradient * _mish_curvature(input),
-    node="MishBackwardBackward0",
-    has_out=False,
-)
-def _mish_adjoint(xp: Namespace, gradient: Array, input: Array) -> Array:
-    return in_blocks(xp, _mish_slope, gradient, input)
-
-
-def _mish_slope(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-    _tanh_softplus(xp, out, x)
-    slope = 1 - out * out
-    slope *= x
-    slope /= 1 + xp.exp(-x)
-    out += slope
-    out *= g
+    return input * tanh_softplus(xp, input)
 
 
 # softplus -----------------------------------------------------------------------------------------
 
 
-def _softplus_curvature(input: Any, beta: float, threshold: float) -> Any:
-    scaled = input * beta
-    s: Any = sigmoid(scaled)
-    return keep_where(s * (1 - s), ~(scaled > threshold)) * beta
+def _softplus_slope(xp: Any, input: Any, beta: float, threshold: float) -> Any:
+    # Beyond the threshold the result is the input itself, and the slope 1.
+    return xp.where(input * beta > threshold, 1.0, logistic(xp, input * beta))
 
 
-@elementwise(
-    batch=together,
-    gradient=lambda g, input, beta, threshold: _softplus_adjoint(g, input, beta, threshold),
-    input=lambda g, gradient, input, beta, threshold: (
-        g * gradient * _softplus_curvature(input, beta, threshold)
-    ),
-    node="SoftplusBackwardBackward0",
-    has_out=False,
-)
-def _softplus_adjoint(
-    xp: Namespace, gradient: Array, input: Array, beta: float, threshold: float
-) -> Array:
-    def kernel(xp: Namespace, out: Array, g: Array, x: Array) -> None:
-        scaled = x if beta == 1 else x * beta
-        sigmoid_kernel(xp, out, scaled)
-        # Beyond the threshold the result is the input itself, and the slope 1.
-        xp.copyto(out, 1, where=scaled > threshold)
-        xp.multiply(out, g, out)
-
-    return in_blocks(xp, kernel, gradient, input)
-
-
-@elementwise(
-    casts_out=False,
-    input=lambda g, input, beta, threshold: _softplus_adjoint(g, input, beta, threshold),
-    space="nn.functional",
-)
+@pointwise(input=slope(_softplus_slope), casts_out=False, space="nn.functional")
 def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 20.0) -> Array:
     """`log(1 + exp(beta * x)) / beta`, a smooth relu; `x` itself where `beta * x > threshold`.
 
@@ -204,43 +95,29 @@ def softplus(xp: Namespace, input: Array, beta: float = 1.0, threshold: float = 
     >>> torch.nn.functional.softplus(torch.tensor([0.0, 2.0]))
     tensor([0.6931, 2.1269])
     """
-    # Beyond 17 the result rounds to x in float32 anyway.
-    as_it_is = beta == 1 and threshold >= _SAME_FROM and input.dtype is F32
-    if as_it_is and input.ndim and input.size < FEW:
-        return xp.logaddexp(input, ZEROS[F32])
-    check_floating("softplus", input)
-
-    def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        scaled = x if beta == 1 else x * beta
-        log_one_plus_exp(xp, out, scaled)
-        if beta != 1:
-            out /= beta
-        if not as_it_is:
-            xp.copyto(out, x, where=scaled > threshold)
-
-    return in_blocks(xp, kernel, input)
+    scaled = input * beta
+    return xp.where(scaled > threshold, input, log1pexp(xp, scaled) / beta)
 
 
-def log_one_plus_exp(xp: Namespace, out: Array, x: Array) -> None:
-    """`log(1 + exp(x))`, with the exponential of -|x| only."""
-    if x.size < FEW:
-        xp.logaddexp(x, ZEROS.get(x.dtype, 0), out)
-        return
-    xp.absolute(x, out)
-    xp.negative(out, out)
-    xp.exp(out, out)
-    # log(1 + e) with the rounding of 1 + e undone; log1p takes 4 times as long.
-    rounded = out + 1
-    lost = rounded - 1
-    xp.log(rounded, out=rounded)
-    rounded *= out
-    xp.divide(rounded, lost, out=out, where=lost != 0)
-    out += xp.maximum(x, 0)
+@variant(softplus, "few", "f4")
+@variant(softplus, "many", "f4")
+def _as_it_is(xp: Any, input: Any, beta: float, threshold: float) -> Any:
+    if beta == 1 and threshold >= _SAME_FROM:  # from where the sum rounds to x in float32 anyway
+        return log1pexp(xp, input)
+    return softplus.formula.function(xp, input, beta, threshold)
 
 
-@elementwise(
-    casts_out=False,
+@variant(softplus.adjoints["input"], "few", "f4")
+@variant(softplus.adjoints["input"], "many", "f4")
+def _slope_as_it_is(xp: Any, gradient: Any, input: Any, beta: float, threshold: float) -> Any:
+    if beta == 1 and threshold >= _SAME_FROM:
+        return gradient * logistic(xp, input)
+    return gradient * _softplus_slope(xp, input, beta, threshold)
+
+
+@pointwise(
     input=lambda g, input: g * sigmoid(-input),
+    casts_out=False,
     space="nn.functional",
     node="LogSigmoidBackward0",
     aten="log_sigmoid.default",
@@ -252,27 +129,21 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
     >>> torch.nn.functional.logsigmoid(torch.tensor([0.0, 2.0]))
     tensor([-0.6931, -0.1269])
     """
-    zero = ZEROS.get(input.dtype)
-    if zero is not None and input.ndim and input.size < FEW:
-        out = xp.negative(input)
-        xp.logaddexp(out, zero, out)
-        return xp.negative(out, out)
-    check_floating("logsigmoid", input)
-    return in_blocks(xp, _logsigmoid, input)
-
-
-def _logsigmoid(xp: Namespace, out: Array, x: Array) -> None:
-    log_one_plus_exp(xp, out, xp.negative(x))
-    xp.negative(out, out)
+    return -log1pexp(xp, -input)
 
 
 # elu ----------------------------------------------------------------------------------------------
 
 
-@elementwise(
-    input=lambda g, input, alpha, scale, input_scale: (
-        g * _elu_slope(input, alpha, scale, input_scale)
-    ),
+def _elu_slope(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    # The exponential as it is, where the mechanical one adds 1 to expm1; at 0, that of the left.
+    left = alpha * scale * input_scale
+    below = xp.where(input <= 0, input, 0.0)
+    return xp.where(input <= 0, left * xp.exp(input_scale * below), scale)
+
+
+@pointwise(
+    input=slope(_elu_slope),
     name="elu",
     space="nn.functional",
     has_out=False,
@@ -283,77 +154,44 @@ def elu_kernel(
     xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float
 ) -> Array:
     """`scale * x`, or `scale * alpha * (exp(input_scale * x) - 1)` where x is negative."""
-    zero = ZEROS.get(input.dtype)
-    if alpha == scale == input_scale == 1 and zero is not None and input.ndim and input.size < FEW:
-        out = xp.minimum(input, zero)
-        xp.expm1(out, out)
-        return xp.maximum(input, out, out=out)  # exp(x) - 1 is never below x
-    return _elu(xp, input, alpha, scale, input_scale)
+    below = expm1_below(xp, xp.minimum(input, 0.0) * input_scale)
+    return (xp.maximum(input, 0.0) + below * alpha) * scale
 
 
-@elementwise(
-    input=lambda g, input, alpha: g * _elu_slope(input, alpha, 1.0, 1 / alpha),
+_elu = elu_kernel.formula
+
+
+@variant(elu_kernel, "few")
+def _elu_of_few(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
+    if alpha == scale == input_scale == 1:  # exp(x) - 1 is never below x
+        return xp.maximum(input, xp.expm1(xp.minimum(input, 0.0)))
+    return _elu.function(xp, input, alpha, scale, input_scale)
+
+
+@variant(elu_kernel.adjoints["input"], "few")
+@variant(elu_kernel.adjoints["input"], "many")
+def _without_a_jump(
+    xp: Any, gradient: Any, input: Any, alpha: float, scale: float, input_scale: float
+) -> Any:
+    if alpha * input_scale == 1:  # then exp(0) is the slope at the right
+        return gradient * (scale * xp.exp(input_scale * xp.where(input <= 0, input, 0.0)))
+    return gradient * _elu_slope(xp, input, alpha, scale, input_scale)
+
+
+def _check_alpha(alpha: float) -> None:
+    if alpha == 0:
+        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError).")
+
+
+@pointwise(
+    check=_check_alpha,
     name="celu",
     space="nn.functional",
     has_out=False,
+    called="elu",
     aten_defaults={"alpha": 1.0},
 )
 def celu_kernel(xp: Namespace, input: Array, alpha: float) -> Array:
     """`x`, or `alpha * (exp(x / alpha) - 1)` where x is negative."""
-    if alpha == 0:
-        raise RuntimeError("celu: alpha must not be 0 (ZeroDivisionError).")
-    return _elu(xp, input, alpha, 1.0, 1 / alpha)
-
-
-def _elu(xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float) -> Array:
-    check_floating("elu", input)
-
-    def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        zero = ZEROS.get(x.dtype, 0)
-        xp.minimum(x, zero, out=out)
-        _exp_minus_one(xp, out, alpha, input_scale)
-        out += xp.maximum(x, zero)
-        if scale != 1:
-            out *= scale
-
-    return in_blocks(xp, kernel, input)
-
-
-def _exp_minus_one(xp: Namespace, x: Array, alpha: float, input_scale: float) -> None:
-    """`alpha * (exp(input_scale * x) - 1)`, in place."""
-    if x.size < FEW:
-        if input_scale != 1:
-            x *= input_scale
-        xp.expm1(x, x)
-        if alpha != 1:
-            x *= alpha
-        return
-    # By way of tanh(x / 2): expm1 takes 48 ms for 4 million float32, this 15.
-    x *= input_scale / 2
-    xp.tanh(x, x)
-    x /= 1 - x
-    x *= 2 * alpha
-
-
-@elementwise(
-    input=lambda g, input, alpha, scale, input_scale: (
-        keep_where(g * exp(keep_where(input, input < 0) * input_scale), input < 0)
-        * (alpha * scale * input_scale * input_scale)
-    ),
-    has_out=False,
-)
-def _elu_slope(
-    xp: Namespace, input: Array, alpha: float, scale: float, input_scale: float
-) -> Array:
-    left = alpha * scale * input_scale  # the slope just left of 0
-
-    def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        xp.fmin(x, 0, out=out)
-        out *= input_scale
-        xp.exp(out, out=out)
-        if left != 1:
-            out *= left
-        if left != scale:  # at the right, where this is `left` so far
-            out += ~(x <= 0) * x.dtype.type(scale - left)
-
-    return in_blocks(xp, kernel, input)
+    made: Any = _elu(xp, input, alpha=alpha, scale=1.0, input_scale=1 / alpha)
+    return made

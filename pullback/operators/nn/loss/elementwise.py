@@ -12,17 +12,18 @@ from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.blocks import ONES, ZEROS
-from pullback.operators.arrays.blocks import elementwise as in_blocks
 from pullback.operators.arrays.sums import flat_total
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.formulas import slope
+from pullback.operators.formula.special import log1pexp, logistic
 from pullback.operators.indexing.selection import where
-from pullback.operators.nn.activation.smooth import FEW, in_float32, log_one_plus_exp, logsigmoid
+from pullback.operators.nn.activation.smooth import in_float32
 from pullback.operators.nn.loss.batch import squared_error
 from pullback.operators.options import as_bool
-from pullback.operators.pointwise.arithmetic import keep_where, lifted
+from pullback.operators.pointwise.arithmetic import lifted
 from pullback.operators.pointwise.direction import abs
-from pullback.operators.pointwise.exponentials import exp, log, log1p, sigmoid, xlogy
+from pullback.operators.pointwise.exponentials import exp, log, log1p, xlogy
 from pullback.operators.pointwise.extrema import clamp_min_number as at_least
 from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.running.naming import shown_as
@@ -179,35 +180,18 @@ def l1_loss(
     return reduced(losses, name) if weight is None else _weighted(losses, weight, name)
 
 
-@elementwise(
-    input=lambda g, input, limit: keep_where(g, abs(input) < limit),
-    node="HuberLossBackwardBackward0",
-    has_out=False,
-)
-def _bent(xp: Namespace, input: Array, limit: float) -> Array:
+def _huber_slope(xp: Any, input: Any, limit: float) -> Any:
     """The input, kept between `-limit` and `limit`."""
-    if input.dtype.kind != "f":
-        return in_float32("huber_loss", _bent, input, limit)
-    return xp.minimum(xp.maximum(input, -limit), limit)
+    below = xp.where(input >= limit, limit, input)
+    return xp.where(input <= -limit, -limit, below)
 
 
-@elementwise(
-    input=lambda g, input, limit: g * _bent(input, limit), node="HuberLossBackward0", has_out=False
-)
+@pointwise(input=slope(_huber_slope), called="huber_loss", node="HuberLossBackward0", has_out=False)
 def _huber(xp: Namespace, input: Array, limit: float) -> Array:
     """Half the square where |x| is below `limit`, a straight line beyond."""
-    if input.dtype.kind not in "fV":
-        raise unsupported("huber_loss", input)
-
-    def kernel(xp: Namespace, out: Array, x: Array) -> None:
-        xp.absolute(x, out)
-        near = xp.minimum(out, limit)
-        # near * (size - near / 2) is both.
-        half = near * 0.5
-        out -= half
-        out *= near
-
-    return in_blocks(xp, kernel, input)
+    size = xp.absolute(input)
+    near = xp.minimum(size, limit)
+    return near * (size - near * 0.5)  # is both
 
 
 def _in_dtype_of(losses: Any, input: Any, target: Any) -> Any:
@@ -326,49 +310,33 @@ def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
         )
 
 
-def _bce_logits_slope(input: Any, target: Any, pos_weight: Any) -> Any:
+def _bce_logits_slope(xp: Any, input: Any, target: Any, pos_weight: Any) -> Any:
     if pos_weight is None:
-        return sigmoid(input) - target
+        return logistic(xp, input) - target
     weighted = target * pos_weight
-    return sigmoid(input) * (weighted + 1 - target) - weighted
+    return logistic(xp, input) * (weighted + 1 - target) - weighted
 
 
-def _bce_logits_target(input: Any, pos_weight: Any) -> Any:
+def _bce_logits_target(xp: Any, input: Any, pos_weight: Any) -> Any:
     if pos_weight is None:
         return -input
-    return logsigmoid(-input) - pos_weight * logsigmoid(input)
+    return pos_weight * log1pexp(xp, -input) - log1pexp(xp, input)
 
 
-@elementwise(
-    input=lambda g, input, target, pos_weight: g * _bce_logits_slope(input, target, pos_weight),
-    target=lambda g, input, pos_weight: g * _bce_logits_target(input, pos_weight),
+@pointwise(
+    input=slope(_bce_logits_slope),
+    target=slope(_bce_logits_target),
+    pos_weight=None,
+    called="binary_cross_entropy_with_logits",
     node="BinaryCrossEntropyWithLogitsBackward0",
     has_out=False,
 )
 def _bce_logits(xp: Namespace, input: Array, target: Array, pos_weight: Array | None) -> Array:
-    """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`, with the exponential of -|x| only."""
-    dtype = input.dtype
-    usual = pos_weight is None and dtype is target.dtype and input.shape == target.shape
-    if usual and dtype in ONES and input.ndim and input.size < FEW:
-        out = xp.negative(input)  # the kernel's lines
-        xp.logaddexp(out, ZEROS[dtype], out)
-        rest = xp.subtract(ONES[dtype], target)
-        rest *= input
-        out += rest
-        return out
-    if dtype.kind not in "fV":
-        raise unsupported("binary_cross_entropy_with_logits", input)
-
-    def kernel(xp: Namespace, out: Array, x: Array, t: Array, *weights: Array) -> None:
-        log_one_plus_exp(xp, out, xp.negative(x))
-        for weight in weights:
-            out *= (weight - 1) * t + 1
-        rest = ONES.get(t.dtype, 1) - t
-        rest *= x
-        out += rest
-
-    weights = () if pos_weight is None else (pos_weight,)
-    return in_blocks(xp, kernel, input, target, *weights)
+    """`(1 - t) x + (1 + (p - 1) t) log(1 + exp(-x))`."""
+    losses = log1pexp(xp, -input)
+    if pos_weight is not None:
+        losses = losses * ((pos_weight - 1) * target + 1)
+    return losses + (1 - target) * input
 
 
 def binary_cross_entropy_with_logits(

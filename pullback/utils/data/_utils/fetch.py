@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator
 from itertools import islice
 from typing import Any
 
+from pullback.utils.data._utils.rows import gives_rows, rows_at
+
 Fetcher = Callable[[Any], Any]
 
 
@@ -31,7 +33,14 @@ def fetcher_of(
     together = getattr(dataset, "__getitems__", None)
     if callable(together):
         return lambda places: collate_fn(together(places))
+    if gives_rows(dataset, collate_fn):
+        return lambda places: _rows_or_items(dataset, places, collate_fn)
     return lambda places: collate_fn([dataset[place] for place in places])
+
+
+def _rows_or_items(dataset: Any, places: Any, collate_fn: Callable[[Any], Any]) -> Any:
+    rows = rows_at(dataset.tensors, places)
+    return collate_fn([dataset[place] for place in places]) if rows is None else rows
 
 
 def _next_items(items: Iterator[Any], count: int, drop_last: bool) -> list[Any]:

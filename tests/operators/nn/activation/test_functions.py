@@ -215,9 +215,9 @@ def test_gelu_is_exact_far_out(points, scipy_or_not):
     assert gradient[:4].tolist() == [0, 0, 1, 1]
 
 
-def close(one, other):
+def close(one, other, smallest=1e-12):
     one, other = one.detach().numpy(), other.detach().numpy()
-    numpy.testing.assert_allclose(one, other, rtol=1e-6, atol=1e-12)
+    numpy.testing.assert_allclose(one, other, rtol=1e-6, atol=smallest)
 
 
 ANY_SIZE = ["softplus", "logsigmoid", "elu", "celu", "selu", "silu", "mish"]
@@ -232,7 +232,8 @@ def test_small_and_large_arrays_have_the_same_values(name):
     close(function(large)[::20], function(small))
     (of_large,) = torch.autograd.grad(function(large).sum(), large)
     (of_small,) = torch.autograd.grad(function(small).sum(), small)
-    close(of_large[::20], of_small)
+    # At -1.2 two terms of 0.24 cancel, of which machine code and NumPy have other last digits.
+    close(of_large[::20], of_small, 1e-7 if name == "mish" else 1e-12)
 
 
 def test_softplus_is_the_number_itself_beyond_its_threshold():

@@ -15,7 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
-from pullback.distributed.pmi_service import notice_silence
+from pullback.distributed.meeting.pmi_service import notice_silence
 
 __all__ = ["Watch", "current", "leave", "remove_shared_memory", "shared_memory", "tell"]
 

@@ -2,7 +2,8 @@
 
 import socket
 
-from pullback.distributed import HashStore, PrefixStore, TCPStore, hosts, pmi
+from pullback.distributed import HashStore, PrefixStore, TCPStore
+from pullback.distributed.meeting import hosts, pmi
 
 
 def test_ranks_are_mapped_to_machines_by_runs():
@@ -36,7 +37,6 @@ def test_ranks_of_one_machine_meet_on_its_loopback():
 
 
 def test_ranks_of_several_machines_meet_where_others_reach_the_first(monkeypatch):
-    """D-3."""
     monkeypatch.setattr(hosts, "addresses", lambda store: ["10.1.2.3", "172.17.0.1"])
     store = HashStore()
     store.set("pullback/host/1", "another machine")

@@ -16,11 +16,14 @@ import threading
 import time
 from typing import Any
 
-from pullback.distributed import hosts
-from pullback.distributed.job import Share
-from pullback.distributed.pmi_service import notice_silence
+from pullback.distributed.launching.job import Share
+from pullback.distributed.meeting import hosts
+from pullback.distributed.meeting.pmi_service import notice_silence
 
 __all__ = ["Ended", "Keeper", "Member", "keeper_at"]
+
+
+_GOOD_BYE = 5.0  # seconds in which members hang up that were told that the job is over
 
 
 class Ended(Exception):  # noqa: N818 (how a job ends is no error)
@@ -123,7 +126,10 @@ class Keeper:
         self._events.put((node, {"gone": True}))
 
     def close(self) -> None:
-        """Keep no list any more."""
+        """Keep no list any more; members that were told of the end have heard it."""
+        until = time.monotonic() + _GOOD_BYE
+        while self._over and self._nodes and time.monotonic() < until:
+            time.sleep(0.01)
         with contextlib.suppress(OSError):
             self._listening.shutdown(socket.SHUT_RDWR)
         self._listening.close()
@@ -138,6 +144,8 @@ class Keeper:
             if not message:
                 return
             if self._over:
+                if node in self._nodes and "gone" in message:
+                    self._nodes.remove(node)
                 continue
             if node is not None:
                 self._heard(node, message)

@@ -13,10 +13,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from pullback.distributed import hosts
 from pullback.distributed.errors import DistNetworkError
-from pullback.distributed.pmi_service import Service, listen
-from pullback.distributed.watch import Watch, shared_memory, tell
+from pullback.distributed.meeting import hosts
+from pullback.distributed.meeting.pmi_service import Service, listen
+from pullback.distributed.meeting.watch import Watch, shared_memory, tell
 
 __all__ = ["Meeting", "ServiceHere", "join", "meeting_in", "shared_memory", "start_service", "tell"]
 

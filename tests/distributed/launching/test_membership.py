@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 from pullback.cli import main as command
-from pullback.distributed.membership import Ended, Member, keeper_at
+from pullback.distributed.launching.membership import Ended, Member, keeper_at
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[3]
 BEGIN = "import sys; from pullback_command import main; sys.exit(main(sys.argv[1:]))"
 SCRIPT = """
 import os, sys, time

@@ -12,8 +12,8 @@ import time
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from pullback.distributed import pmi
-from pullback.distributed.outputs import Outputs
+from pullback.distributed.launching.outputs import Outputs
+from pullback.distributed.meeting import pmi
 
 __all__ = ["Interrupted", "Job", "Share", "say"]
 

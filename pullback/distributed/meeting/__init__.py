@@ -1,0 +1,1 @@
+"""How processes become ranks of one job, and know of one another: addresses, PMI, watch."""

@@ -1,0 +1,115 @@
+"""How many Python functions a program runs through: no way grows longer unnoticed.
+
+A warm call of a small program is counted by `sys.setprofile`, all functions that it enters, the
+program's own among them. The bounds are what was measured on CPython 3.11 when they were written
+down; where a way becomes shorter, its bound goes down with it.
+"""
+
+import gc
+import sys
+
+import pytest
+
+import pullback as torch
+from pullback.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, vjp, vmap
+from pullback.utils.checkpoint import checkpoint
+from pullback.utils.data import DataLoader, TensorDataset
+
+
+def calls_of(program):
+    """How many functions a call enters, once everything that it needs is written."""
+    for _ in range(3):
+        program()
+    count = 0
+
+    def profile(frame, event, arg):
+        nonlocal count
+        count += event == "call"
+
+    before, collects = sys.getprofile(), gc.isenabled()
+    gc.disable()  # what a collection calls is nobody's way
+    try:
+        sys.setprofile(profile)
+        program()
+    finally:
+        sys.setprofile(before)
+        if collects:
+            gc.enable()
+    return count
+
+
+def square(x):
+    return (x * x).sum()
+
+
+class Doubled(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+def _step(optimizer_class):
+    layer, loss = torch.nn.Linear(4, 3), torch.nn.MSELoss()
+    optimizer = optimizer_class(layer.parameters(), lr=0.1)
+    given, wanted = torch.ones(2, 4), torch.ones(2, 3)
+
+    def step():
+        optimizer.zero_grad()
+        loss(layer(given), wanted).backward()
+        optimizer.step()
+
+    return step
+
+
+def _batch():
+    loader = DataLoader(TensorDataset(torch.ones(80, 3), torch.ones(80)), batch_size=8)
+    batches = iter(loader)
+    return lambda: next(batches)
+
+
+def _functional_call():
+    layer, given = torch.nn.Linear(4, 3), torch.ones(2, 4)
+    parameters = dict(layer.named_parameters())
+    return lambda: functional_call(layer, parameters, (given,))
+
+
+def _compiled():
+    program = torch.compile(lambda x: (x * x).sum() + 1)
+    x = torch.ones(4)
+    return lambda: program(x)
+
+
+def _programs():
+    x, t, batch = torch.ones(4), torch.ones(4), torch.ones(5, 4)
+    w = torch.ones(4, requires_grad=True)
+    adam = torch.optim.Adam([w])
+    square(w).backward()
+    return {
+        "backward": (lambda: square(w).backward(), 32),
+        "checkpoint": (lambda: checkpoint(square, w, use_reentrant=False).backward(), 131),
+        "a custom Function": (lambda: Doubled.apply(w), 10),
+        "vmap of grad": (lambda: vmap(grad(square))(batch), 84),
+        "jvp": (lambda: jvp(square, (x,), (t,)), 43),
+        "vjp": (lambda: vjp(square, x)[1](torch.tensor(1.0)), 76),
+        "jacrev": (lambda: jacrev(torch.sin)(x), 83),
+        "jacfwd": (lambda: jacfwd(torch.sin)(x), 66),
+        "hessian": (lambda: hessian(square)(x), 205),
+        "a Hessian times a vector": (lambda: jvp(grad(square), (x,), (t,)), 131),
+        "functional_call": (_functional_call(), 43),
+        "a step of SGD": (_step(torch.optim.SGD), 67),
+        "a step of Adam": (_step(torch.optim.Adam), 82),
+        "the optimizer's part of it": (adam.step, 30),
+        "a batch of a loader": (_batch(), 12),
+        "a compiled call": (_compiled(), 6),
+    }
+
+
+@pytest.mark.parametrize("name", _programs())
+def test_a_program_takes_no_more_calls_than_it_did(name):
+    program, most = _programs()[name]
+    assert calls_of(program) <= most
