@@ -23,6 +23,7 @@ from typing import Any
 import numpy as np
 
 from benchmarks import family_table, works
+from benchmarks.compiled import varied as compiled_varied
 from benchmarks.compiled import works as compiled_works
 from benchmarks.compiled.program import COMPILED, PEER
 from benchmarks.families import family_work
@@ -38,6 +39,7 @@ CLOCKS: dict[str, Callable[[], float]] = {
 assert works  # imported for what its modules register
 assert family_table  # likewise
 assert compiled_works  # likewise
+assert compiled_varied  # likewise
 
 
 class Worker:

@@ -38,7 +38,7 @@ import pullback as torch
 from pullback import nn
 from pullback.compiled.backends import is_available
 from pullback.compiled.counting import counters
-from stress.places import EFFECTS, HOLDERS, PREAMBLE, READINGS, RESULTS, VALUES, WAYS, WORLD
+from stress.places import EFFECTS, HOLDERS, PREAMBLE, READINGS, RESULTS, STOPS, VALUES, WAYS, WORLD
 from stress.report import Report
 
 BACKENDS = ("eager", "eager", "python", "llvm") if is_available() else ("eager", "python")
@@ -162,6 +162,8 @@ def drawn(luck: random.Random) -> Case:
         luck.random() < 0.2,
         luck.choice(BACKENDS),
     )
+    if luck.random() < 0.3:
+        case = case._replace(reading=f"{luck.choice(STOPS)}\n{case.reading}")
     found = changes(holder, value, luck)
     return case._replace(changes=tuple(luck.sample(found, min(2, len(found)))))
 

@@ -7,14 +7,15 @@ import shutil
 import sys
 
 from benchmarks import report
-from benchmarks.compiled import works
+from benchmarks.compiled import varied, works
 from benchmarks.compiled.alone import table
 from benchmarks.compiled.bars import BARS
 from benchmarks.compiled.program import COMPILED
 from benchmarks.process import is_installed
 from benchmarks.rounds import Pair, Settings, measure
 
-assert works  # imported for what it registers
+assert works  # imported for what they register
+assert varied
 
 
 PEERS = ("torch.compile", "jax")

@@ -27,4 +27,10 @@ BARS: dict[str, float] = {
     "compiled-lstm-style": 400,
     "compiled-hvp": 50,
     "compiled-hessian": 50,
+    "compiled-windows": 15,
+    "compiled-views": 3,
+    "compiled-batch-norm": 1,
+    "compiled-decode": 1.5,
+    "compiled-gpt-slices": 1.2,
+    "compiled-changing-rate": 1,
 }

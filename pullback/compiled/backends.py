@@ -65,6 +65,11 @@ def _cudagraphs(
     return _best(calls, inputs, outputs, constants, wishes, shared)
 
 
+def is_default(backend: Any) -> bool:
+    """Whether it is what is used where nobody names a back end."""
+    return backend is _best
+
+
 def is_exact(backend: Any) -> bool:
     """Whether a back end's programs are eager's kernels, and must give eager's bits."""
     inner = getattr(backend, "verified", backend)

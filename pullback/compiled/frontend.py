@@ -30,6 +30,7 @@ from pullback.compiled.runtime.guards import outline
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
 from pullback.compiled.stance import stance
+from pullback.compiled.trial import exact_outline, is_slower, may_be_tried
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, current, fast, get_mode, settle
 from pullback.core.nesting import running
@@ -45,6 +46,7 @@ _MOST_TRIES = 3
 _MOST_PARTS = 48  # of a function that is compiled in parts
 _MOST_ONCE = 3  # branches that were taken once, until no more are made
 _MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
+_MANY_CALLS = 16  # of one size of a family
 _MOST_QUICK = 7  # short ways that a call tries before it looks for its program the long way
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -81,6 +83,9 @@ class CompiledFunction:
         self._others: list[Any] = []  # short ways that ran before it, in the same mode
         # Once no more programs are made: what calls that some program may fit look like.
         self._outlines: set[Any] | None = None
+        # Calls whose programs take longer than the function itself (trial.py).
+        self._slower: set[Any] = set()
+        self._sized_last = False  # whether a family served the last call that looked for a program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """Run the program of a call like this one; capture it where there is none."""
@@ -106,6 +111,8 @@ class CompiledFunction:
         if stance.now != "default" and not self._may_compile(mode, args, kwargs):
             return self.function(*args, **kwargs)
         if look.by is None:
+            if self._slower and not kwargs and exact_outline(args) in self._slower:
+                return self.function(*args)
             if self._outlines is not None and self._is_foreign(args, kwargs):
                 with passes_captured():
                     return self.function(*args, **kwargs)
@@ -158,6 +165,11 @@ class CompiledFunction:
 
     def _guarded_run(self, mode: Any, args: Any, kwargs: Any) -> Any:
         leaves, spec = self._flat(args, kwargs)
+        if self._sized_last:
+            sized = self.families.entry(mode, spec, leaves)
+            if sized is not None:
+                counters["compile"]["hits"] += 1
+                return self._run(sized, leaves, args, kwargs)
         for place, entry in enumerate(list(self.entries)):
             reason = entry.guards.miss(mode, spec, leaves)
             if reason is None:
@@ -166,13 +178,15 @@ class CompiledFunction:
                     if place:
                         self._put_first(entry)
                     counters["compile"]["hits"] += 1
+                    self._sized_last = False
                     return made
                 reason = "a value decides otherwise"
                 self._weigh(entry)
             counters["misses"][reason] += 1
             self._note(reason)
-        sized = self.families.entry(mode, spec, leaves)
+        sized = None if self._sized_last else self.families.entry(mode, spec, leaves)
         if sized is not None:
+            self._sized_last = True
             counters["compile"]["hits"] += 1
             return self._run(sized, leaves, args, kwargs)
         with _quiet_collector():
@@ -180,11 +194,38 @@ class CompiledFunction:
             new = new or self._new_entry(args, kwargs, leaves)
             if new is not None and not new.calls:
                 new.prepare()
+        if new is not None and not kwargs and self._is_slower(new, leaves, args):
+            return self.function(*args)
         made = OTHER_BRANCH if new is None else self._run(new, leaves, args, kwargs)
         if made is not OTHER_BRANCH:
             return made
         with passes_captured():
             return self.function(*args, **kwargs)
+
+    def _is_slower(self, entry: Entry, leaves: list[Any], args: Any) -> bool:
+        """Whether a program is not worth having, by a trial in its first call."""
+        outline = exact_outline(args)
+        takes_all = self.options.get("never_slower", backends.is_default(self.backend)) is False
+        if takes_all or outline is None or not _may_vary(entry) or not may_be_tried(entry):
+            return False
+        entry.quick = quick = quick_way(entry, args, {})
+
+        def run() -> Any:
+            return entry(leaves, (args, {})) if quick is None else quick(args)
+
+        try:
+            run()
+            reason = is_slower(run, lambda: self.function(*args))
+        except Exception:  # which the call itself will raise again
+            return False
+        if reason is None:
+            return False
+        self._slower.add(outline)
+        if entry in self.entries:
+            self.entries.remove(entry)
+        counters["compile"]["slower"] += 1
+        self._note(reason)
+        return True
 
     def _put_first(self, entry: Entry) -> None:
         if entry in self.entries:  # another thread may have let go of it
@@ -216,7 +257,8 @@ class CompiledFunction:
                 entry.prepare()
         if entry.quick is None and entry.shared is not None and entry.calls < 2:
             entry.quick = entry.shared.quick(entry, args, kwargs)
-        if entry.quick is None and entry.calls == 1:
+        # One that is written for a size alone must pay for itself.
+        if entry.quick is None and entry.calls == (1 if entry.shared is None else _MANY_CALLS):
             quick = quick_way(entry, args, kwargs)
             if quick is not None and isinstance(entry.captured.tree, Broken):
                 quick = self._going_on(quick)
@@ -281,6 +323,7 @@ class CompiledFunction:
         self._decides = self._make is Entry
         self._met = False
         self._outlines = None
+        self._slower.clear()
         self.forget_quick()
 
     def __getattr__(self, name: str) -> Any:

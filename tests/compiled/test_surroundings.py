@@ -10,7 +10,7 @@ import pytest
 
 from pullback.compiled.interpreter.sources import Guards
 from stress import surroundings
-from stress.places import EFFECTS, HOLDERS, READINGS, RESULTS, VALUES, WAYS
+from stress.places import EFFECTS, HOLDERS, READINGS, RESULTS, STOPS, VALUES, WAYS
 from stress.report import Report
 from stress.surroundings import Case, changes, difference
 
@@ -56,6 +56,19 @@ def test_a_result_of_any_kind_is_eagers_and_a_new_one_at_each_call(result):
 def test_what_a_function_does_besides_happens_at_each_call(effect):
     pairs = changes("global", "float", random.Random(0))
     checked(Case("global", "float", "r = {e}", effect=effect, changes=tuple(pairs[:1])))
+
+
+@pytest.mark.parametrize("stop", STOPS)
+def test_what_no_program_does_is_done_between_parts(stop):
+    pairs = changes("attribute", "float", random.Random(0))
+    for way in ("plainly", luck_of(stop)):
+        reading = f"{stop}\nr = {{e}}"
+        checked(Case("attribute", "float", reading, way, changes=tuple(pairs[:1]), grad=True))
+
+
+def luck_of(text):
+    """One of the ways, always the same for a text."""
+    return sorted(WAYS)[sum(map(ord, text)) % len(WAYS)]
 
 
 def test_combinations_of_all_of_them_agree_with_eager():

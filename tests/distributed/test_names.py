@@ -10,7 +10,6 @@ from pullback.distributed import _functional_collectives as funcol
 
 
 def test_groups_have_collectives_as_methods_that_give_works():
-    """D-10."""
 
     def one():
         group, rank = dist.group.WORLD, dist.get_rank()
@@ -64,7 +63,6 @@ def test_groups_have_collectives_as_methods_that_give_works():
 
 
 def test_a_back_end_of_the_users_carries_collectives():
-    """D-10."""
 
     class Mirror:
         """One rank, whose partners all give what it gives."""
@@ -125,7 +123,6 @@ def test_threads_of_ones_own_are_ranks_by_a_store_that_they_share():
 
 
 def test_levels_of_debugging_are_set_and_read(monkeypatch):
-    """D-10."""
     monkeypatch.setenv("TORCH_DISTRIBUTED_DEBUG", "detail")
     dist.set_debug_level_from_env()
     assert dist.get_debug_level() is dist.DebugLevel.DETAIL
@@ -139,7 +136,6 @@ def test_levels_of_debugging_are_set_and_read(monkeypatch):
 
 
 def test_processes_meet_by_an_address(monkeypatch):
-    """D-10."""
     for name in ("RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"):
         monkeypatch.delenv(name, raising=False)
     with pytest.raises(ValueError, match="RANK, WORLD_SIZE, MASTER_ADDR, MASTER_PORT not set"):
@@ -155,7 +151,6 @@ def test_processes_meet_by_an_address(monkeypatch):
 
 
 def test_collectives_are_in_the_profiler_under_torchs_names():
-    """D-8."""
 
     def one():
         dist.all_reduce(torch.ones(3))
@@ -205,13 +200,11 @@ def test_configurations_of_back_ends_are_told():
 
 
 def test_there_is_nothing_to_destroy_before_the_beginning():
-    """D-12."""
     with pytest.raises(AssertionError, match="no default process group"):
         dist.destroy_process_group()
 
 
 def test_several_tensors_are_gathered_at_once():
-    """D-13."""
 
     def one():
         rank = float(dist.get_rank())

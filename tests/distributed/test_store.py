@@ -83,7 +83,6 @@ def test_a_tcp_store_that_is_not_there_is_an_error_in_time():
 
 
 def test_stores_have_queues_keys_and_clones(store):
-    """D-11."""
     for value in ("x", "y"):
         store.queue_push("work", value)
     assert store.queue_len("work") == 2
@@ -97,7 +96,6 @@ def test_stores_have_queues_keys_and_clones(store):
 
 
 def test_a_store_for_nobody_is_refused_and_one_may_listen_already():
-    """D-11."""
     with pytest.raises(ValueError, match="1 or more"):
         dist.TCPStore("127.0.0.1", 0, 0, True)
     listening = socket.create_server(("127.0.0.1", 0))

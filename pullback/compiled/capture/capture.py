@@ -12,18 +12,17 @@ from __future__ import annotations
 
 import sys
 from collections import Counter
-from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
+from pullback.compiled.capture.captured import Captured, Input, Output
 from pullback.compiled.capture.decisions import Answers
 from pullback.compiled.capture.effects import Effects, Reached
 from pullback.compiled.capture.known import LEAF, Known, facts, met_by_passes
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
-from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer, picked
@@ -38,9 +37,8 @@ from pullback.compiled.parts.state import Kept
 from pullback.compiled.parts.tree import LEAVES, Resumed, broken
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
 from pullback.compiled.sizes.sized import plain
-from pullback.core.mode import Mode, changed, current, settle
+from pullback.core.mode import changed, current, settle
 from pullback.core.node import node_and_number
-from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import TreeSpec, node_of, tree_flatten
 from pullback.core.view import edge_of
@@ -50,71 +48,6 @@ from pullback.operators.random.generator import default_generator
 __all__ = ["Captured", "Input", "Output", "capture"]
 
 _USED_UP = "backward through the graph a second time"  # as the engine says it
-
-
-@dataclass(frozen=True)
-class Input:
-    """Where an array of the program comes from in a call."""
-
-    # "argument", "held" (a tensor), "grad" (of another input's tensor), "constant", "found" (a
-    # tensor that each call fetches), "number" (one that each call computes)
-    kind: str
-    value: Value
-    place: Any  # the leaf's number; the tensor; the other input's number; the array
-    requires_grad: bool = False
-    is_parameter: bool = False
-
-
-@dataclass(frozen=True)
-class Output:
-    """What stands at a leaf of the result."""
-
-    # "value", "input" (the tensor itself), "view" (of an input), "object", "number" (computed by
-    # each call), "kept" (an object that each call fetches)
-    kind: str
-    value: Any = None
-    place: Any = None  # the input's number, or the object
-    requires_grad: bool = False
-    steps: Any = None  # of a view: the view operators that lead from the input to it
-    is_leaf: bool = False  # it requires a gradient because the function said so
-
-    @property
-    def has_history(self) -> bool:
-        """Whether gradients go back from it."""
-        return self.requires_grad and not self.is_leaf
-
-
-@dataclass
-class Captured:
-    """A captured call: the steps, where their inputs come from, and what is done with results."""
-
-    calls: list[Call]
-    forward: int  # so many of the calls are the forward
-    inputs: list[Input]
-    outputs: list[Output]
-    tree: TreeSpec
-    arguments: TreeSpec
-    mode: Mode
-    world: Surroundings
-    writes: list[tuple[int, Value]] = field(default_factory=list)  # input's number, new value
-    stores: list[tuple[int, Value | None]] = field(default_factory=list)  # .grad of that input
-    # Of the backward: gradients that arrive, by output; those that leave, by input.
-    tangents: list[tuple[int, Value]] = field(default_factory=list)
-    gradients: list[tuple[int, Value]] = field(default_factory=list)
-    is_spent: bool = False  # the results' history was used up by the function itself
-    default_dtype: Any = None
-    default_device: Any = None
-    origin: Origin | None = None
-    library: Any = None  # of the device that its tensors are on; None: NumPy's
-    checks: list[tuple[int, Value, Any]] = field(default_factory=list)  # see decisions.py
-    whole: list[Call] | None = None  # all calls, where some are done before (decisions.py)
-    effects: Any = None  # writes to Python objects, done after the program (effects.py)
-    reached: Any = None  # what each call fetches for them, for "found" inputs and for numbers
-    numbers: Any = None  # what each call computes of numbers (interpreter/late.py)
-    loose: dict[int, Any] = field(default_factory=dict)  # leaves that no guard compares
-    home: Any = None  # the mode that the function was called in, of which this may be a part
-    found: list[Any] = field(default_factory=list)  # facts of the tensors that each call fetches
-    rewritten: frozenset[Any] = frozenset()  # places of tensors and numbers that it writes anew
 
 
 def capture(
@@ -130,6 +63,7 @@ def capture(
     breaks: bool = False,
     picks: bool = True,
     fluid: frozenset[Any] = frozenset(),
+    numbers: dict[Any, Any] | None = None,
 ) -> Captured:
     """Capture one call of a function, with its backward where gradients may be wanted.
 
@@ -139,7 +73,8 @@ def capture(
     by a value is written down, and does not end the capture. `replays`: so are writes to objects
     outside. `breaks`: where it cannot go on, what was captured so far is a part.
     `picks`: a part that an index tensor of no dimensions names is gathered, as nobody writes to it.
-    `fluid`: places whose tensors and numbers each call fetches anew.
+    `fluid`: places whose tensors and numbers each call fetches anew. `numbers`: what the function
+    finds at sources, by key, where numbers stand that vary.
     """
     if not SUPPORTED:
         raise CannotCapture("the bytecode of this version of Python, which nobody has looked at")
@@ -148,6 +83,7 @@ def capture(
         leaves, spec = list(args), LEAVES
     run = _Run(leaves, exact=exact)
     run.tracer.sizes = ledger
+    run.inner.numbers = numbers or {}
     if ledger is not None:
         ledger.frames = run.inner.frames
     if decides and not geometries:
@@ -189,33 +125,12 @@ class _Run:
         mode = self.mode
         states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
-        home = function.at.home if isinstance(function, Resumed) else mode
-        made: list[Any] = []
-        kept: list[Any] = []
-        stop: CannotCapture | None = None
+        self.home = function.at.home if isinstance(function, Resumed) else mode
+        made: list[Any] = []  # numbers of the result that are computed by each call
         try:
             given, words = self._arguments(function, args, kwargs)
             current.set(changed(mode, tracing=self.tracer))
-            try:
-                result = self._begun(function, given, words)
-            except CannotCapture as why:
-                if not (self.breaks and why.chain):
-                    raise
-                stop = why
-            finally:
-                left = settings._replace(grad=home.grad, inference=home.inference).left()
-            if left is not None and not (stop is not None and left == "grad mode"):
-                raise CannotCapture(f"the function leaves {left} changed")
-            log = self.inner.changes()
-            if stop is None:
-                leaves, tree = self._taken_apart(result, log, made)
-                del result
-            else:
-                leaves, tree, kept = broken(self.inner, stop, log, made)
-                tree.at.home = home
-                if self.answers is not None:
-                    checks = self.answers.checks
-                    checks[:] = [one for one in checks if one[0] <= len(self.tracer.calls)]
+            leaves, tree, log, kept = self._followed(function, given, words, settings, made)
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
@@ -225,7 +140,6 @@ class _Run:
             self.tracer.answers = None  # a backward pass decides nothing
             tangents, gradients, spent = self._backward(leaves, outputs)
         finally:
-            stop = None
             current.set(mode)
             self.tracer.is_open = False
             self._put_back()
@@ -234,14 +148,7 @@ class _Run:
             self.inner.generators.clear()
         for known in self.known.values():
             known.check()
-        late = self.inner.late
-        numbers = Numbers(late, [*made, *(number for number, _ in self.numbers)])
-        reached = None
-        if log or self.inner.found or late.sources or kept:
-            reached = Reached(self.inner, log, kept)
-        kept.clear()
-        effects = Effects(log, reached) if log and reached is not None else None
-        rewritten = self.inner.rewritten() if log else frozenset()
+        numbers, reached, effects, rewritten = self._of_outside(log, kept, made)
         outputs = [
             Output("number", place=numbers.place(leaf)) if one.kind == "number" else one
             for one, leaf in zip(outputs, leaves, strict=True)
@@ -270,11 +177,11 @@ class _Run:
             library=self.tracer.library,
             effects=effects,
             reached=reached,
-            numbers=numbers if late.sources else None,
+            numbers=numbers if numbers.kinds else None,
             rewritten=rewritten,
             found=found,
             loose=self.loose,
-            home=home,
+            home=self.home,
         )
         captured.inputs = self._inputs(surroundings) + [
             Input("number", array.value, numbers.place(one)) for one, array in self.numbers
@@ -290,6 +197,49 @@ class _Run:
         if self.answers is not None and self.answers.checks:
             captured.checks = self.answers.checks
         return captured
+
+    def _followed(
+        self, function: Any, given: Any, words: Any, settings: Settings, made: list[Any]
+    ) -> tuple[list[Any], TreeSpec, list[Any], list[Any]]:
+        """Run the function, as far as it can be followed: leaves, their tree, writes, kept objects.
+
+        `made` takes numbers that are inputs of the program, or made of them.
+        """
+        stop: CannotCapture | None = None
+        try:
+            result = self._begun(function, given, words)
+        except CannotCapture as why:
+            if not (self.breaks and why.chain):
+                raise
+            stop = why
+        finally:
+            before = settings._replace(grad=self.home.grad, inference=self.home.inference)
+            left = before.left()
+        if left is not None and not (stop is not None and left == "grad mode"):
+            raise CannotCapture(f"the function leaves {left} changed")
+        log = self.inner.changes()
+        if stop is None:
+            return (*self._taken_apart(result, log, made), log, [])
+        leaves, tree, kept = broken(self.inner, stop, log, made)
+        tree.at.home = self.home
+        if self.answers is not None:
+            checks = self.answers.checks
+            checks[:] = [one for one in checks if one[0] <= len(self.tracer.calls)]
+        return leaves, tree, log, kept
+
+    def _of_outside(
+        self, log: list[Any], kept: list[Any], made: list[Any]
+    ) -> tuple[Numbers, Any, Any, frozenset[Any]]:
+        """What calls compute of numbers, what they fetch, what they write, and places of that."""
+        late = self.inner.late
+        numbers = Numbers(late, [*made, *(number for number, _ in self.numbers)])
+        reached = effects = None
+        if log or self.inner.found or late.sources or kept:
+            reached = Reached(self.inner, log, kept)
+            effects = Effects(log, reached) if log else None
+        kept.clear()
+        rewritten: frozenset[Any] = self.inner.rewritten() if log else frozenset()
+        return numbers, reached, effects, rewritten
 
     def forget(self) -> None:
         """Let go of all that was met: it may not live on with the error."""
@@ -446,6 +396,8 @@ class _Run:
             first = storages.setdefault(id(array.storage), leaf)
             if first is not leaf:
                 raise CannotCapture("two results that share their memory")
+        if leaf.retains_grad:
+            raise CannotCapture("a result that retains its gradient")
         value = self.tracer.value_of(array)
         is_leaf = leaf.requires_grad and leaf.is_leaf
         return Output("value", value, requires_grad=leaf.requires_grad, is_leaf=is_leaf)
@@ -468,6 +420,10 @@ class _Run:
         writes = [
             (one, self.tracer.value_of(one.traced)) for one in self.known.values() if one.written
         ]
+        if writes and self.inner.has_arrays:
+            raise CannotCapture(
+                "a write to a tensor beside an array from outside that may share it"
+            )
         for one, _ in writes:
             for other in self.known.values():
                 if other is not one and share_memory(one.array, other.array):

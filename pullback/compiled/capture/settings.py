@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 from pullback.core import autocast
 from pullback.core.device import CPU, get_default_device, set_default_device
 from pullback.core.dtype import get_default_dtype, set_default_dtype
+from pullback.core.explain import anomaly
 from pullback.core.mode import settle
 
 __all__ = ["Settings"]
@@ -20,13 +21,14 @@ class Settings(NamedTuple):
     autocast: Any
     default_dtype: Any
     default_device: Any
+    anomaly: tuple[bool, bool]
 
     @classmethod
     def now(cls) -> Settings:
         """Those of this thread."""
         mode = settle()
         return cls(mode.grad, mode.inference, autocast.now(), get_default_dtype(),
-                   get_default_device())  # fmt: skip
+                   get_default_device(), _anomaly())  # fmt: skip
 
     def left(self) -> str | None:
         """What is not as it was, put back; None if all is. Grad mode is the caller's to put back.
@@ -45,9 +47,17 @@ class Settings(NamedTuple):
             names = ("enabled", "dtypes", "cache_enabled", "nesting", "cache")
             autocast.change(**{name: getattr(self.autocast, name) for name in names})
             changed = "autocast"
+        if now.anomaly != self.anomaly:
+            enabled, check_nan = self.anomaly
+            anomaly.switch(enabled=enabled, check_nan=check_nan)
+            changed = "anomaly detection"
         if (now.grad, now.inference) != (self.grad, self.inference):
             changed = "grad mode"
         return changed
+
+
+def _anomaly() -> tuple[bool, bool]:
+    return anomaly.state.enabled, anomaly.state.check_nan
 
 
 def _choices(one: Any) -> tuple[Any, ...]:

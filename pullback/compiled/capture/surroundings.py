@@ -28,6 +28,19 @@ class Surroundings:
         number = self.check(leaves)
         return None if number is None else str(self.guards.told(number))
 
+    def other_numbers(self, leaves: list[Any]) -> list[tuple[Any, Any, Any]]:
+        """Numbers that are others now: where they stand, what they were, and what they are."""
+        known = self.guards.numbers()
+        if not known:
+            return []
+        try:
+            now = self.guards.fetching([source for source, _ in known])(leaves)
+        except Exception:  # something on the way there is gone
+            return []
+        pairs = zip(known, now, strict=True)
+        return [(source, then, one) for (source, then), one in pairs if type(one) is type(then)
+                and one != then]  # fmt: skip
+
     def names(self) -> dict[int, str]:
         """By id, what the tensors that were found are called where they were."""
         found: dict[int, str] = {}

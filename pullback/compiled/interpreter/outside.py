@@ -76,11 +76,14 @@ class Outside:
         self.shadows: dict[int, Any] = {}  # id of a container: a copy that has the writes
         self.proxies: dict[type, Any] = {}  # class: the live view of its dictionary
         self.identities = False  # whether it matters which tensor is which
+        self.has_arrays = False  # whether NumPy arrays from outside were read
         # Places that the function itself writes anew at each call (by key of the source): a tensor
         # there is fetched by each call, a number is an input (late.py).
         self.fluid: frozenset[Any] = frozenset()
         self.found: dict[int, Source] = {}  # id of a tensor that is fetched: where
         self.late = Late()
+        # What stands at sources, by key, where numbers vary: see sizes/generalise.py.
+        self.numbers: dict[Any, Any] = {}
 
     def keep(self, value: Any) -> int:
         """The id of an object that lives as long as the capture."""
@@ -166,6 +169,10 @@ class Outside:
             self.guards.add("same", source, known)
 
     def _read_plain(self, value: Any, source: Source) -> Any:
+        number = self.numbers.get(source.key)
+        if number is not None:  # one that varies: a program for all of them is captured
+            self.guards.add("number", source, value)
+            return number
         singles = value is None or isinstance(value, bool) or value is Ellipsis
         if singles or value is NotImplemented:
             self.guards.add("is", source, value)
@@ -200,6 +207,7 @@ class Outside:
             )
         if value.dtype.hasobject or type(value) is not numpy.ndarray:
             raise CannotCapture("a NumPy array of Python objects, or of a class of its own")
+        self.has_arrays = True
         copy = value.copy(order="K")
         self.guards.add("array", source, copy)
         stand = self.stands[id(value)] = value.copy(order="K")

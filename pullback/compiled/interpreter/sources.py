@@ -134,6 +134,21 @@ class Guards:
         """The function `change(leaves)`: None if all is as it was, else the number of a guard."""
         return _Writer(list(self.all.values())).function()
 
+    def numbers(self) -> list[tuple[Source, Any]]:
+        """Where real and whole numbers were read that are guarded by value, with those numbers."""
+        listed = self.all.values()
+        return [
+            (s, one) for kind, s, one in listed if kind == "value" and type(one) in (int, float)
+        ]
+
+    @staticmethod
+    def fetching(sources: list[Source]) -> Any:
+        """A function of the leaves that fetches what stands at sources."""
+        writer = _Writer([])
+        names = [writer.fetch(one) for one in sources]
+        body = "\n    ".join([*writer.lines, f"return ({''.join(f'{one}, ' for one in names)})"])
+        return define_once(f"def found(leaves):\n    {body}", writer.scope, "numbers", "found")
+
     def told(self, number: int) -> str:
         """What is no longer as it was, in the user's terms."""
         kind, source, answer = list(self.all.values())[number]
@@ -148,6 +163,8 @@ class Guards:
                 return f"{source} has other keys, or in another order"
             case "value":
                 return f"{source} was {_shown(answer)}"
+            case "number":
+                return f"{source} is no number like {_shown(answer)}"
             case "text":
                 return f"{source} was {answer[1]}"
             case "same":
@@ -241,6 +258,10 @@ class _Writer:
                 return f"same_value({one}, {self.hold(answer)})"
             case "type":
                 return f"type({one}) is {self.hold(answer)}"
+            case "number" if type(answer) is float:
+                return f"type({one}) is float and {one} - {one} == 0 and {one} != 0"
+            case "number":
+                return f"type({one}) is {self.hold(type(answer))} and {one} > 1"
             case "absent":
                 return f"{self.literal(answer)} not in {one}"
             case "present":

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.ir.symbols import Symbolic
+from pullback.compiled.ir.symbols import NotSymbolic, Symbol, Symbolic
 from pullback.compiled.ir.values import Val, broadcast, contiguous, view_strides
 
 __all__ = ["Builder"]
@@ -74,6 +74,8 @@ class Builder:
     def const(self, value: Any, dtype: str, shape: tuple[int, ...] = ()) -> Val:
         """One number, for all elements."""
         if isinstance(value, Symbolic):
+            if dtype[0] != "f" and not isinstance(value, Symbol):
+                raise NotSymbolic(f"{value.text}, which varies, is rounded to a whole number")
             made = self.make("const", (), (value, 1.0), (), dtype)
             return self.expand(made, shape) if shape else made
         number = float(value) if dtype[0] == "f" else int(value)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.compiled.ir.symbols import moves
+from pullback.compiled.ir.symbols import Symbolic, moves
 from pullback.compiled.ir.values import EW, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
@@ -43,7 +43,8 @@ class GroupText(Stages):
         # Rows of another length, by the same code.
         self.is_moving = moves(group.columns, plan.moving)
         is_short = not self.is_moving and group.columns <= max(self.width, _SHORT_ROW)
-        super().__init__(plan, group, 0 if self.is_moving else _BUFFERS, is_short=is_short)
+        is_shared = self.is_moving and not isinstance(group.columns, Symbolic)
+        super().__init__(plan, group, 0 if is_shared else _BUFFERS, is_short=is_short)
 
     # Operands ---------------------------------------------------------------------------------
 
@@ -218,7 +219,9 @@ class GroupText(Stages):
         by_id = {v.id: v for v in self.group.nodes}
         for number in self.buffers:
             e, name = _in_memory(by_id[number].dtype), self._buffer(by_id[number])
-            head.append(f"  {name} = alloca [{self.group.columns} x {e}], align 64")
+            columns = self.group.columns
+            size = f"{e}, i64 {columns}" if self.is_moving else f"[{columns} x {e}]"
+            head.append(f"  {name} = alloca {size}, align 64")
         return head
 
     def _begin_pointers(self) -> None:

@@ -100,7 +100,7 @@ def _select(b: Builder, input: Val, dim: int, index: int) -> Val:
 
 def _places(start: Any, stop: Any, step: Any, n: Any) -> tuple[Any, Any]:
     """The first place of a slice of `n`, and how many there are; of numbers that vary, too."""
-    if not isinstance(n, Symbolic):
+    if not any(isinstance(one, Symbolic) for one in (start, stop, n)):
         places = range(*slice(start, stop, step).indices(n))
         return places.start, len(places)
     step = 1 if step is None else step

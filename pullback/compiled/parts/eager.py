@@ -20,6 +20,8 @@ from pullback.core.mode import settle
 
 __all__ = ["Eager"]
 
+_MOST_CALLERS = 1024
+_callers: dict[Any, Any] = {}  # by code and position: what calls from there
 _HANDLED = (None, None)  # what a handler's loop gives when the exception is dealt with
 
 
@@ -143,9 +145,15 @@ class Eager(Interpreter):
         if function is super and not args:
             return self._super(self.frames[-1])
         frame = self.frames[-1]
-        code, place = frame.code, frame.origin
-        made = _placed(code.co_filename, code.co_name, place.line or code.co_firstlineno)
-        return types.FunctionType(made, frame.names)(function, args, kwargs or {})
+        key = (frame.code, frame.position)
+        made = _callers.get(key)
+        if made is None or made.__globals__ is not frame.names:
+            code = frame.code
+            placed = _placed(code.co_filename, code.co_name, frame.origin.line)
+            if len(_callers) > _MOST_CALLERS:
+                _callers.clear()
+            made = _callers[key] = types.FunctionType(placed, frame.names)
+        return made(function, args, kwargs or {})
 
     def cell(self, cell: Any) -> Any:
         """What a closure's variable is."""

@@ -11,6 +11,8 @@ from __future__ import annotations
 import types
 from typing import Any, NamedTuple
 
+import numpy
+
 from pullback.autograd.grad_mode import _GradContext
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import KINDS, Apart, build
@@ -74,6 +76,8 @@ class Values(Apart):
         source = self.inner.source(value)
         if source is not None and id(value) not in self.inner.made:
             return self._outside(value, source)
+        if isinstance(value, numpy.ndarray) and value.base is not None:
+            raise CannotCapture("a NumPy array that is a part of another one")
         special = self._special(value, depth)
         if special is not None:
             return special

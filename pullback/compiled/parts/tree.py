@@ -7,6 +7,7 @@ with a compiled function of its own whose "function" is the rest of the frames.
 
 from __future__ import annotations
 
+import threading
 from typing import Any, NamedTuple
 
 from pullback.compiled.capture.reasons import CannotCapture
@@ -22,6 +23,15 @@ from pullback.core.trees.pytree import tree_structure
 __all__ = ["LEAVES", "Break", "Going", "Resumed", "broken"]
 
 LEAVES = tree_structure(0)
+
+
+class _Mine(threading.local):
+    """The thread's own interpreter, for one instruction at a time."""
+
+    eager: Eager | None = None
+
+
+_mine = _Mine()
 
 
 class Going(NamedTuple):
@@ -56,7 +66,9 @@ class Break:
         frame.stack = list(going.operands)
         if get_mode() is not self.mode:
             current.set(self.mode)
-        eager = Eager()
+        eager = _mine.eager
+        if eager is None:
+            eager = _mine.eager = Eager()
         try:
             eager.one(frame)
         except Exception as error:

@@ -39,7 +39,7 @@ def may_be_quick(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> b
         return False
     if captured.world.identities or entry.checks or captured.reached is not None:
         return False
-    if captured.loose or captured.home is not captured.mode:
+    if captured.loose or captured.home not in (None, captured.mode):
         return False
     if captured.mode.inference:
         return False  # whose tensors are marked as such

@@ -10,7 +10,7 @@ from pullback.compiled.counting import counters
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.moulds import writes_code
-from pullback.compiled.sizes.places import NUMBER, Place, differing, marked, standing
+from pullback.compiled.sizes.places import NUMBER, Place, differing, is_number, marked, standing
 from pullback.core.tensor import Tensor
 
 if TYPE_CHECKING:
@@ -69,13 +69,15 @@ class Families:
         # Programs of a device are made for one size each.
         bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
-            places = _only_sizes(base.guards, mode, spec, leaves)
+            places, outside = _only_sizes(base.guards, mode, spec, leaves)
             # Other back ends write a program for each number, which would cost more than eager.
-            has_numbers = any(dim == NUMBER for _, dim in places)
-            if not places or (has_numbers and not writes_code(self.backend)):
+            has_numbers = bool(outside) or any(dim == NUMBER for _, dim in places)
+            if not (places or outside) or (has_numbers and not writes_code(self.backend)):
                 continue
+            if getattr(base, "outside", ()) and outside:
+                continue  # which numbers vary is told by entries alone
             places |= getattr(base, "places", set())  # of a family
-            family = self._made(args, kwargs, leaves, base, places)
+            family = self._made(args, kwargs, leaves, base, places, outside)
             if family is not None:
                 sizes, reason = family.miss(mode, spec, leaves)
                 return family.entry(sizes, leaves, self._sized) if reason is None else None
@@ -108,21 +110,37 @@ class Families:
             self._made(args, kwargs, leaves, base, places)
 
     def _made(
-        self, args: Any, kwargs: Any, leaves: list[Any], base: Any, places: set[Place]
+        self,
+        args: Any,
+        kwargs: Any,
+        leaves: list[Any],
+        base: Any,
+        places: set[Place],
+        outside: list[Any] | None = None,
     ) -> Family | None:
-        key = (tuple(map(_described, base.guards.leaves)), frozenset(places))
+        outside = outside or []
+        found_at = tuple([source.key for source, _, _ in outside])
+        key = (tuple(map(_described, base.guards.leaves)), frozenset(places), found_at)
         if key in self._failed or len(self.found) >= _MOST_FAMILIES:
             return None
         # When a size first varies: most functions have none that does.
         from pullback.compiled.sizes.generalise import attempts, generalised
 
         groups: dict[int, set[Place]] = {}
-        for number, dim in places:
-            groups.setdefault(standing(leaves, (number, dim)), set()).add((number, dim))
+        own = [place for place in places if place[0] < len(leaves)]
+        for place in own:
+            groups.setdefault(standing(leaves, place), set()).add(place)
         try:
             family = attempts(
                 lambda some: generalised(
-                    self.function, args, kwargs, leaves, base, some, exact=is_exact(self.backend)
+                    self.function,
+                    args,
+                    kwargs,
+                    leaves,
+                    base,
+                    some,
+                    outside,
+                    exact=is_exact(self.backend),
                 ),
                 places,
                 list(groups.values()),
@@ -139,13 +157,16 @@ class Families:
         return family
 
 
-def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[Place]:
-    """The sizes that differ, where nothing else does."""
+def _only_sizes(
+    guards: Guards, mode: Any, spec: Any, leaves: list[Any]
+) -> tuple[set[Place], list[Any]]:
+    """The sizes that differ, and numbers that the function finds, where nothing else does."""
+    nothing: tuple[set[Place], list[Any]] = (set(), [])
     if spec != guards.arguments:
-        return set()
+        return nothing
     places = differing(guards, leaves)
-    if not places:
-        return set()
+    if places is None:
+        return nothing
     wanted = list(guards.leaves)
     for number in {number for number, dim in places if dim == NUMBER}:
         wanted[number] = (None, leaves[number])
@@ -153,9 +174,16 @@ def _only_sizes(guards: Guards, mode: Any, spec: Any, leaves: list[Any]) -> set[
         kind, dtype, _, _, *rest = wanted[number]
         leaf = leaves[number]
         if not isinstance(leaf, Tensor):
-            return set()
+            return nothing
         wanted[number] = (kind, dtype, leaf._array.shape, leaf._array.strides, *rest)
-    return places if guards.miss(mode, spec, leaves, wanted) is None else set()
+    if guards.miss(mode, spec, leaves, wanted) is None:
+        return places, []
+    outside = guards.world.other_numbers(leaves)
+    if not outside or not all(is_number(now, then) for _, then, now in outside):
+        return nothing
+    # All but those numbers must be as it was; whether it is, the family itself will say.
+    reason = guards.miss(mode, spec, leaves, wanted)
+    return (places, outside) if reason == guards.world.change(leaves) else nothing
 
 
 def _described(wanted: Any) -> Any:

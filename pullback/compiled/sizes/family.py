@@ -277,6 +277,16 @@ class Joined:
         """The capture for these sizes, in the order of `names`."""
         return self._at(self._evaluate(*sizes), world)
 
+    @property
+    def keeps_values(self) -> bool:
+        """Whether other numbers that are no sizes change nothing but arguments of calls."""
+        return not self.varying and all(first.kind != "object" for first, _ in self.outputs)
+
+    def with_numbers(self, captured: Captured, sizes: Sequence[Any]) -> Captured:
+        """A capture for the same sizes, with other numbers in its calls."""
+        calls: Any = _Calls(lambda: list(self.at(sizes, captured.world).calls))
+        return replace(captured, calls=calls)
+
     def symbolic(self, sizes: Sequence[Any], world: Any) -> Captured:
         """The same for sizes that vary (`ir/symbols.py`): what programs for all of them compute."""
         return self._at(self._evaluate(*sizes), world)

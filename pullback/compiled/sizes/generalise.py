@@ -12,10 +12,12 @@ from __future__ import annotations
 import math
 from collections import OrderedDict
 from collections.abc import Callable, Sequence
+from copy import copy
 from typing import Any
 
 from pullback.compiled.capture.capture import Captured, capture
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.interpreter.sources import Guards as WorldGuards
 from pullback.compiled.llvm.template import Sharing, Templates
 from pullback.compiled.runtime.entry import Entry
 from pullback.compiled.runtime.guards import Guards
@@ -39,20 +41,28 @@ class Family:
     """A capture for all sizes, and the programs made for those that came."""
 
     def __init__(self, joined: Joined, guards: Guards, symbols: dict[str, list[Place]],
-                 decisions: dict[str, bool], least: tuple[Any, ...]) -> None:  # fmt: skip
+                 decisions: dict[str, bool], least: tuple[Any, ...],
+                 outside: list[Any]) -> None:  # fmt: skip
+        """`outside`: where numbers stand that vary and are no arguments, and what they were."""
         self.joined, self.guards, self.symbols = joined, guards, symbols
+        self.outside = outside
+        # As if they were arguments, after all others.
+        self.known = [*guards.leaves, *((None, then) for _, then in outside)]
+        self.found = WorldGuards.fetching([source for source, _ in outside]) if outside else None
         self.decisions, self.least = decisions, least
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
         self.templates = Templates()  # object code that the programs of all sizes share
         self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
+        self._numbers = {n for n, name in enumerate(symbols) if name.startswith(NUMBERS)}
         self._twins: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
 
     @property
     def places(self) -> set[Place]:
         """The sizes that vary."""
-        return {place for places in self.symbols.values() for place in places}
+        count = len(self.guards.leaves)
+        return {place for places in self.symbols.values() for place in places if place[0] < count}
 
     def miss(self, mode: Any, spec: Any, leaves: list[Any]) -> tuple[tuple[int, ...], str | None]:
         """The sizes of a call, and why the family does not fit it; None if it does."""
@@ -60,11 +70,17 @@ class Family:
         if spec != guards.arguments:
             return (), "the structure of the arguments differs"
         sizes = []
+        every = leaves
+        if self.found is not None:
+            try:
+                every = [*leaves, *self.found(leaves)]
+            except Exception:  # something on the way to a number is gone
+                return (), "a number that the function found is gone"
         for places in self.symbols.values():
             number, dim = places[0]
-            leaf = leaves[number]
+            leaf = every[number]
             if dim == NUMBER:
-                if not is_number(leaf, guards.leaves[number][1]):
+                if not is_number(leaf, self.known[number][1]):
                     return (), f"argument {number}: {leaf!r} is no number like the ones before"
                 sizes.append(leaf)
                 continue
@@ -85,9 +101,29 @@ class Family:
     def fits(self, *sizes: Any) -> bool:
         """Whether sizes are large enough, and decide as those that were captured."""
         pairs = zip(sizes, self.least, strict=True)
-        return all(size >= least for size, least in pairs) and self._decide(*sizes) == (
-            self._outcomes
-        )
+        return all(size >= least and size != 0 for size, least in pairs) and self._decide(
+            *sizes
+        ) == (self._outcomes)
+
+    def _with_numbers(self, sizes: tuple[Any, ...]) -> Entry | None:
+        """The entry of the same sizes, with other numbers; None where there is none."""
+        other = next(
+            (
+                one
+                for key, one in reversed(self.entries.items())
+                if all(a == b for n, (a, b) in enumerate(zip(key, sizes, strict=True))
+                       if n not in self._numbers)
+            ),
+            None,
+        )  # fmt: skip
+        if other is None or any(one.kind == "view" for one in other.captured.outputs):
+            return None
+        captured = self.joined.with_numbers(other.captured, sizes)
+        sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
+        made = self.entries[sizes] = other.twin(captured, other.backend, sharing)
+        if len(self.entries) > _MOST_PROGRAMS:
+            self.entries.popitem(last=False)
+        return made
 
     def twin(self, entry: Entry, sizes: tuple[Any, ...]) -> Entry:
         """An entry for sizes that runs backward passes; guards are those of another one."""
@@ -105,7 +141,8 @@ class Family:
         for size, places in zip(sizes, self.symbols.values(), strict=True):
             for number, dim in places:
                 if dim == NUMBER:
-                    wanted[number] = (None, size)
+                    if number < len(wanted):
+                        wanted[number] = (None, size)
                     continue
                 kind, dtype, shape, strides, *rest = wanted[number]
                 changed = (*shape[:dim], size, *shape[dim + 1 :])
@@ -122,6 +159,8 @@ class Family:
         `make` makes an entry of a capture, the arguments and what programs of a family share.
         """
         known = self.entries.get(sizes)
+        if known is None and self._numbers and self.joined.keeps_values:
+            known = self._with_numbers(sizes)
         if known is None:
             captured = self.joined.at(sizes, self.guards.world)
             sharing = Sharing(self.templates, self.joined.moving(sizes), self, sizes)
@@ -155,17 +194,23 @@ def generalised(
     leaves: list[Any],
     base: Any,
     places: set[Place],
+    outside: list[Any],
     *,
     exact: bool = False,
 ) -> Family:
     """A family of a call whose sizes at `places` vary; NoFit or CannotCapture says why not.
 
-    `base` is an entry or family that was made before; `exact` as `capture` takes it.
+    `base` is an entry or family that was made before; `exact` as `capture` takes it. `outside` are
+    numbers that the function finds and that vary: where, what they were, and are.
     """
     guards: Guards = base.guards
+    count = len(leaves)
+    leaves = [*leaves, *(now for _, _, now in outside)]
+    before = [*guards.leaves, *((None, then) for _, then, _ in outside)]
+    places = places | {(count + n, NUMBER) for n in range(len(outside))}
     groups: dict[Any, list[Place]] = {}
     for number, dim in sorted(places):
-        now, wanted = standing(leaves, (number, dim)), guards.leaves[number]
+        now, wanted = standing(leaves, (number, dim)), before[number]
         then = wanted[1] if dim == NUMBER else wanted[2][dim]
         groups.setdefault((now, then, dim == NUMBER), []).append((number, dim))
     symbols = {
@@ -174,15 +219,24 @@ def generalised(
     }
 
     def at(point: dict[str, int], ledger: Ledger | None = None) -> Captured:
-        shapes = _shapes(guards.leaves, symbols, point)
+        shapes = _shapes(before, symbols, point)
         given = args, kwargs
+        numbers: dict[Any, Any] = {}
         if any(name.startswith(NUMBERS) for name in symbols):
-            given = tree_unflatten(_leaves(leaves, symbols, point, ledger), guards.arguments)
-        return capture(function, *given, shapes, ledger, exact=exact)
+            every = _leaves(leaves, symbols, point, ledger)
+            given = tree_unflatten(every[:count], guards.arguments)
+            numbers = {
+                source.key: one for (source, _, _), one in zip(outside, every[count:], strict=True)
+            }
+        return capture(function, *given, shapes, ledger, exact=exact, numbers=numbers)
 
     now, then, _ = (dict(zip(symbols, sizes, strict=True)) for sizes in zip(*groups, strict=True))
     first = base.captured if isinstance(base, Entry) else at(then)
     seen = [(then, first)] if now == then else [(then, first), (now, at(now))]
+    if outside:  # the guards of a capture in which those numbers may be others
+        guards = copy(guards)
+        guards.world = seen[-1][1].world
+    found_at = [(source, then) for source, then, _ in outside]
     for least in (SMALLEST, _SMALL):
         small, prime, further = _wide_points(guards, symbols, least, seen)
         try:
@@ -193,11 +247,11 @@ def generalised(
             -math.inf if now[one].__class__ is float else min(small[one], now[one], then[one])
             for one in symbols
         ]
-        return Family(joined, guards, symbols, decisions, tuple(smallest))
+        return Family(joined, guards, symbols, decisions, tuple(smallest), found_at)
     small, prime, further = _near_points(now, then)
     joined, decisions = _joined(at, seen, prime, further)
     lowest = [-math.inf if one.__class__ is float else one for one in small.values()]
-    return Family(joined, guards, symbols, decisions, tuple(lowest))
+    return Family(joined, guards, symbols, decisions, tuple(lowest), found_at)
 
 
 def _leaves(leaves: list[Any], symbols: Any, point: dict[str, Any], ledger: Any) -> list[Any]:

@@ -20,11 +20,14 @@ class Moulds:
         self.family, self.joined, self.least = family, family.joined, family.least
         self._known: dict[str, list[Any]] = {}
         self._refused: set[str] = set()
+        self._writes: bool | None = None
         self._lock = threading.Lock()
 
     def program(self, name: str, entry: Any, sizes: tuple[Any, ...]) -> Any:
         """What an entry has made under a name, for these sizes; None where it makes it itself."""
-        if name in self._refused or not writes_code(entry.backend) or entry.checks:
+        if self._writes is None:
+            self._writes = writes_code(entry.backend)
+        if name in self._refused or not self._writes or entry.checks:
             return None
         with self._lock:
             listed = self._known.setdefault(name, [])

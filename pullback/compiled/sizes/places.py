@@ -42,11 +42,14 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
 
 
 def is_number(leaf: Any, known: Any) -> bool:
-    """Whether an argument is a number of the same kind as another, so that it may vary."""
+    """Whether an argument is a number of the same kind as another, so that it may vary.
+
+    Zeros have programs of their own: they are equal, and have signs.
+    """
     if leaf.__class__ is not known.__class__:
         return False
     if leaf.__class__ is float:
-        return math.isfinite(leaf) and math.isfinite(known)
+        return math.isfinite(leaf) and math.isfinite(known) and leaf != 0 and known != 0
     return leaf.__class__ is int and min(leaf, known) >= SMALLEST
 
 

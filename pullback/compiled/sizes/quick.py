@@ -67,6 +67,9 @@ class _Writer(Writer):
         for name, places in self.family.symbols.items():
             number, dim = places[0]
             what = f"args[{number}]"
+            if number >= len(self.args):  # one that the function finds
+                self.scope["found"] = self.family.found
+                what = f"found(args)[{number - len(self.args)}]"
             lines.append(f"    {name} = {what if dim == NUMBER else f'{what}._array.shape[{dim}]'}")
         listed = ", ".join(names)
         self.scope["lock"] = threading.Lock()
@@ -93,6 +96,8 @@ class _Writer(Writer):
         conditions = super()._argument_guards()
         for places in self.family.symbols.values():
             number, dim = places[0]
+            if number >= len(self.args):
+                continue
             one = self.args[number]
             conditions.append(f"args[{number}].__class__ is {self.name(type(one))}")
             if dim != NUMBER:
@@ -153,6 +158,8 @@ class _Writer(Writer):
 
     def _now(self, places: Any) -> Any:
         number, dim = places[0]
+        if number >= len(self.args):
+            return self.family.found(self.args)[number - len(self.args)]
         return self.args[number] if dim == NUMBER else self.args[number]._array.shape[dim]
 
     def _write_fill(self, table: Any, words: list[str], shown: list[Any]) -> None:

@@ -19,6 +19,9 @@ import numpy
 
 from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
+from pullback.operators.formula.in_c import word
+from pullback.operators.formula.language import BOOLEAN
+from pullback.operators.formula.words import NUMPY, WORDS
 from pullback.operators.writing.inline import Inlined
 from pullback.operators.writing.writer import block, define, settled, theirs
 
@@ -26,47 +29,11 @@ __all__ = ["Fused", "fused_rule", "fused_ufunc"]
 
 # NumPy's ufuncs in C, for arguments a and b; `T` is the dtype.
 EXPRESSIONS = {
-    "add": "({a} + {b})",
-    "subtract": "({a} - {b})",
-    "multiply": "({a} * {b})",
-    "true_divide": "({a} / {b})",
-    "divide": "({a} / {b})",
-    "negative": "(-{a})",
-    "positive": "({a})",
-    "square": "({a} * {a})",
-    "reciprocal": "(T(1) / {a})",
-    "absolute": "fabs({a})",
-    "exp": "exp({a})",
-    "exp2": "exp2({a})",
-    "expm1": "expm1({a})",
-    "log": "log({a})",
-    "log2": "log2({a})",
-    "log10": "log10({a})",
-    "log1p": "log1p({a})",
-    "sqrt": "sqrt({a})",
-    "sin": "sin({a})",
-    "cos": "cos({a})",
-    "tan": "tan({a})",
-    "sinh": "sinh({a})",
-    "cosh": "cosh({a})",
-    "tanh": "tanh({a})",
-    "arcsin": "asin({a})",
-    "arccos": "acos({a})",
-    "arctan": "atan({a})",
-    "arcsinh": "asinh({a})",
-    "arccosh": "acosh({a})",
-    "arctanh": "atanh({a})",
-    "arctan2": "atan2({a}, {b})",
-    "floor": "floor({a})",
-    "ceil": "ceil({a})",
-    "trunc": "trunc({a})",
-    "rint": "rint({a})",
-    "copysign": "copysign({a}, {b})",
-    "hypot": "hypot({a}, {b})",
-    # NaN wins, as with NumPy.
-    "maximum": "(({a} > {b} || {a} != {a}) ? {a} : {b})",
-    "minimum": "(({a} < {b} || {a} != {a}) ? {a} : {b})",
+    name: f"T({word(known, ['{a}', '{b}'], 'T')})"
+    for name, known in NUMPY.items()
+    if WORDS[known].c and known not in {*BOOLEAN, "fmod", "pow", "sign", "where"}
 }
+EXPRESSIONS |= {"positive": "({a})", "square": "({a} * {a})"}
 _SIGNS = {ast.Add: "add", ast.Sub: "subtract", ast.Mult: "multiply", ast.Div: "true_divide"}
 _COMPARISONS = {
     ast.NotEq: "!=",

@@ -24,15 +24,17 @@ from collections.abc import Callable
 from functools import partial
 from typing import Any
 
+import numpy
 from numpy import ndarray
 
+from pullback.core.arrays import F32
 from pullback.core.home import home_of
 from pullback.core.tensor import Tensor
 from pullback.operators.batching import together
 from pullback.operators.declare import elementwise
 from pullback.operators.formula import derive
 from pullback.operators.formula.formulas import Formula, Slope
-from pullback.operators.formula.kernels import Kernels
+from pullback.operators.formula.kernels import FEW, Kernels
 from pullback.operators.formula.language import Expr, make, replaced, symbol
 from pullback.operators.formula.steps import Steps
 from pullback.operators.writing.writer import block, define, theirs
@@ -77,7 +79,7 @@ def pointwise(
         kernels.choices = {**(choices or {}), **dict.fromkeys(optional, ())}
         about = {one: value for one, value in declared.items() if one not in tensors}
         node = backward_node or _backward_node(declared.get("node"), name)
-        rules = {}
+        rules, adjoints = {}, {}
         differentiable = [one for one in tensors if declared.get(one, one) is not None]
         for tensor in differentiable:
             rule = declared.get(tensor)
@@ -86,13 +88,14 @@ def pointwise(
             if rule is None or isinstance(rule, Slope):
                 backward = _Backward(kernels, tensor, node, differentiable, rounded_backward)
                 rule = backward.rule_of_forward(holomorphic=holomorphic)
+                adjoints[tensor] = backward.operator
             rules[tensor] = rule
         if forward is not None:
             forward.__doc__ = function.__doc__
         by_hand = forward or forward_of(function, kernels, kernels.chosen, kernels.table)
         operator: Any = elementwise(**rules, **about, formula=kernels)(by_hand)
         by_hand.kernels = kernels  # for other array libraries, see cuda/formulas.py
-        operator.formula = made
+        operator.formula, operator.adjoints = made, adjoints
         return operator
 
     return declare
@@ -127,6 +130,7 @@ def forward_of(function: Any, kernels: Kernels, chosen: Any, known: Any = None) 
     lines += [f"return chosen(xp, {_tuple(tensors)}, {_tuple(options)})"]
     head = ", ".join(_declared(one) for one in signature)
     scope = {"__name__": home_of(function), "known": known, "chosen": chosen, "ndarray": ndarray}
+    scope |= {"numpy": numpy, "F32": F32, "FEW": FEW}  # for `usual`
     made = define(block(f"def forward({head})", lines), scope, f"forward {kernels.formula.name}")
     made.__name__ = made.__qualname__ = function.__name__
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
@@ -140,12 +144,16 @@ def _known_kernel(signature: Any, kernels: Kernels) -> list[str]:
     missing = tuple(name for name in kernels.formula.tensors if name in optional)
     given = [theirs(name) for name in kernels.formula.tensors if name not in missing]
     conditions = [" is ".join([*(f"type({one})" for one in given), "ndarray"])]
-    conditions += [f"{given[0]}.dtype is {one}.dtype" for one in given[1:]]
+    dtype = f"{given[0]}.dtype"
+    if given[1:]:
+        conditions += [f"(dtype := {dtype}) is {given[1]}.dtype"]
+        dtype = "dtype"
+    conditions += [f"dtype is {one}.dtype" for one in given[2:]]
     conditions += [f"{theirs(one)} is None" for one in missing]
     # -0.0 is equal to 0.0, and another number.
     parts = [f"{theirs(one)} or repr({theirs(one)})" for one in kernels.options]
     parts += [repr(missing)] if missing else []
-    key = f"({given[0]}.dtype, {', '.join(parts)})" if parts else f"{given[0]}.dtype"
+    key = f"({dtype}, {', '.join(parts)})" if parts else dtype
     found = [f"kernel = known.get({key})"]
     found += block("if kernel is not None", [f"return kernel({', '.join(given)})"])
     return block(f"if {' and '.join(conditions)}", found)

@@ -34,7 +34,8 @@ def number(value: Any, type_name: str) -> str:
 def word(name: str, terms: list[str], type_name: str) -> str:
     """A word of operands in C; each is read as one term."""
     given = [f"({one})" if one.startswith("-") else one for one in terms]
-    return WORDS[name].c.format(*given, **_FUNCTIONS[type_name])
+    functions = _FUNCTIONS.get(type_name) or _FUNCTIONS["double"]  # whole numbers and truths
+    return WORDS[name].c.format(*given, **functions)
 
 
 def power(x: str, n: int, type_name: str) -> str:
@@ -47,7 +48,7 @@ def power(x: str, n: int, type_name: str) -> str:
         return f"{half} * {half}" + (f" * {x}" if n % 2 else "")
 
     if n == 0:
-        return number(1, type_name)
+        return number(1, type_name) if type_name in _FUNCTIONS else "1"
     return f"1 / ({product(-n)})" if n < 0 else product(n)
 
 

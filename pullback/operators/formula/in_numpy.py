@@ -20,6 +20,7 @@ from pullback.operators.formula.language import (
     BOOLEAN,
     Expr,
     const,
+    is_number,
     make,
     number_of,
     order,
@@ -54,7 +55,7 @@ def _for_numpy(root: Expr) -> Expr:
 
     def change(one: Expr, args: tuple[Expr, ...]) -> Expr | None:
         if one.word == "where":
-            return _extreme(*args)
+            return _extreme(*args) or _masked(*args)
         if one.word in ("maximum", "minimum"):
             return _clipped(one.word, *args)
         if one.word == "powi":
@@ -99,6 +100,18 @@ def _extreme(c: Expr, yes: Expr, no: Expr) -> Expr | None:
             share = number_of(factor)
             if x is b and share is not None and 0 < share <= 1:
                 return make("maximum", b, no)
+    return None
+
+
+def _masked(c: Expr, yes: Expr, no: Expr) -> Expr | None:
+    """A choice of 0 last, which is one product of bits; of 1 or less, a truth as a number."""
+    if is_number(yes, 0) and yes.note[1] > 0 and number_of(no) is None:
+        return make("where", make("not", c), no, yes)
+    for condition, one, other in ((c, yes, no), (make("not", c), no, yes)):
+        share = number_of(other)
+        if is_number(one, 1) and share is not None and 0 <= share < 1:
+            truth = make("cast", condition)
+            return make("maximum", truth, other) if share else truth
     return None
 
 
@@ -214,7 +227,10 @@ class Lines:
         for number, (_, one, given) in enumerate(self.steps):
             known = [names.get(arg, name) for arg, name in zip(one.args, given, strict=True)]
             names[one] = f"n{number}"
-            lines.append(f"n{number} = {self._function(one.word)}({', '.join(known)})")
+            if one.word == "cast":
+                lines.append(f"n{number} = {known[0]}.astype(dtype)")
+            else:
+                lines.append(f"n{number} = {self._function(one.word)}({', '.join(known)})")
         return lines, f"n{len(lines) - 1}"
 
     def into(self, *, fresh: bool) -> list[str]:
@@ -235,6 +251,9 @@ class Lines:
                 return [f"{place} = {self._function('where')}({given})"]
             made = [f"{place} = empty({self._shaped(names)}.shape, dtype)"] if is_new else []
             return [*made, *self._chosen(place, names, one)]
+        if one.word == "cast":
+            self.scope["copyto"] = DIRECT["copyto"]
+            return [f"{place} = {given}.astype(dtype)" if is_new else f"copyto({place}, {given})"]
         function = self._function(one.word)
         if is_new:
             return [f"{place} = {function}({given})"]

@@ -88,7 +88,7 @@ def _cases(
 
 def _lines(root: Expr, like: str, name_of: Naming) -> list[str]:
     text: dict[Expr, str] = {}
-    lines = []
+    lines: list[str] = []
     body = _expanded(root)
     for one in order(body):
         args = [text[arg] for arg in one.args]

@@ -29,7 +29,9 @@ __all__ = ["Kernels"]
 
 FEW = 500  # elements; below, one slow loop takes less time than several fast ones and their calls
 AT_ONCE = 131072  # up to these, registers are new arrays, which the cache still holds
-_BLOCK = 32768  # beyond, the lines run on blocks of these
+_BLOCK = (
+    131072  # beyond, the lines run on blocks of these: in a quarter of it a million takes 1.1 times
+)
 _MOST = 128  # sets of options: beyond, what a program varies for ever is computed step by step
 # Passes over memory from which on machine code pays; what compilers do is then one.
 _PASSES = 3
@@ -129,7 +131,8 @@ class Kernels:
         many = _Many(self, root, names, dtype, (*self.named(options, missing).items(),))
         few = _lines(root, names, dtype, "few")
         arguments = ", ".join(f"x{i}" for i in range(len(names)))
-        size = block("if x0.size < FEW and x0.ndim", [*few.made(), f"return {few.result}"])
+        is_few = "x0.size < FEW and x0.ndim" if len(names) == 1 else "shape and x0.size < FEW"
+        size = block(f"if {is_few}", [*few.made(), f"return {few.result}"])
         shapes = " or ".join(f"x{i}.shape != shape" for i in range(1, len(names)))
         unequal = [f"return unequal({arguments})"]
         same = ["shape = x0.shape", *block(f"if {shapes}", unequal)] if shapes else []

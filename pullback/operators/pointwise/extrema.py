@@ -130,7 +130,7 @@ def _relu(xp: Namespace, input: Array) -> Array:
 
 @pointwise(
     forward=_relu,
-    input=slope(lambda xp, out: xp.where(out <= 0, 0.0, 1.0)),
+    input=slope(lambda xp, out: xp.where(out != 0, 1.0, 0.0)),
     name="relu",
     backward_node="ThresholdBackwardBackward0",
     usual="numpy.maximum(a0, _ZERO32) if a0.dtype is F32 and a0.size <= _MANY "

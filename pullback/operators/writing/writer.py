@@ -25,6 +25,7 @@ from types import CodeType
 from typing import Any
 
 from pullback.core.origin import GENERATED
+from pullback.operators.writing.folding import folded
 
 __all__ = [
     "block",
@@ -86,7 +87,7 @@ def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
     text = "\n".join(lines)
     words = {*text.translate(_APART).split()}
     if words.isdisjoint([word[1:] for word in words if word[0] == "$"]):
-        return text.replace("$", ""), {}
+        return folded(text.replace("$", "")), {}
     tokens = {*re.findall(_TOKENS, text, re.VERBOSE)}
     marked = {token[1:].removesuffix("=") for token in tokens if token[0] == "$"}
     renamed = {}
@@ -100,7 +101,7 @@ def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
         token = found[0]
         return token[1:] if token[0] == "$" else renamed.get(token, token)
 
-    return re.sub(_TOKENS, settle, text, flags=re.VERBOSE), renamed
+    return folded(re.sub(_TOKENS, settle, text, flags=re.VERBOSE)), renamed
 
 
 def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:

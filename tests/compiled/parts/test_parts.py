@@ -323,6 +323,52 @@ def test_modes_are_as_they_were_after_an_error_between_parts(compiled):
         assert torch.is_grad_enabled()
 
 
+def test_a_tensor_that_retains_its_gradient_across_a_break_has_it(compiled):
+    def function(x):
+        y = x @ W
+        y.retain_grad()
+        print("between")
+        return y, (y * 2).sum()
+
+    made = compiled(function)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for _ in range(3):
+            y, loss = made(torch.ones(4, 4))
+            loss.backward()
+            assert y.grad.tolist() == [[2.0] * 4] * 4
+
+
+def test_an_array_that_shares_the_memory_of_a_written_tensor_is_seen(compiled):
+    def function(x):
+        array = x.numpy()
+        x.add_(1)
+        return x * float(array.sum())
+
+    made = compiled(function)
+    for start in range(3):
+        x, y = torch.full((2,), float(start)), torch.full((2,), float(start))
+        assert made(x).tolist() == function(y).tolist()
+        assert x.tolist() == y.tolist()
+
+
+def test_a_hook_on_a_tensor_that_crosses_a_break_runs_once(compiled):
+    def function(x):
+        y = x @ W
+        y.register_hook(lambda g: g * 3)
+        print("between")
+        return (y * y).sum()
+
+    made = compiled(function)
+    grads = []
+    with contextlib.redirect_stdout(io.StringIO()):
+        for one in (function, made, made):
+            W.grad = None
+            one(torch.ones(4, 4)).backward()
+            grads.append(W.grad)
+    torch.testing.assert_close(grads[0], grads[1])
+    torch.testing.assert_close(grads[0], grads[2])
+
+
 def test_threads_that_call_in_parts_have_their_own_values(compiled):
     made = compiled(item)
     wanted = [item(torch.full((4, 4), float(n))).item() for n in range(4)]

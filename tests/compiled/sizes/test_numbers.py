@@ -113,6 +113,22 @@ def test_what_is_no_number_like_the_others_is_told_apart():
     assert f(x, torch.tensor(3.0)).tolist() == [3.0] * 3
 
 
+def test_zeros_keep_their_signs():
+    """They are equal as keys, and are no numbers that vary."""
+    found = [0.0]
+
+    def work(x, t):
+        return x * t, x * found[0]
+
+    f = torch.compile(work, backend="llvm")
+    x = torch.ones(3)
+    for value in (0.5, 0.25, 0.0, -0.0, 0.75, -0.0, 0.0, 0.5):
+        found[0] = -value
+        for ours, eager in zip(f(x, value), work(x, value), strict=True):
+            assert np.array_equal(np.signbit(ours.numpy()), np.signbit(eager.numpy())), value
+            assert torch.equal(ours, eager)
+
+
 def test_options_of_other_operators_keep_their_numbers():
     """`topk`'s k decides what is done: each has a program, and later ones run eagerly."""
     f = torch.compile(lambda x, k: (x * 2).topk(k).values, backend="llvm")
@@ -145,3 +161,99 @@ def test_threads_do_not_see_each_others_numbers():
     for one in threads:
         one.join()
     assert not wrong
+
+
+class Settings:
+    """What a function reads besides its arguments."""
+
+    rate = 0.5
+    count = 3
+
+
+def test_numbers_that_the_function_finds_vary_too():
+    """P-16: in a dict, at an object, in a list of a closure."""
+    table, listed, settings = {"rate": 0.1}, [2.0], Settings()
+
+    def work(x):
+        return (x * table["rate"] + listed[0]).tanh() / settings.rate * settings.count
+
+    f = torch.compile(work, backend="llvm")
+    x = torch.randn(5, requires_grad=True)
+    for turn in range(12):
+        table["rate"], listed[0] = 0.1 / (turn + 1), 2.5 - turn
+        settings.rate, settings.count = 1.5 ** (turn - 3), 3 + turn
+        agree(work, f, x)
+    assert counters["compile"]["captures"] == 1
+    assert counters["compile"]["families"] == 1
+    # One of them alone, of another kind, and gone.
+    table["rate"] = 0.77
+    agree(work, f, x)
+    settings.count = 2.5
+    agree(work, f, x)
+    settings.count = True
+    agree(work, f, x)
+    del table["rate"]
+    with pytest.raises(KeyError):
+        f(x)
+    table["rate"] = torch.tensor(3.0)
+    agree(work, f, x)
+
+
+def agree(function, compiled, x):
+    """Results and gradients of both."""
+    results = []
+    for one in (function, compiled):
+        made = one(x)
+        results.append([made, *torch.autograd.grad(made.sum(), x)])
+    for ours, eager in zip(*results, strict=True):
+        assert torch.allclose(ours, eager, rtol=1e-4, atol=1e-6)
+
+
+def test_other_changes_outside_are_still_seen():
+    """A number that varies is no excuse for what else is read."""
+    state = {"rate": 0.1, "how": "sin", "shift": torch.ones(3)}
+
+    def work(x):
+        made = x * state["rate"] + state["shift"]
+        return made.sin() if state["how"] == "sin" else made.cos()
+
+    f = torch.compile(work, backend="llvm")
+    x = torch.randn(3)
+    for turn in range(8):
+        state["rate"] = 0.1 + turn
+        if turn == 4:
+            state["how"] = "cos"
+        if turn == 6:
+            state["shift"] = torch.zeros(3)
+        assert torch.allclose(f(x), work(x), rtol=1e-4, atol=1e-6), turn
+
+
+def test_a_schedule_of_the_optimizer_makes_one_program():
+    """The learning rate is read from the optimizer's groups in each step."""
+
+    def build():
+        torch.manual_seed(1)
+        net = nn.Sequential(nn.Linear(4, 6), nn.Tanh(), nn.Linear(6, 1))
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.1, momentum=0.9)
+
+        def step(x, y):
+            optimizer.zero_grad()
+            loss = ((net(x) - y) ** 2).mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        return net, optimizer, step
+
+    (ours, first, step), (eager, second, wanted) = build(), build()
+    f = torch.compile(step, backend="llvm")
+    x, y = torch.randn(8, 4), torch.randn(8, 1)
+    for one in (step, wanted):  # which makes the optimizer's state
+        one(x, y)
+    for turn in range(12):
+        for one in (first, second):
+            one.param_groups[0]["lr"] = 0.1 / (1 + turn)
+        assert torch.allclose(f(x, y), wanted(x, y), rtol=1e-4)
+    for a, b in zip(ours.parameters(), eager.parameters(), strict=True):
+        assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
+    assert counters["compile"]["captures"] <= 2

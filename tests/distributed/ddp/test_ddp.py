@@ -529,7 +529,6 @@ def test_sparse_gradients_are_averaged_by_themselves(options):
 
 
 def test_a_graph_can_be_called_static_later_and_the_module_tells_of_itself():
-    """D-10."""
 
     def one():
         parallel = DDP(torch.nn.Linear(2, 2))

@@ -131,7 +131,6 @@ def test_what_is_not_possible_is_refused():
 
 
 def test_uneven_inputs_step_as_one_optimizer_would():
-    """D-9."""
     from pullback.distributed.algorithms import Join
 
     def train(zero):

@@ -202,7 +202,6 @@ def test_wrong_beginnings_are_refused():
 
 
 def test_the_limit_of_calls_can_be_changed_later():
-    """D-10."""
 
     def first():
         rpc._set_rpc_timeout(0.2)

@@ -110,7 +110,7 @@ def test_custom_operator_runs_its_fake(x):
 
 
 def test_numbers_that_a_program_writes_down_can_be_asked_for():
-    """N-108: until somebody writes to them, or could."""
+    """Until somebody writes to them, or could."""
     with FakeTensorMode():
         four = torch.tensor(4.0)
         assert (four.item(), float(four), int(four), bool(four)) == (4.0, 4.0, 4, True)

@@ -107,6 +107,14 @@ def _as_it_is(xp: Any, input: Any, beta: float, threshold: float) -> Any:
     return softplus.formula.function(xp, input, beta, threshold)
 
 
+@variant(softplus.adjoints["input"], "few", "f4")
+@variant(softplus.adjoints["input"], "many", "f4")
+def _slope_as_it_is(xp: Any, gradient: Any, input: Any, beta: float, threshold: float) -> Any:
+    if beta == 1 and threshold >= _SAME_FROM:
+        return gradient * logistic(xp, input)
+    return gradient * _softplus_slope(xp, input, beta, threshold)
+
+
 @pointwise(
     input=lambda g, input: g * sigmoid(-input),
     casts_out=False,
@@ -130,7 +138,8 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
 def _elu_slope(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
     # The exponential as it is, where the mechanical one adds 1 to expm1; at 0, that of the left.
     left = alpha * scale * input_scale
-    return xp.where(input <= 0, left * xp.exp(input_scale * xp.minimum(input, 0.0)), scale)
+    below = xp.where(input <= 0, input, 0.0)
+    return xp.where(input <= 0, left * xp.exp(input_scale * below), scale)
 
 
 @pointwise(
@@ -157,6 +166,16 @@ def _elu_of_few(xp: Any, input: Any, alpha: float, scale: float, input_scale: fl
     if alpha == scale == input_scale == 1:  # exp(x) - 1 is never below x
         return xp.maximum(input, xp.expm1(xp.minimum(input, 0.0)))
     return _elu.function(xp, input, alpha, scale, input_scale)
+
+
+@variant(elu_kernel.adjoints["input"], "few")
+@variant(elu_kernel.adjoints["input"], "many")
+def _without_a_jump(
+    xp: Any, gradient: Any, input: Any, alpha: float, scale: float, input_scale: float
+) -> Any:
+    if alpha * input_scale == 1:  # then exp(0) is the slope at the right
+        return gradient * (scale * xp.exp(input_scale * xp.where(input <= 0, input, 0.0)))
+    return gradient * _elu_slope(xp, input, alpha, scale, input_scale)
 
 
 def _check_alpha(alpha: float) -> None:
