@@ -25,6 +25,7 @@ from pullback.compiled.interpreter.words import words
 from pullback.compiled.sizes.sized import plain
 from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor
+from pullback.core.trees.pytree import TreeSpec
 
 __all__ = ["Calls"]
 
@@ -331,6 +332,10 @@ class Calls(Entering):
         if isinstance(value, (*library.IDENTITY, library.Generator)) or kind is object:
             return value
         if id(value) in self.native:
+            return value
+        if kind is TreeSpec:  # which nobody changes: another one is another object
+            if (source := self.source(value)) is not None:
+                self.guards.add("is", source, value)
             return value
         if self.source(value) is None and id(value) in self.made:
             if made_in_python(kind) and not library.is_own(kind):

@@ -46,7 +46,6 @@ def test_a_scaler_steps_the_optimizer_in_a_compiled_step(enabled):
         lambda: torch.optim.SGD([torch.ones(2, requires_grad=True)], lr=0.1),
         lambda: torch.amp.GradScaler("cpu"),
         lambda: torch.utils.data.TensorDataset(torch.ones(2)),
-        lambda: torch.utils._pytree.tree_structure([1]),
     ],
 )
 def test_objects_of_the_library_from_outside_are_not_handed_to_native_code(made):
