@@ -14,6 +14,7 @@ from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed.backend import *
+from pullback.distributed.coalescing import _coalescing_manager
 from pullback.distributed.collectives import *
 from pullback.distributed.constants import default_pg_timeout
 from pullback.distributed.debug_levels import *

@@ -218,3 +218,19 @@ def test_several_tensors_are_gathered_at_once():
         [[0.0] * 2, [-0.0] * 3],
         [[1.0] * 2, [-1.0] * 3],
     ]
+
+
+def test_calls_can_be_coalesced():
+    """D-10."""
+
+    def one():
+        x, y = torch.ones(1), torch.ones(2)
+        with dist._coalescing_manager():
+            dist.all_reduce(x)
+            dist.all_reduce(y)
+        with dist._coalescing_manager(async_ops=True) as calls:
+            dist.all_reduce(x, async_op=True)
+        calls.wait()
+        return x.item(), y.tolist()
+
+    assert dist.threads.run(one, 2) == [(4.0, [2.0, 2.0])] * 2

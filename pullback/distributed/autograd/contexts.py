@@ -38,6 +38,15 @@ class Sent:
         self.devices = devices  # where each was, and its gradient goes
         self.peer = peer
 
+    @property
+    def next_functions(self) -> tuple[tuple[Any, int], ...]:
+        """The nodes of this worker's graph that gradients go on to, as a node has them."""
+        return tuple((edge.node, edge.output_nr) for edge in self.edges)
+
+    def name(self) -> str:
+        """What torch calls the node."""
+        return "torch::distributed::autograd::SendRpcBackward"
+
 
 class Received:
     """Tensors that have come from a peer: where gradients go back to it."""
@@ -46,6 +55,13 @@ class Received:
         self.edges = edges
         self.like = like  # shape and dtype of each
         self.peer = peer
+
+    # This worker's graph ends here.
+    next_functions: tuple[tuple[Any, int], ...] = ()
+
+    def name(self) -> str:
+        """What torch calls the node."""
+        return "torch::distributed::autograd::RecvRpcBackward"
 
 
 class Context:

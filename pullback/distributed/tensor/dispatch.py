@@ -35,6 +35,35 @@ _LOCAL = frozenset(
 
 def answer(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """The result of an operator of which one operand at least lies over a mesh."""
+    made = _at_once(func, args, kwargs)
+    return _in_any_case(func, args, kwargs) if made is NotImplemented else made
+
+
+def _at_once(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
+    """What optimizers do most: an operator of elements, on tensors that lie alike and numbers."""
+    first, name = args[0], func._opname
+    parts: list[Any] = []
+    if type(first) is not DTensor or name in RULES or not _is_elementwise(name):
+        return NotImplemented
+    where, mesh, shape = first.placements, first.device_mesh, first.shape
+    for one in args:
+        if type(one) is DTensor:
+            if one.placements != where or one.device_mesh is not mesh or one.shape != shape:
+                return NotImplemented
+            parts.append(one._local_tensor)
+        elif isinstance(one, (int, float)):
+            parts.append(one)
+        else:
+            return NotImplemented
+    if any(type(one) not in (int, float, bool) for one in kwargs.values()):
+        return NotImplemented
+    if any(one.is_partial() for one in where):
+        return NotImplemented
+    made = func(*parts, **kwargs)
+    return first if made is parts[0] else DTensor(made, mesh, where, shape)
+
+
+def _in_any_case(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     flat, form = tree_flatten((args, kwargs))
     spread = [one for one in flat if isinstance(one, DTensor)]
     name = func._opname

@@ -433,3 +433,21 @@ def test_nothing_is_kept_alive():
         assert workers(2, first)() is None
     finally:
         gc.enable()
+
+
+def test_sends_and_receives_are_seen_as_nodes():
+    """D-10."""
+
+    def first():
+        a = leaf(1.0, 2.0)
+        with autograd.context() as context_id:
+            y = a * 2
+            rpc.rpc_sync("worker1", torch.square, (y,))
+            context = autograd._retrieve_context(context_id)
+            (sent,) = context._send_functions().values()
+            assert sent.next_functions == ((y.grad_fn, 0),)
+            assert sent.name().endswith("SendRpcBackward")
+            (received,) = context._recv_functions().values()
+            assert received.next_functions == ()
+
+    workers(2, first)

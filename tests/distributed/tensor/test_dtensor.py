@@ -208,3 +208,34 @@ def test_claims_about_all_elements_are_put_together():
 
     for ranks in (2, 4):
         assert dist.threads.run(one, ranks)[-1] == [True, False, True, False, False]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda x, y: x * y,
+        lambda x, y: x.add_(y, alpha=0.5),
+        lambda x, y: x / 3,
+        lambda x, y: x.sqrt(),
+        lambda x, y: x.mul_(2.0),
+        lambda x, y: x > y,
+        lambda x, y: x.clamp(min=2.0, max=5.0),
+    ],
+)
+def test_the_short_way_of_operators_gives_what_the_long_one_does(act, monkeypatch):
+    from pullback.distributed.tensor import dispatch
+
+    def one():
+        x = distribute_tensor(WHOLE + 1, line(), [Shard(0)])
+        y = distribute_tensor(WHOLE * 2, line(), [Shard(0)])
+        found = act(x, y)
+        assert found.placements == (Shard(0),)
+        return found.full_tensor(), x.full_tensor()
+
+    short = dist.threads.run(one, 2)
+    monkeypatch.setattr(dispatch, "_at_once", lambda *_: NotImplemented)
+    long = dist.threads.run(one, 2)
+    expected = act((whole := WHOLE + 1), WHOLE * 2), whole
+    for found in (*short, *long):
+        for got, wanted in zip(found, expected, strict=True):
+            assert torch.equal(got, wanted)
