@@ -282,8 +282,9 @@ class CompiledFunction:
         """From one part to the next, until the call is over."""
         home = get_mode()
         try:
-            while going.__class__ is Going:
-                going = going.at.step(going, self._part)
+            with passes_captured():
+                while going.__class__ is Going:
+                    going = going.at.step(going, self._part)
         except BaseException:
             current.set(home)
             raise

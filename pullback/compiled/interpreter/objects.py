@@ -39,6 +39,8 @@ class Objects(Natives):
     def construct(self, kind: Any, args: Any, kwargs: Any) -> Any:
         """An object of a class."""
         if kind is type and len(args) == 1:
+            if isinstance(args[0], Walk):
+                raise CannotCapture("the class of a generator")
             found = type(self.originals.get(id(args[0]), args[0]))
             return found.__mro__[1] if found in library.SIZED else found
         if kind is super:
