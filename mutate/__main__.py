@@ -13,7 +13,7 @@ from pathlib import Path
 from mutate import SCOPE, TESTS
 from mutate.changes import Change, changes_of
 from mutate.covering import Map, record
-from mutate.keeping import as_row, kept
+from mutate.keeping import as_row, kept, stale
 from mutate.trying import Copy, Outcome, outcome_of
 
 ROOT = Path(__file__).parents[1]
@@ -85,6 +85,8 @@ def main(arguments: list[str] | None = None, root: Path = ROOT) -> int:
     copy = Copy(root, folder / "tree")
     changes = all_changes(root, given.paths)
     print(f"{len(changes)} changes can be made; seed {given.seed}", flush=True)
+    for path, source, *_ in stale(kept(), changes):
+        print(f"kept.toml has a line that is gone: {path}: {source}")
     found = outcomes(changes, copy, Map.read(file), given.seconds, given.seed)
     return int(report(found, kept()) > 0)
 

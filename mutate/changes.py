@@ -133,6 +133,8 @@ class _Finder:
             return
         if isinstance(node, ast.Assign | ast.AnnAssign) and _names_only(node):
             return
+        if isinstance(node, ast.keyword) and node.arg in ("strict", "stacklevel"):
+            return  # what only our own fault could break, and where a warning points
         yield from self._of_node(node)
         for field, value in ast.iter_fields(node):
             if field in ("annotation", "returns", "decorator_list", "bases", "type_params"):

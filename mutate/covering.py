@@ -46,6 +46,17 @@ class Map:
         at = line if before == list(now) else _line_before(before, now, line)
         return self.tests.get(path, {}).get(at or 0, [])
 
+    def unknown_files(self, root: Path, folders: Sequence[str]) -> list[str]:
+        """Small files of tests that were written since, which may be about any line."""
+        known = {name.partition("::")[0] for name in self.seconds}
+        found = [
+            path.relative_to(root).as_posix()
+            for folder in folders
+            for path in sorted((root / folder).rglob("test_*.py"))
+        ]
+        left_out = tuple(LEFT_OUT)
+        return [path for path in found if path not in known and not path.startswith(left_out)]
+
     def write(self, file: Path) -> None:
         """Keep it."""
         file.write_text(json.dumps(vars(self)), encoding="utf-8")

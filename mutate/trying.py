@@ -13,6 +13,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from mutate import TESTS
 from mutate.changes import Change
 from mutate.covering import Map, search_path
 
@@ -101,7 +102,7 @@ def folder_of(path: str, root: Path) -> list[str]:
 def chosen_tests(change: Change, root: Path, known: Map) -> list[str]:
     """What mirrors the file, then what comes by the line, quickest first, until it takes long."""
     now = (root / change.path).read_text(encoding="utf-8").splitlines()
-    named = mirrors(change.path, root)
+    named = [*mirrors(change.path, root), *known.unknown_files(root, TESTS)]
     chosen, total = [], 0.0
     for name in known.tests_of(change, now):
         total += known.seconds[name]

@@ -299,7 +299,7 @@ VALUES = {
     "array": Value("array.array('d', [2.0, 3.0])", "sequence numbers", ("array.array('f', [2.0, 3.0])", "array.array('d', [2.0])"), _SEQUENCE),
     "bytearray": Value("bytearray([2, 3])", "sequence numbers", ("bytearray([2, 4])", "b'ab'"), (("{e}[0] = 7", "{e}[0] = 2"), ("{e}.append(5)", "{e}.pop()"))),
     "memoryview": Value("memoryview(bytearray([2, 3]))", "sequence numbers", ("memoryview(bytearray([2, 4]))", "bytearray([2, 3])"), (("{e}[0] = 7", "{e}[0] = 2"),)),
-    "NumPy array": Value("np.array([2.0, 3.0])", "sequence array", ("np.array([2.0, 4.0])", "np.array([2, 3])", "np.array([2.0])", "[2.0, 3.0]"), (("{e}[0] = 7.0", "{e}[0] = 2.0"), ("{e} *= -1", "{e} *= -1"), ("{e}.resize(3, refcheck=False)", "{e}.resize(2, refcheck=False)"))),
+    "NumPy array": Value("np.array([2.0, 3.0])", "sequence array", ("np.array([2.0, 4.0])", "np.array([2, 3])", "np.array([2.0])", "[2.0, 3.0]"), (("{e}[0] = 7.0", "{e}[0] = 2.0"), ("{e} *= -1", "{e} *= -1"), ("{e}.shape = (2, 1)", "{e}.shape = (2,)"))),
     "NumPy objects": Value("np.array([2.0, None], object)", "sequence", ("np.array([3.0, None], object)",), (("{e}[0] = 7.0", "{e}[0] = 2.0"),)),
     "user's list": Value("UL([2.0, 3.0])", "sequence numbers", ("UL([2.0, 4.0])", "[2.0, 3.0]"), (*_SEQUENCE, ("UL.__len__ = lambda s: 1", "del UL.__len__"), ("UL.__iter__ = lambda s: iter([9.0])", "del UL.__iter__"), ("UL.__contains__ = lambda s, o: False", "del UL.__contains__")), "class UL(list): pass"),
     "list of collections": Value("collections.UserList([2.0, 3.0])", "sequence", ("collections.UserList([2.0])",), _SEQUENCE),

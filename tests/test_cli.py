@@ -30,7 +30,7 @@ def test_show_prints_declaration_and_written_source(capsys):
     assert cli.main(["show", "mul"]) == 0
     shown = capsys.readouterr().out
     assert "def mul(xp: Namespace, input: Array, other: Array)" in shown
-    assert "node._edges = (n0, n1, )" in shown
+    assert "node._edges, node._cold = (n0, n1, ), None" in shown
 
 
 def test_show_suggests_names_that_are_near(capsys):

@@ -215,14 +215,14 @@ class _WholeNumbers(dict[int, "ndarray[Any, Any]"]):
     def __getitem__(self, value: float) -> Any:
         if value.__class__ is not int:
             return LOOSE  # 1.0 is as good a key as 1
-        known = self.get(value)  # type: ignore[arg-type]  # an int
+        known = self.get(value)
         if known is None:
             if not -(2**63) <= value < 2**63:
                 return LOOSE
             known = _constant(value, I64)
             if len(self) >= _MOST_NUMBERS:
                 self.clear()
-            self[value] = known  # type: ignore[index]  # an int
+            self[value] = known
         return known
 
 

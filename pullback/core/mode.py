@@ -245,11 +245,10 @@ def with_grad(mode: Mode, *, grad: bool) -> Mode:
     if mode is PLAIN or mode is NO_GRAD:
         return PLAIN if grad else NO_GRAD
     if mode.__class__ is Mapped:
-        return (
-            mode if mode.grad is grad else with_level(with_grad(mode.below, grad=grad), mode.level)
-        )  # type: ignore[attr-defined]  # as the class says
+        below = mode.below
+        return mode if mode.grad is grad else with_level(with_grad(below, grad=grad), mode.level)
     if mode.__class__ is Dual:
-        return mode if mode.grad is grad else _perturbed((grad, *_settings(mode)[1:]), mode.seen)  # type: ignore[attr-defined]  # as the class says
+        return mode if mode.grad is grad else _perturbed((grad, *_settings(mode)[1:]), mode.seen)
     if mode is FORWARD and fast.plain is not None:  # no levels are open, so nothing is pushed
         return PLAIN if grad else FORWARD
     return changed(mode, grad=grad)

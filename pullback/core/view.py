@@ -166,7 +166,7 @@ def edge_of(tensor: Tensor) -> Edge | None:
     return AccumulateGrad.of(tensor) if edge.__class__ is Leaf else edge
 
 
-View.edge = staticmethod(edge_of)  # type: ignore[assignment]  # of any tensor
+View.edge = staticmethod(edge_of)
 
 
 def refresh(tensor: Tensor, info: View) -> None:

@@ -40,7 +40,8 @@ def jvp(
         raise RuntimeError(
             f"jvp({name_of(func)}): primals must be a tuple, got {type(primals).__name__}."
         )
-    leaves, directions, arguments = primals, tangents, _as_they_are
+    leaves: Any = primals
+    directions, arguments = tangents, _as_they_are
     if not _alike(primals, tangents):
         leaves, spec = _flat("primals", primals)
         directions, other = _flat("tangents", tangents)

@@ -348,7 +348,7 @@ def _use_grad_for_differentiable(func: Callable[..., Any]) -> Callable[..., Any]
 
 
 # Whose `.grad` is what is stored, once no pass runs that could still add to it.
-PLAIN_PARAMETERS = frozenset({Tensor, Parameter})
+PLAIN_PARAMETERS: frozenset[Any] = frozenset({Tensor, Parameter})
 
 
 def evaluated(closure: Callable[[], Any] | None) -> Any:

@@ -133,7 +133,8 @@ def _arrays_of(result: Any, tangents: tuple[Any, ...], values: tuple[Any, ...]) 
     Nothing is recorded, all are of one dtype, and a batch has its examples in front.
     """
     array = result._array
-    dtype, batch, found = array.dtype, None, []
+    dtype, batch = array.dtype, None
+    found: list[Any] = []
     if result._node is not None or (dtype is not F32 and dtype is not F64):
         return None
     for one in tangents:
@@ -180,6 +181,7 @@ def _finished_array(level: forward.Level, result: Any, total: Any, batch: Any, *
         total = numpy.broadcast_to(total, shape).copy()
     if total.dtype is not wanted.dtype:
         total = total.astype(wanted.dtype)
+    made: Any
     if batch is not None:
         made = batched(wrap(numpy.ascontiguousarray(total)), 0, batch)
     else:

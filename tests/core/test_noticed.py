@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gc
+import threading
 import weakref
 
 import numpy as np
 import pytest
 
 import pullback as torch
-from pullback.core import passes
+from pullback.core import errors, passes, sequence
 from pullback.core.node import node_and_number
 from tests.leaves import leaf
 
@@ -94,3 +95,38 @@ def test_a_pass_that_served_leaves_early_is_freed_without_the_collector():
         assert [request() for _, request in seen] == [None, None]
     finally:
         gc.enable()
+
+
+def test_grad_fn_itself_shows_what_torch_has():
+    node = torch.nn.Linear(2, 2)(torch.ones(1, 2)).grad_fn
+    assert any(type(node_and_number(edge)[0]).__name__ == "TBackward0" for edge in node._edges)
+
+
+def test_a_retained_gradient_counts_as_a_hook():
+    y = leaf() * 2
+    assert y.grad_fn._cold is None
+    y.retain_grad()
+    assert y.grad_fn._cold.has_hooks
+
+
+def test_numbers_that_users_give_nodes_order_them_when_there_are_threads():
+    def other():
+        (leaf() * 2).grad_fn._sequence_nr()
+
+    thread = threading.Thread(target=other)
+    thread.start()
+    thread.join()
+    assert sequence.numbered(5) < sequence.numbered(4) < 0
+    assert [sequence.shown(sequence.numbered(one)) for one in (0, 5)] == [0, 5]
+    assert sequence.numbered(5) < sequence.numbered(4) - 2**20  # whatever thread has which
+
+
+def test_limits_of_integers_are_plain_ints():
+    for name in ("uint8", "int8", "int64"):
+        limits = torch.iinfo(getattr(torch, name))
+        assert type(limits.min) is type(limits.max) is int
+
+
+def test_options_that_are_no_bools_are_refused_by_name():
+    with pytest.raises(TypeError, match="argument `keepdim` must be bool, got str"):
+        raise errors.not_a_bool("sum", "keepdim", "yes")

@@ -176,3 +176,11 @@ def test_a_write_to_a_part_of_an_example():
         return y
 
     numpy.testing.assert_array_equal(torch.vmap(write)(X).numpy(), by_loop(write, X).numpy())
+
+
+def test_a_sequence_of_two_levels_is_stacked_at_its_own():
+    xs, ys = torch.arange(2.0), torch.arange(3.0)
+    both = torch.vmap(lambda x: torch.vmap(lambda y: torch.stack([x, y]))(ys))(xs)
+    assert both.tolist() == [[[x, y] for y in range(3)] for x in range(2)]
+    turned = torch.vmap(lambda x: torch.vmap(lambda y: torch.cat([y[None], x[None]]))(ys))(xs)
+    assert turned.tolist() == [[[y, x] for y in range(3)] for x in range(2)]

@@ -211,7 +211,7 @@ class _Run:
         except CannotCapture as why:
             if not (self.breaks and why.chain):
                 raise
-            stop = why
+            stop = why.with_traceback(None)  # whose frames would hold on to it, and all they met
         finally:
             before = settings._replace(grad=self.home.grad, inference=self.home.inference)
             left = before.left()
@@ -268,8 +268,10 @@ class _Run:
         if type(value) in (int, float) and source.key in self.inner.fluid:
             self.loose[number] = type(value)
             return self.inner.late.number(value, source)
-        if is_plain(value) or isinstance(value, library.IDENTITY):
+        if is_plain(value):
             return value
+        if isinstance(value, library.IDENTITY):  # which is compared as it is
+            return self.inner.again(value)
         self.loose[number] = None
         return self.inner.read(value, source)
 

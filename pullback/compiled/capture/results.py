@@ -200,7 +200,7 @@ def build(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any = None) 
     if what == "leaf":
         return leaves[recipe[1]]
     if what == "plain":
-        return recipe[1]
+        return recipe[1] if by is None else by.again(recipe[1])
     if recipe[-1 if what != "object" else 4] in made:
         return made[recipe[-1 if what != "object" else 4]]
     if what == "copy":

@@ -324,13 +324,14 @@ class Attributes(Containers):
 
     def _of_tensor(self, value: Tensor, name: str) -> Any:
         kind, source = type(value), self.source(value)
+        name = "grad" if name == "_stored_grad" else name  # as the library itself writes it
         if name == "grad" and source is not None:
             original = self.originals[id(value)]
             if original._stored_grad is None:
                 self.guards.add("is", source.attr("_stored_grad"), None)
             else:
                 self.guards.add("type", source.attr("_stored_grad"), type(original._stored_grad))
-        if name in ("is_leaf", "grad_fn") and source is not None:
+        if name in ("is_leaf", "grad_fn", "_node") and source is not None:
             original = self.originals[id(value)]
             if original.grad_fn is not None:
                 raise CannotCapture(f"{name} of a tensor from outside that has a history")
@@ -344,7 +345,7 @@ class Attributes(Containers):
             return self._own_attribute(value, name, source)
         if name in library.COMPUTED:
             return self.step(getattr, (value, name))
-        if name in ("grad_fn", "is_leaf", "retains_grad", "output_nr"):
+        if name in ("grad_fn", "is_leaf", "retains_grad", "output_nr", "_node"):
             return self.admitted(natively(getattr, value, name))
         method: Any = getattr(kind, name, None)
         if not callable(method) or isinstance(found, property):
@@ -433,7 +434,7 @@ class Attributes(Containers):
         self.write(id(self.class_dict(value)), ("class", value), name, new)
 
     def _store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
-        if name in ("grad", "requires_grad", "data"):
+        if name in ("grad", "requires_grad", "data", "_stored_grad"):
             self.step(setattr, (value, name, new))
         elif inspect.getattr_static(type(value), name, MISSING) is not MISSING:
             raise CannotCapture(f"{name} of a tensor is written")

@@ -23,6 +23,7 @@ import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
+from pullback.compiled.interpreter.frames import NULL
 from pullback.compiled.interpreter.late import Late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import DICTS, MISSING, SEQUENCES, SETS, Guards, Source
@@ -104,6 +105,12 @@ class Outside:
         if self.source(value) is None:
             self.sources[self.keep(value)] = self.root(value)
         return value
+
+    def again(self, value: Any) -> Any:
+        """An object from outside that a part before this one held: read here anew."""
+        if is_plain(value) or value is NULL:
+            return value
+        return self.read(value, self.root(value))
 
     def new(self, value: Any) -> Any:
         """An object that was made here."""

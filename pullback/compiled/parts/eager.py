@@ -138,12 +138,10 @@ class Eager(Interpreter):
         """Nothing is written down."""
         return value
 
-    constant = admitted = inside = new
+    constant = admitted = inside = again = new
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """`function(*args, **kwargs)`, from a line of the user's."""
-        if function is super and not args:
-            return self._super(self.frames[-1])
         frame = self.frames[-1]
         key = (frame.code, frame.position)
         made = _callers.get(key)
@@ -283,6 +281,13 @@ class Eager(Interpreter):
 
     def _got(self, owner: Any, key: Any) -> Any:
         return owner.get(key, NULL)
+
+    def CALL_FUNCTION_EX(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
+        kwargs = f.stack.pop() if arg & 1 else {}
+        args = f.stack.pop()
+        above, below = f.stack.pop(), f.stack.pop()
+        function = above if below is NULL else below
+        f.stack.append(self.call(function, args, {} if kwargs is NULL else kwargs))
 
     def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()

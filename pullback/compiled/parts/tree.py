@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import Built, build
-from pullback.compiled.interpreter.frames import Frame
+from pullback.compiled.interpreter.frames import Frame, Walk
 from pullback.compiled.parts.eager import Eager
 from pullback.compiled.parts.points import operands_of
 from pullback.compiled.parts.state import Kept, State, Values, Waiting, frames_of
@@ -86,6 +86,7 @@ class Break:
         """The instruction raised: who handles it, Python will find."""
         frames, _ = frames_of(self.waiting, leaves, eager)
         frames[-1].position += 1
+        frames[-1].kwnames = ()
         try:
             return eager.resume(frames, error)
         finally:
@@ -136,19 +137,16 @@ class Broken(Built):
 
 def broken(inner: Any, why: CannotCapture, log: list[Any], numbers: list[Any]) -> Any:
     """What a capture that stopped gives: leaves, their tree, and objects that each call fetches."""
-    if not why.chain:
-        raise why
     last = why.chain[-1]
     count = operands_of(last.frame.program[last.position])
     mode = _usual(get_mode())
     if count is None or mode is None or len(last.stack) < count:
-        raise why
+        raise CannotCapture(why.reason, why.origin)
     del inner.calls[why.calls :]
     try:
         return _broken(inner, why, log, numbers, count, mode)
-    except CannotCapture as error:
-        error.chain = []
-        raise why from error
+    except CannotCapture as error:  # what stopped it is the reason to be told
+        raise CannotCapture(f"{why.reason}, and behind it {error.reason}", why.origin) from None
 
 
 def _broken(
@@ -160,6 +158,8 @@ def _broken(
     values = Values(inner, numbers)
     given = [values.recipe(one, 0) for one in operands]
     written = [values.recipe(one, 0) for write in log for one in write.values]
+    if any(isinstance(one, Walk) for one in values.owned.values()):
+        raise CannotCapture("a generator is handed to native code")
     state = State(inner, dict(values.owned))
     waiting = [state.frame(point) for point in (*outer, last)]
     handed = [values.recipe(one, 0) for one in state.leaves]

@@ -5,6 +5,7 @@ from __future__ import annotations
 import threading
 from typing import Any
 
+from pullback.compiled.capture.steps import live
 from pullback.compiled.counting import counters
 from pullback.compiled.ir.symbols import NotSymbolic, Symbols
 
@@ -107,6 +108,9 @@ class _Kind:
 
         def build(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None,
                   shared: Any = None) -> Any:  # fmt: skip
+            values = [one for call in live(calls, outputs) for one in (*call.results, *call.inputs)]
+            if any(0 in one.shape for one in (*values, *inputs)):
+                raise NotSymbolic("a tensor without elements, which eager kernels take")
             return Mould(calls, inputs, outputs, constants, count(), wishes, self.symbols,
                          self.joined.names)  # fmt: skip
 

@@ -28,7 +28,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.home import home_of, is_in_package, path_of
+from pullback.core.home import home_of, is_in_package
 from pullback.operators.arrays.direct import DIRECT
 from pullback.operators.conditions import always
 from pullback.operators.kernels import Kernel
@@ -127,7 +127,7 @@ def replace(functions: dict[Any, Callable[..., Any]]) -> None:
 
 def instead_of(function: Any) -> Any:
     """What a device runs in place of a function of the package; None where it runs a copy."""
-    return INSTEAD.get(function) or INSTEAD.get(path_of(function))
+    return INSTEAD.get(function)
 
 
 def unbound_forward(op: Any, space: Any) -> Any:

@@ -1,10 +1,14 @@
 """Where a program must stop, Python does one instruction, and another program goes on behind it."""
 
 import contextlib
+import enum
+import gc
 import io
 import random
 import threading
+import types
 import warnings
+import weakref
 
 import pytest
 
@@ -321,6 +325,85 @@ def test_modes_are_as_they_were_after_an_error_between_parts(compiled):
         with contextlib.redirect_stdout(io.StringIO()), pytest.raises(ValueError, match="here"):
             made(torch.ones(2))
         assert torch.is_grad_enabled()
+
+
+class Color(enum.Enum):
+    RED = 1
+
+
+@pytest.mark.parametrize("thing", [types.SimpleNamespace(a=2.0), Color.RED], ids=["object", "enum"])
+def test_what_a_part_before_held_is_watched_for_changes(compiled, thing):
+    def function(x, *rest):
+        print("between")
+        return x * (rest[0].a if hasattr(rest[0], "a") else 1.0)
+
+    made = compiled(function)
+    with contextlib.redirect_stdout(io.StringIO()):
+        for value in (2.0, 2.0, 7.0, 7.0, 2.0):
+            thing.a = value
+            assert made(torch.ones(1), thing).item() == value
+        del thing.a
+        assert made(torch.ones(1), thing).item() == 1
+
+
+def test_a_break_keeps_nothing_alive(compiled):
+    class Thing:
+        scale = 2.0
+
+    things = weakref.WeakValueDictionary()
+
+    def function(x):
+        print("between")
+        y = x * (things["a"].scale if "a" in things else 1.0)
+        return y * y.sum().item()
+
+    made = compiled(function)
+    thing = things["a"] = Thing()
+    gc.disable()
+    try:
+        with contextlib.redirect_stdout(io.StringIO()):
+            assert [made(torch.ones(1)).item() for _ in range(3)] == [4.0] * 3
+            del thing
+            assert [made(torch.ones(1)).item() for _ in range(3)] == [1.0] * 3
+    finally:
+        gc.enable()
+
+
+@pytest.mark.parametrize("kind", [torch.optim.SGD, torch.optim.Adam, torch.optim.AdamW])
+def test_a_training_step_is_one_program(backend, kind):
+    def build():
+        torch.manual_seed(0)
+        net = nn.Sequential(nn.Linear(4, 4), nn.Tanh(), nn.Linear(4, 1))
+        optimizer = kind(net.parameters(), lr=0.1)
+
+        def step(x):
+            optimizer.zero_grad()
+            loss = net(x).square().mean()
+            loss.backward()
+            optimizer.step()
+            return loss.detach()
+
+        step(torch.ones(2, 4))  # which makes the optimizer's state
+        return step
+
+    made, eager = torch.compile(build(), fullgraph=True, backend=backend), build()
+    for _ in range(4):
+        torch.testing.assert_close(
+            made(torch.ones(2, 4)), eager(torch.ones(2, 4)), rtol=1e-4, atol=1e-6
+        )
+
+
+def test_keywords_of_a_call_that_raised_are_not_those_of_the_next(compiled):
+    def function(x):
+        try:
+            open(file="/nowhere")  # noqa: SIM115 (it cannot be opened)
+        except OSError:
+            x = x + len(str(3))
+        return x * float(len(repr(x.sum().item())) > 0)
+
+    made = compiled(function)
+    for _ in range(3):
+        assert made(torch.ones(1)).item() == 2
 
 
 def test_a_tensor_that_retains_its_gradient_across_a_break_has_it(compiled):

@@ -103,6 +103,21 @@ def test_a_cast_is_looked_at_as_a_program_of_its_size():
     assert any("loop" in event.key for event in seen.key_averages())
 
 
+def test_tensors_without_elements_are_left_to_eager_kernels():
+    """Whether a tensor is empty is one of the decisions by sizes."""
+
+    def work(x):
+        return x[3:].sum(0) + x[:0].sum(0) + (x[:, :0] @ x[:, :0].t()).sum()
+
+    f = torch.compile(work, backend="llvm")
+    g = torch.compile(lambda x: x[3:].exp().sum(0) * 2, backend="llvm")
+    for n in (5, 7, 4, 3, 9, 3, 33):
+        x = torch.randn(n, 6)
+        assert torch.allclose(f(x), work(x), rtol=1e-4, atol=1e-5)
+        assert torch.allclose(g(x), x[3:].exp().sum(0) * 2, rtol=1e-4, atol=1e-5)
+    assert not counters["errors"]
+
+
 def test_writes_of_a_family_happen_in_place():
     """What a program writes over is written at every size."""
     weight = torch.zeros(7)
