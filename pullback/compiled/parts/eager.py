@@ -251,7 +251,7 @@ class Eager(Interpreter):
         return getattr(value, name, *default)
 
     def _mapping(self, value: Any) -> dict[Any, Any]:
-        return dict(value)
+        return {**value}  # which says what Python says where it is none
 
     def _special(self, value: Any, name: str) -> Any:
         for base in type(value).__mro__:
