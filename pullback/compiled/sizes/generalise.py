@@ -208,6 +208,10 @@ def generalised(
     leaves = [*leaves, *(now for _, _, now in outside)]
     before = [*guards.leaves, *((None, then) for _, then, _ in outside)]
     places = places | {(count + n, NUMBER) for n in range(len(outside))}
+    for number, wanted in enumerate(before):
+        fixed = wanted[0] is None and (number, NUMBER) not in places
+        if fixed and is_number(leaves[number], wanted[1]) and leaves[number] != wanted[1]:
+            raise NoFit("another number that varies too")  # it would be taken for the earlier one
     groups: dict[Any, list[Place]] = {}
     for number, dim in sorted(places):
         now, wanted = standing(leaves, (number, dim)), before[number]

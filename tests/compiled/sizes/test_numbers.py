@@ -257,3 +257,10 @@ def test_a_schedule_of_the_optimizer_makes_one_program():
     for a, b in zip(ours.parameters(), eager.parameters(), strict=True):
         assert torch.allclose(a, b, rtol=1e-3, atol=1e-5)
     assert counters["compile"]["captures"] <= 2
+
+
+def test_two_numbers_of_which_one_cannot_vary_are_both_compared():
+    f = torch.compile(lambda x, pair: x * float(2.0 in pair), backend="llvm")
+    x = torch.ones(3)
+    for pair in [(2.0, 3.0), (3.0, 2.0), (2.0, 3.0), (7.0, 3.0), (8.0, 9.0), (9.0, 2.0)]:
+        assert f(x, list(pair)).tolist() == [float(2.0 in pair)] * 3
