@@ -6,7 +6,8 @@ from typing import Any
 
 from pullback.compiled.frontend import CompiledFunction
 from pullback.compiled.interpreter.sources import Source
-from pullback.compiled.parts.tree import LEAVES, Resumed
+from pullback.compiled.parts.tree import LEAVES, Going, Resumed
+from pullback.compiled.runtime.entry import OTHER_BRANCH
 from pullback.core.mode import current, get_mode
 
 __all__ = ["Part"]
@@ -47,7 +48,9 @@ class Part(CompiledFunction):
 
     def _run(self, entry: Any, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         made = super()._run(entry, leaves, args, kwargs)
+        if made is OTHER_BRANCH or made.__class__ is Going:
+            return made  # it is not over
         home = entry.captured.home
-        if made.__class__.__name__ != "Going" and get_mode() is entry.captured.mode is not home:
+        if get_mode() is entry.captured.mode is not home:
             current.set(home)
         return made

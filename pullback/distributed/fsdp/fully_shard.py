@@ -14,7 +14,7 @@ from pullback.distributed.fsdp.policies import MixedPrecisionPolicy, OffloadPoli
 from pullback.distributed.fsdp.state import ShardedState, state_of
 from pullback.distributed.tensor.dtensor import DTensor
 from pullback.distributed.tensor.layouts import same_everywhere
-from pullback.distributed.world import get_world_size
+from pullback.distributed.world import get_world_size, init_process_group, is_initialized
 from pullback.nn.modules.module import Module
 
 __all__ = ["FSDPModule", "UnshardHandle", "fully_shard", "register_fsdp_forward_method"]
@@ -140,6 +140,8 @@ def fully_shard(
     if state_of(module) is not None:
         raise ValueError(f"fully_shard was called for this {type(module).__name__} already.")
     if mesh is None:
+        if not is_initialized():
+            init_process_group()
         mesh = init_device_mesh("cpu", (get_world_size(),))
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard takes a mesh of one dimension or two, got {mesh}.")

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from pullback.autograd.function import Function
+from pullback.core import overriding
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
 from pullback.distributed.device_mesh import DeviceMesh
@@ -49,6 +50,8 @@ class DTensor(Tensor):
         requires_grad: bool = False,
     ) -> DTensor:
         """Around this rank's part; nothing is checked. Users call `from_local`."""
+        if id(DTensor) not in overriding.classes:
+            overriding.enter(DTensor, Tensor)
         made: DTensor = Tensor._make_wrapper_subclass(
             cls, tuple(shape), dtype=local.dtype, device=local.device, requires_grad=requires_grad
         )
@@ -149,6 +152,12 @@ class DTensor(Tensor):
             )
         known: DTensor = memo[id(self)]
         return known
+
+
+# Libraries import the class to ask `isinstance`. Until there is an instance nobody looks for one,
+# and programs without any are as quick as before.
+overriding.classes.pop(id(DTensor), None)
+overriding.answering.pop(id(DTensor), None)
 
 
 def _like(other: DTensor, local: Tensor, requires_grad: bool = False) -> DTensor:

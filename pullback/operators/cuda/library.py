@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import F32, F64, Array, Library, numbers
+from pullback.core.arrays import F32, F64, I64, LOOSE, Array, Library, numbers
 from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
@@ -248,7 +248,8 @@ class _BesideDevice(dict[Any, Any]):
     """Numbers beside device arrays, in their dtype: as `numbers` of core/arrays.py."""
 
     def __missing__(self, dtype: Any) -> Any:
-        self[dtype] = made = _OfDtype(dtype) if dtype in (F32, F64) else numbers[dtype]
+        held = dtype in (F32, F64) or dtype == I64
+        self[dtype] = made = _OfDtype(dtype) if held else numbers[dtype]
         return made
 
 
@@ -257,4 +258,6 @@ class _OfDtype:
         self.dtype = dtype
 
     def __getitem__(self, value: float) -> Any:
+        if self.dtype == I64 and numbers[I64][value] is LOOSE:  # no int, or beyond int64
+            return LOOSE
         return self.dtype.type(value)

@@ -354,7 +354,7 @@ def public_function(op: Op) -> Any:
         name = _SIGNS.get(op.name, op.name.partition(".")[0])
         known = getattr(Tensor, name, None)
         if known is None:  # no method: a quick function of that name, or what is declared
-            face = op.forward.__globals__.get(name)
+            face = op.meaning.__globals__.get(name)
             known = face if isinstance(face, FunctionType) and face in QUICK else op.function
         _public[op] = known
     return known

@@ -466,3 +466,16 @@ def test_all_ranks_skip_a_step_whose_gradients_overflow_on_one():
         return torch.equal(model.weight.full_tensor(), before), scaler.get_scale()
 
     assert dist.threads.run(one, 2) == [(True, 1.0)] * 2
+
+
+def test_a_process_by_itself_needs_nothing_else(monkeypatch):
+    for name in ("RANK", "WORLD_SIZE", "PMI_RANK", "PMI_FD"):
+        monkeypatch.delenv(name, raising=False)
+    model = fully_shard(two_layers())
+    try:
+        model(torch.ones(1, 4)).sum().backward()
+        plain = two_layers()
+        plain(torch.ones(1, 4)).sum().backward()
+        assert torch.equal(model[0].weight.grad.full_tensor(), plain[0].weight.grad)
+    finally:
+        dist.destroy_process_group()

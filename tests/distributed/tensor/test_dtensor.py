@@ -2,6 +2,9 @@
 
 import copy
 import pickle
+import subprocess
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -239,3 +242,20 @@ def test_the_short_way_of_operators_gives_what_the_long_one_does(act, monkeypatc
     for found in (*short, *long):
         for got, wanted in zip(found, expected, strict=True):
             assert torch.equal(got, wanted)
+
+
+def test_programs_that_only_import_the_class_do_not_look_for_it():
+    program = """
+from pullback.core import overriding
+before = len(overriding.classes), len(overriding.answering)
+import pullback as torch, pullback.distributed as dist
+from pullback.distributed.tensor import DTensor, Shard, distribute_tensor
+assert not isinstance(torch.ones(1), DTensor)
+assert (len(overriding.classes), len(overriding.answering)) == before
+def one():
+    x = distribute_tensor(torch.arange(2.0), dist.init_device_mesh("cpu", (2,)), [Shard(0)])
+    return (x + x).full_tensor().tolist()
+assert dist.threads.run(one, 2) == [[0.0, 2.0]] * 2
+assert id(DTensor) in overriding.answering
+"""
+    subprocess.run([sys.executable, "-c", program], check=True, cwd=Path(__file__).parents[3])
