@@ -252,3 +252,21 @@ def test_a_cached_function_with_effects_runs_as_often_as_in_eager(compiled):
         for count in range(1, 4):
             assert function(torch.ones(1)).item() == 6
             assert len(ran) == count
+
+
+@pytest.mark.parametrize("walk", [
+    lambda state: sum(state.values()), lambda state: state.update(b=2) or state["n"],
+    lambda state: len(list(state.items())), lambda state: dict(state)["n"],
+])  # fmt: skip
+def test_a_write_before_a_dict_is_walked_is_not_forgotten(walk):
+    found = []
+    for run in (lambda function: function, torch.compile):
+        state = {"n": 0, "a": 1}
+
+        def function(x, state=state):
+            state["n"] += 1
+            return x * walk(state)
+
+        step = run(function)
+        found.append([(step(torch.ones(2)).tolist(), dict(state)) for _ in range(4)])
+    assert found[0] == found[1]

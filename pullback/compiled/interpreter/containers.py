@@ -66,12 +66,13 @@ class Containers(Writes):
         assert source is not None
         if len(value) > _MOST_ITEMS:
             raise CannotCapture(f"{source} has more than {_MOST_ITEMS} items to be watched")
+        written = self.overlay.pop(id(value), {})  # `before` is what is there without it
         copy = self._copy(value, source)
         self.shadows[self.keep(value)] = copy  # from now on read and written; views of it are live
         self.before[id(value)] = (value, items_of(copy))
         if not isinstance(copy, tuple | frozenset | memoryview):
             self.replicas[id(value)] = (copy.copy() if hasattr(copy, "copy") else copy[:], value)
-        for key, one in self.overlay.pop(id(value), {}).items():
+        for key, one in written.items():
             if one is MISSING or (id(value), key) in self.reinserted:
                 copy.pop(self.stands.get(id(key), key), None)
             if one is not MISSING:
