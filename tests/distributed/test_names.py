@@ -221,7 +221,6 @@ def test_several_tensors_are_gathered_at_once():
 
 
 def test_calls_can_be_coalesced():
-    """D-10."""
 
     def one():
         x, y = torch.ones(1), torch.ones(2)

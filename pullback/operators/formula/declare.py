@@ -30,7 +30,6 @@ from numpy import ndarray
 from pullback.core.arrays import F32
 from pullback.core.home import home_of
 from pullback.core.tensor import Tensor
-from pullback.operators.batching import together
 from pullback.operators.declare import elementwise
 from pullback.operators.formula import derive
 from pullback.operators.formula.formulas import Formula, Slope
@@ -202,9 +201,7 @@ class _Backward:
         scope: dict[str, Any] = {"__name__": __name__}
         fixed = [one for one in formula.tensors if one not in differentiable]
         rules = {one: self._rule(name, one, scope) for one in tensors if one not in fixed}
-        declared = elementwise(
-            **rules, name=name, node=node, batch=together, has_out=False, formula=own
-        )
+        declared = elementwise(**rules, name=name, node=node, has_out=False, formula=own)
         forward = forward_of(meaning, own, own.chosen, own.table)
         forward.kernels = own
         own.choices = kernels.choices

@@ -171,7 +171,7 @@ class Settings:
 
 
 def test_numbers_that_the_function_finds_vary_too():
-    """P-16: in a dict, at an object, in a list of a closure."""
+    """In a dict, at an object, in a list of a closure."""
     table, listed, settings = {"rate": 0.1}, [2.0], Settings()
 
     def work(x):

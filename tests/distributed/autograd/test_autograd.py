@@ -436,7 +436,6 @@ def test_nothing_is_kept_alive():
 
 
 def test_sends_and_receives_are_seen_as_nodes():
-    """D-10."""
 
     def first():
         a = leaf(1.0, 2.0)
