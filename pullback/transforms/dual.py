@@ -84,7 +84,7 @@ def pushed_call(op: Op, mode: Mode, bound: dict[str, Any]) -> Any:
     dual = mode if mode.__class__ is Dual else with_perturbation(mode, seen) if seen else mode
     if dual.__class__ is not Dual or fast.plain is None or not has_form(op):
         return NotImplemented
-    if any(value.__class__ is Batched for value in bound.values()):
+    if any(v.__class__ is not Tensor and isinstance(v, Tensor) for v in bound.values()):
         return NotImplemented
     try:
         current.set(dual)

@@ -400,6 +400,8 @@ class _Run:
                 raise CannotCapture("two results that share their memory")
         if leaf.retains_grad:
             raise CannotCapture("a result that retains its gradient")
+        if self.tracer.library is not None and type(array) is numpy.ndarray:
+            raise CannotCapture("a tensor on the host that a function on a device makes")
         value = self.tracer.value_of(array)
         is_leaf = leaf.requires_grad and leaf.is_leaf
         return Output("value", value, requires_grad=leaf.requires_grad, is_leaf=is_leaf)
@@ -513,6 +515,9 @@ class _Run:
         used = self._used()
         for one in self.known.values():
             key = id(one.tensor)
+            on_host = type(one.array) is numpy.ndarray
+            if on_host and self.tracer.library is not None and one.value.number in used:
+                raise CannotCapture("tensors of the host beside those of a device")
             parameter = type(one.tensor) is not Tensor
             if key in surroundings.tensors:
                 kind: str = "held"

@@ -17,6 +17,7 @@ from pullback.compiled.interpreter.frames import NULL, Frame
 from pullback.compiled.interpreter.instructions import Interpreter
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.core.mode import settle
+from pullback.operators.writing.writer import define_once
 
 __all__ = ["Eager"]
 
@@ -41,10 +42,9 @@ def _unpacking(before: int, after: int | None) -> Any:
     if after is not None:
         names += ["*rest", *[f"b{n}" for n in range(after)]]
     listed = ", ".join(names)
-    scope: dict[str, Any] = {}
     back = listed.replace("*", "")
-    exec(f"def apart(value):\n    [{listed}] = value\n    return [{back}]", scope)
-    return scope["apart"]
+    text = f"def apart(value):\n    [{listed}] = value\n    return [{back}]"
+    return define_once(text, {}, "unpacking", "apart")
 
 
 class Eager(Interpreter):

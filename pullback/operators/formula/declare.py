@@ -120,6 +120,10 @@ def _parameters(function: Any) -> tuple[tuple[str, ...], tuple[str, ...]]:
 # The forward --------------------------------------------------------------------------------------
 
 
+# Options under which kernels are kept; tensors that hold numbers are looked at first.
+_PLAIN = frozenset({float, int, bool, str, type(None)})
+
+
 def forward_of(function: Any, kernels: Kernels, chosen: Any, known: Any = None) -> Any:
     """The function of arrays that the operator calls: a kernel that is `known`, or a choice."""
     signature = inspect.signature(function).parameters.values()
@@ -130,6 +134,7 @@ def forward_of(function: Any, kernels: Kernels, chosen: Any, known: Any = None) 
     head = ", ".join(_declared(one) for one in signature)
     scope = {"__name__": home_of(function), "known": known, "chosen": chosen, "ndarray": ndarray}
     scope |= {"numpy": numpy, "F32": F32, "FEW": FEW}  # for `usual`
+    scope["PLAIN"] = _PLAIN
     made = define(block(f"def forward({head})", lines), scope, f"forward {kernels.formula.name}")
     made.__name__ = made.__qualname__ = function.__name__
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
@@ -149,6 +154,7 @@ def _known_kernel(signature: Any, kernels: Kernels) -> list[str]:
         dtype = "dtype"
     conditions += [f"dtype is {one}.dtype" for one in given[2:]]
     conditions += [f"{theirs(one)} is None" for one in missing]
+    conditions += [f"type({theirs(one)}) in PLAIN" for one in kernels.options]
     # -0.0 is equal to 0.0, and another number.
     parts = [f"{theirs(one)} or repr({theirs(one)})" for one in kernels.options]
     parts += [repr(missing)] if missing else []

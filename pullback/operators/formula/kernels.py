@@ -16,6 +16,7 @@ from numpy import ndarray
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.core.errors import unsupported
+from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.native import MANY, by_machine_code
@@ -23,6 +24,7 @@ from pullback.operators.arrays.threads import each
 from pullback.operators.formula.formulas import Formula
 from pullback.operators.formula.in_numpy import Lines, body_of
 from pullback.operators.formula.language import Expr, const, make, symbol
+from pullback.operators.options import as_number
 from pullback.operators.writing.writer import block, define
 
 __all__ = ["Kernels"]
@@ -55,6 +57,7 @@ class Kernels:
 
     def chosen(self, xp: Namespace, arrays: tuple[Any, ...], options: tuple[Any, ...]) -> Array:
         """The formula of arguments that no kernel is known for yet."""
+        options = tuple(map(self._plain, self.options, options))
         first = next((one for one in arrays if hasattr(one, "dtype")), arrays[0])
         dtype = first.dtype
         if dtype.kind == "c" and self.of_complex is not None:
@@ -66,6 +69,10 @@ class Kernels:
             wide = [one.astype(xp.float32) if hasattr(one, "dtype") else one for one in arrays]
             return self._run(xp, wide, self.in_half(options, dtype)).astype(dtype)
         return self._run(xp, list(arrays), options)
+
+    def _plain(self, name: str, option: Any) -> Any:
+        """A number for a tensor that holds one; the rest as it is."""
+        return as_number(option, self.called, name) if isinstance(option, Tensor) else option
 
     def in_half(self, options: tuple[Any, ...], dtype: Any) -> tuple[Any, ...]:
         """Options as half precision has them."""

@@ -280,7 +280,9 @@ def entr(xp: Namespace, input: Array) -> Array:
 def _times_log1p(g: Any, input: Any, other: Any) -> Any:
     if not isinstance(other, int | float):
         return keep_where(xlog1py(g, other), (input != 0) | ~(other <= -1))
-    return g * math.log1p(other) if other > -1 else keep_where(xlog1py(g, other), input != 0)
+    if other > -1:
+        return g * float(numpy.log1p(other))  # math.log1p differs from it by a unit here and there
+    return keep_where(xlog1py(g, other), input != 0)
 
 
 @elementwise(

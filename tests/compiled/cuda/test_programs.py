@@ -206,3 +206,20 @@ def test_equal_kernels_are_written_once(texts):
 
     torch.compile(function, fullgraph=True)(torch.randn(4, 4, device="cuda"))
     assert texts[-1].count("__global__") == 1
+
+
+def test_a_tensor_that_a_function_on_a_device_makes_on_the_host_stays_there():
+    def function(x):
+        return x * 2, torch.tensor(3.0)
+
+    compiled = torch.compile(function)
+    for _ in range(3):
+        first, second = compiled(torch.ones(4, device="cuda"))
+        assert (first.device.type, second.device.type) == ("cuda", "cpu")
+
+
+def test_tensors_of_the_host_beside_those_of_a_device_are_left_to_eager():
+    compiled = torch.compile(lambda x, y: x * y + 1)
+    x, y = torch.arange(4.0, device="cuda"), torch.tensor(2.0)
+    for _ in range(3):
+        assert compiled(x, y).cpu().tolist() == [1.0, 3.0, 5.0, 7.0]

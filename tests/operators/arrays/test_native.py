@@ -47,7 +47,8 @@ def test_arrays_of_other_classes_are_left_to_numpy():
 
 def test_sizes_that_always_vary_are_not_compiled_for_ever(monkeypatch):
     monkeypatch.setattr(native, "_MOST", 2)
-    made = [by_machine_code("sigmoid", (drawn(size),)) for size in (64, 65, 66, 64)]
+    factor = drawn(4, 4)
+    made = [by_machine_code("dot", (drawn(size, 4), factor)) for size in (64, 65, 66, 64)]
     assert [one is not None for one in made] == [True, True, False, True]
 
 

@@ -138,7 +138,7 @@ def logsigmoid(xp: Namespace, input: Array) -> Array:
 def _elu_slope(xp: Any, input: Any, alpha: float, scale: float, input_scale: float) -> Any:
     # The exponential as it is, where the mechanical one adds 1 to expm1; at 0, that of the left.
     left = alpha * scale * input_scale
-    below = xp.where(input <= 0, input, 0.0)
+    below = xp.where(input < 0, input, 0.0)  # at 0 the second derivative is that of the right
     return xp.where(input <= 0, left * xp.exp(input_scale * below), scale)
 
 

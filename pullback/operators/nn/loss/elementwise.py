@@ -8,6 +8,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.arrays import is_wrong, namespace
+from pullback.core.dtype import bfloat16, float16, float32
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.promotion import is_half
@@ -391,12 +392,16 @@ def kl_div(
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
+    half = input.dtype if input.dtype is target.dtype in (float16, bfloat16) else None
+    if half is not None:  # in single: the difference of two halves has few digits left
+        input, target = input.to(float32), target.to(float32)
     if log_target:
         losses = exp(target) * (target - input)
     else:
         losses = xlogy(target, target) - target * input
     total = reduced(losses, name)
-    return total / input.shape[0] if batch and input.ndim else total
+    total = total / input.shape[0] if batch and input.ndim else total
+    return total if half is None else total.to(half)
 
 
 def poisson_nll_loss(
