@@ -16,6 +16,9 @@ STORED = {
     "E": ("unsigned short", "float", "from_bf(v)", "to_bf(v)"),
 }
 HEAD = """
+#ifndef INFINITY
+#define INFINITY __int_as_float(0x7f800000)
+#endif
 __device__ float from_half(unsigned short v) {{
     float r; asm("cvt.f32.f16 %0, %1;" : "=f"(r) : "h"(v)); return r; }}
 __device__ unsigned short to_half(float v) {{
