@@ -8,7 +8,7 @@ from typing import Any
 
 from pullback.core import origin
 from pullback.core.arrays import is_wrong, namespace
-from pullback.core.dtype import bfloat16, float16, float32
+from pullback.core.dtype import float32
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.promotion import is_half
@@ -392,7 +392,9 @@ def kl_div(
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
-    half = input.dtype if input.dtype is target.dtype in (float16, bfloat16) else None
+    kind = input.dtype
+    is_narrow = kind is target.dtype and kind.is_floating_point and kind.itemsize == 2
+    half = kind if is_narrow else None
     if half is not None:  # in single: the difference of two halves has few digits left
         input, target = input.to(float32), target.to(float32)
     if log_target:
