@@ -240,7 +240,7 @@ class SymbolicFloat(Symbolic):
         return hash(self._text)
 
     def __format__(self, spec: str) -> str:
-        return self._refuse()  # type: ignore[no-any-return]
+        return self._refuse()  # type: ignore[no-any-return]  # it raises
 
     def __eq__(self, other: object) -> bool:
         if isinstance(other, SymbolicFloat) and other._text == self._text:
@@ -404,7 +404,7 @@ def _is_less(rest: Any, other: Any) -> bool:
 def _low(number: Any) -> int | None:
     """The smallest that it can be; None where nobody knows."""
     if not isinstance(number, Symbol):
-        return number  # type: ignore[no-any-return]
+        return number  # type: ignore[no-any-return]  # of an Any
     total = 0
     for names, factor in number.terms.items():
         least = 1
