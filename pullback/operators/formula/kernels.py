@@ -38,7 +38,9 @@ _MOST = 128  # sets of options: beyond, what a program varies for ever is comput
 # Passes over memory from which on machine code pays; what compilers do is then one.
 _PASSES = 3
 _WIDE = {F32: "f4", F64: "f8", numpy.dtype("c8"): "c8", numpy.dtype("c16"): "c16"}
-SCALARS = frozenset(dtype.type for dtype in _WIDE)
+SCALARS: frozenset[type] = frozenset(
+    {numpy.float32, numpy.float64, numpy.complex64, numpy.complex128}
+)
 
 
 class Kernels:
