@@ -184,7 +184,7 @@ get_mode = current.get
 
 
 class _FastPath:
-    """The modes in which operators may run their straight line; None while detoured."""
+    """The modes in which operators may run their fast path; None while detoured."""
 
     __slots__ = ("forward", "inference", "no_grad", "others", "plain", "reasons", "unrecorded")
 
