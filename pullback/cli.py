@@ -1,14 +1,16 @@
-"""The command line: `pullback run`, `check`, `graph`, `watch`, `launch` and `show`."""
+"""The command line: `pullback run`, `check`, `examples`, `graph`, `watch`, `launch` and `show`."""
 
 from __future__ import annotations
 
 import argparse
+import ast
 import os
 import runpy
 import sys
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from pullback.checking.command import add_command as add_check_command
@@ -49,6 +51,7 @@ def _obey(arguments: Sequence[str] | None) -> int:
     _add_graph_command(commands)
     add_check_command(commands)
     _add_watch_command(commands)
+    _add_examples_command(commands)
     commands.add_parser(
         "launch",
         add_help=False,
@@ -66,6 +69,8 @@ def _obey(arguments: Sequence[str] | None) -> int:
         return draw_graph(parsed)
     if parsed.command == "watch":
         return watch_script(parsed)
+    if parsed.command == "examples":
+        return copy_examples(parsed)
     if parsed.command == "run":
         return _run(parsed)
     return show_operator(parsed.operator)
@@ -208,6 +213,44 @@ def _add_watch_command(commands: Any) -> None:
     )
     watch.add_argument("script")
     watch.add_argument("arguments", nargs=argparse.REMAINDER)
+
+
+def _add_examples_command(commands: Any) -> None:
+    examples = commands.add_parser(
+        "examples",
+        help="copy the example programs into a folder",
+        description="Copy the programs of the gallery into a new folder, to be run and changed.",
+    )
+    examples.add_argument(
+        "folder", nargs="?", default="pullback-examples", help="folder to make (pullback-examples)"
+    )
+
+
+def copy_examples(parsed: argparse.Namespace) -> int:
+    """Copy the examples out of the installed package, or out of the checkout."""
+    package = Path(__file__).parent
+    inside, beside = package / "examples", package.parent / "examples"
+    programs = sorted((inside if inside.is_dir() else beside).glob("*.py"))
+    target = Path(parsed.folder)
+    if target.exists():
+        print(f"pullback examples: {parsed.folder!r} exists; name another folder.", file=sys.stderr)
+        return 1
+    if not programs:
+        print("pullback examples: this installation has none.", file=sys.stderr)
+        return 1
+    target.mkdir(parents=True)
+    for program in programs:
+        copied = target / program.name
+        copied.write_bytes(program.read_bytes())
+        print(f"{copied}  {_first_line(program)}")
+    print("With --picture FILE most of them draw: python -m pip install matplotlib tqdm")
+    return 0
+
+
+def _first_line(program: Path) -> str:
+    """What a program says of itself."""
+    document = ast.get_docstring(ast.parse(program.read_text(encoding="utf-8"))) or ""
+    return document.partition("\n")[0]
 
 
 def watch_script(parsed: argparse.Namespace) -> int:

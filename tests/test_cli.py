@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -24,6 +25,19 @@ def test_run_makes_import_torch_find_pullback(tmp_path):
     command = [sys.executable, "-m", "pullback.cli", "run", str(script), "--lr", "1"]
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     assert done.stdout == "torch [3.0, 3.0] ['--lr', '1']\n"
+
+
+def test_examples_are_copied_into_a_new_folder_and_never_over_an_old_one(tmp_path, capsys):
+    folder = tmp_path / "programs"
+    assert cli.main(["examples", str(folder)]) == 0
+    assert "pinn.py  Solve a differential equation" in capsys.readouterr().out
+    copied = {one.name: one.read_bytes() for one in folder.iterdir()}
+    source = Path(__file__).parents[1] / "examples"
+    assert copied == {one.name: one.read_bytes() for one in source.glob("*.py")}
+    (folder / "pinn.py").write_text("mine")
+    assert cli.main(["examples", str(folder)]) == 1
+    assert "exists" in capsys.readouterr().err
+    assert (folder / "pinn.py").read_text() == "mine"
 
 
 def test_show_prints_declaration_and_written_source(capsys):

@@ -12,8 +12,9 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from textwrap import indent
 from typing import Any
 
 from tools import reference, torch_names_page
@@ -24,35 +25,41 @@ PAGES = ROOT / "build" / "pages"
 SITE = ROOT / "build" / "site"
 CONFIGURATION = ROOT / "build" / "mkdocs.yml"
 
-# Pages by section; a page of docs/ that is named nowhere goes under "More".
-NAV: dict[str, list[str]] = {
+ASSETS = ROOT / "tools" / "site_assets"
+EXAMPLES = ROOT / "examples"
+
+# Pages by tab, and by group within it; a page of docs/ that is named nowhere goes under "Project".
+NAV: dict[str, list[str] | dict[str, list[str]]] = {
     "Tutorial": sorted(f"tutorial/{page.name}" for page in (DOCS / "tutorial").glob("*.md")),
-    "Coming from": ["coming-from-torch.md", "torch-names.md", "coming-from-jax.md", "clients.md"],
-    "How to": [
-        *("custom-functions.md", "custom-operators.md", "debugging.md", "seeing-the-graph.md"),
-        "memory.md",
-        *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
-        *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
+    "Examples": ["gallery.md"],
+    "From torch or JAX": [
+        *("coming-from-torch.md", "cheat-sheet.md", "torch-names.md", "coming-from-jax.md"),
+        "clients.md",
     ],
-    "Subjects": [
-        *("tensors.md", "transforms.md", "modules.md", "optim.md", "distributions.md"),
-        *("sparse.md", "random.md", "engine-order.md"),
-    ],
-    "Gallery": ["gallery.md"],
-    "Inside": [
+    "Guides": {
+        "Tensors, layers, optimizers": [
+            *("tensors.md", "modules.md", "optim.md", "data.md", "random.md", "distributions.md"),
+            *("sparse.md", "nested.md", "mixed-precision.md"),
+        ],
+        "Derivatives": ["transforms.md", "custom-functions.md", "engine-order.md"],
+        "Debugging": ["faq.md", "debugging.md", "seeing-the-graph.md"],
+        "Speed and memory": [
+            *("performance.md", "compiled.md", "memory.md", "checkpointing.md", "benchmarks.md"),
+        ],
+        "GPUs and many processes": ["gpu.md", "distributed.md"],
+        "Extending": ["custom-operators.md", "dispatch.md", "subclasses.md"],
+    },
+    "How it works": [
         "architecture.md",
         *sorted(f"architecture/{page.name}" for page in (DOCS / "architecture").glob("*.md")),
-        "from-scratch.md",
-        "coverage.md",
-        "coverage-cuda.md",
-        "accuracy.md",
-        "contributing.md",
+        *("from-scratch.md", "coverage.md", "coverage-cuda.md", "accuracy.md"),
     ],
-    "More": ["changelog.md"],
+    "Project": ["glossary.md", "changelog.md", "contributing.md"],
 }
 # Files beside docs/ that are pages too.
 BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
+_EXAMPLE = re.compile(r"\[`examples/(\w+\.py)`\]\(\.\./examples/\1\)")
 _EXTERNAL = re.compile(r"""<(?:script|img|link|iframe)[^>]+(?:src|href)=["']?https?://""")
 
 
@@ -73,23 +80,49 @@ def main() -> int:
     for problem in problems:
         print(f"docs: {problem}")
     count = len(list(SITE.rglob("*.html")))
-    print(f"docs: {count} pages in {SITE}")
+    print(f"docs: {count} pages; open {SITE / 'index.html'} in a browser, no server is needed")
     return 1 if problems else 0
 
 
 def assemble() -> None:
     """Put all pages together in build/pages."""
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("spec"))
+    shutil.copytree(ASSETS, PAGES / "assets")
+    shutil.copytree(EXAMPLES, PAGES / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     for name, page in BESIDE.items():
         (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
     (PAGES / "torch-names.md").write_text(torch_names_page.page(), encoding="utf-8")
     (PAGES / "reference").mkdir()
     for file, _, text in reference.pages():
         (PAGES / file).write_text(text, encoding="utf-8")
+    _change("gallery.md", with_code)
+    for page in ("index.md", "gallery.md"):  # a tab of one page needs no column that lists it
+        _change(page, lambda text: f"---\nhide:\n  - navigation\n---\n{text}")
     for page in PAGES.rglob("*.md"):
         if page.parent.name != "reference":
             text = page.read_text(encoding="utf-8")
             page.write_text(with_links_inside(text, page), encoding="utf-8")
+
+
+def _change(page: str, how: Callable[[str], str]) -> None:
+    (PAGES / page).write_text(how((PAGES / page).read_text(encoding="utf-8")), encoding="utf-8")
+
+
+def with_code(text: str) -> str:
+    """The gallery with each program under the paragraph that names it, and a link to its file."""
+    parts = []
+    for part in text.split("\n\n"):
+        named = _EXAMPLE.search(part)
+        if named is None:
+            parts.append(part)
+            continue
+        name = named[1]
+        code = (EXAMPLES / name).read_text(encoding="utf-8")
+        fenced = indent(f"```python\n{code}```", "    ")
+        title = f"The program, {len(code.splitlines())} lines"
+        parts += [_EXAMPLE.sub(r"[`examples/\1`](examples/\1)", part).rstrip("\n")]
+        parts += [f'??? example "{title}"\n\n{fenced}']
+    return "\n\n".join(parts) + "\n"
 
 
 def with_links_inside(text: str, page: Path) -> str:
@@ -100,6 +133,8 @@ def with_links_inside(text: str, page: Path) -> str:
         file, _, anchor = target.partition("#")
         name = file.removeprefix("../").removeprefix("docs/")
         name = BESIDE.get(name, name)
+        if place_inside(page.parent / file) and (page.parent / file).suffix == ".py":
+            return match[0]
         for place in (page.parent / file, PAGES / name):
             if place.suffix == ".md" and place.exists():
                 up = "../" * len(page.parent.relative_to(PAGES).parts)
@@ -112,23 +147,40 @@ def with_links_inside(text: str, page: Path) -> str:
     return _LINK.sub(link, text)
 
 
+def place_inside(file: Path) -> bool:
+    """Whether a link to this file stays within the site."""
+    return file.exists() and file.resolve().is_relative_to(PAGES.resolve())
+
+
+def listed() -> list[str]:
+    """Every page that a tab names."""
+    groups = [list(one.values()) if isinstance(one, dict) else [one] for one in NAV.values()]
+    return [page for tab in groups for pages in tab for page in pages]
+
+
 def navigation() -> list[Any]:
-    """The sections, with each page that exists."""
-    named = {page for pages in NAV.values() for page in pages} | {"index.md"}
+    """The tabs, with each page that exists."""
+    named = {*listed(), "index.md"}
     found = {str(page.relative_to(PAGES)) for page in PAGES.rglob("*.md")}
     extra = sorted(page for page in found - named if not page.startswith("reference/"))
     sections: list[Any] = [{"Home": "index.md"}]
     for title, pages in NAV.items():
-        here = [page for page in pages if page in found] + (extra if title == "More" else [])
+        if isinstance(pages, dict):
+            groups = [
+                {group: [page for page in of if page in found]} for group, of in pages.items()
+            ]
+            sections.append({title: groups})
+            continue
+        here = [page for page in pages if page in found] + (extra if title == "Project" else [])
         sections.append({title: here[0] if len(here) == 1 else here})
     files = [{title: f"reference/{title}.md"} for title in reference.MODULES.values()]
-    sections.insert(-2, {"Reference": files})
+    sections.insert(-2, {"API reference": files})
     return sections
 
 
 def configuration() -> dict[str, Any]:
     """What mkdocs is told. No fonts and no scripts from elsewhere."""
-    scheme = {"primary": "indigo", "accent": "deep orange"}
+    scheme = {"primary": "custom", "accent": "custom"}  # the colours of site_assets/pullback.css
     toggles = [("default", "slate", "dark"), ("slate", "default", "light")]
     palette = [
         {
@@ -146,12 +198,18 @@ def configuration() -> dict[str, Any]:
         "theme": {
             "name": "material",
             "font": False,
+            "logo": "assets/mark.svg",
+            "favicon": "assets/favicon.svg",
             "palette": palette,
             "features": ["navigation.tabs", "navigation.footer", "content.code.copy", "toc.follow"],
         },
-        "plugins": ["search"],
+        "extra_css": ["assets/pullback.css"],
+        # A page opened as a file may start no worker, so the search's runs in a frame.
+        "extra": {"polyfills": ["assets/iframe-worker.js"], "generator": False},
+        "plugins": ["search", "offline"],
         "markdown_extensions": [
-            *("admonition", "tables", "attr_list", "pymdownx.highlight", "pymdownx.superfences"),
+            *("admonition", "tables", "attr_list", "pymdownx.details"),
+            *("pymdownx.highlight", "pymdownx.superfences"),
             {"toc": {"permalink": True, "toc_depth": 3}},
         ],
         "validation": {

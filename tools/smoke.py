@@ -67,6 +67,8 @@ def command_line(folder: pathlib.Path) -> None:
     """A script that says `import torch` is checked, and runs."""
     script = folder / "script.py"
     script.write_text("import torch\nprint(torch.ones(2).sum().item())\n")
+    examples = [sys.executable, "-m", "pullback", "examples", str(folder / "examples")]
+    assert "ddp.py" in subprocess.run(examples, capture_output=True, text=True, check=True).stdout
     for command, said in (("check", "runs here"), ("run", "2.0")):
         done = subprocess.run(
             [sys.executable, "-m", "pullback", command, str(script)],
@@ -91,7 +93,7 @@ def main() -> None:
         data_files(folder)
         command_line(folder)
     version = ".".join(map(str, sys.version_info[:3]))
-    print(f"pullback {pullback.__pullback_version__} on Python {version}: well")
+    print(f"pullback {pullback.__pullback_version__} on Python {version}: ok")
 
 
 if __name__ == "__main__":

@@ -10,7 +10,9 @@ import pytest
 
 DOCS = Path(__file__).parents[2] / "docs"
 # Pages that leave out parts of what is printed.
-SHORTENED = {"coming-from-torch.md", "debugging.md", "tensors.md", "tutorial/2-tensors.md"}
+SHORTENED = {
+    *("coming-from-torch.md", "debugging.md", "faq.md", "tensors.md", "tutorial/2-tensors.md"),
+}
 # Pages that show by examples, and would say little without.
 BY_EXAMPLE = [
     "checkpointing.md",
@@ -18,6 +20,7 @@ BY_EXAMPLE = [
     "data.md",
     "dispatch.md",
     "distributions.md",
+    "faq.md",
     "optim.md",
     "seeing-the-graph.md",
     "sparse.md",

@@ -2,10 +2,12 @@
 
 import importlib.util
 import re
-from pathlib import Path
+import time
+import warnings
 
 import pytest
 
+import pullback as torch
 from pullback.checking import names
 from tools import reference, site, torch_names_page
 
@@ -31,7 +33,7 @@ def test_links_of_a_page_lead_somewhere(page):
 
 
 def test_every_page_that_the_site_names_exists():
-    listed = {page for pages in site.NAV.values() for page in pages}
+    listed = set(site.listed())
     made = GENERATED | set(site.BESIDE.values())
     assert [page for page in sorted(listed - made) if not (DOCS / page).exists()] == []
 
@@ -50,6 +52,37 @@ def test_links_to_the_checkout_become_text_and_links_to_pages_stay():
     assert site.with_links_inside("[web](https://example.org)", page).startswith("[web](https")
 
 
+def test_the_gallery_shows_each_program_and_links_to_its_file():
+    text = site.with_code((DOCS / "gallery.md").read_text(encoding="utf-8"))
+    for program in site.EXAMPLES.glob("*.py"):
+        assert f"](examples/{program.name})" in text
+        assert f"    {program.read_text(encoding='utf-8').splitlines()[0]}" in text
+    assert "../examples/" not in text
+
+
+def test_every_tab_but_home_says_what_is_behind_it():
+    vague = {"More", "Subjects", "Inside", "How to", "Coming from"}
+    assert not vague & set(site.NAV)
+    assert len(site.listed()) == len(set(site.listed()))
+
+
+def test_the_home_page_installs_trains_shows_numbers_and_says_what_it_is_not():
+    text = (DOCS / "index.md").read_text(encoding="utf-8")
+    assert "pip install" in text
+    assert "images/graph-small.png" in text
+    assert "## What it is not" in text
+    (program,) = re.findall(r"```python\n(.*?)```", text, re.S)
+    assert len([line for line in program.splitlines() if line]) <= 11
+    torch.manual_seed(0)
+    names = {}
+    exec(program, names)
+    assert names["loss"].item() < 0.01
+    rows = re.findall(r"^\| .* \| \d.*\|$", text, re.M)
+    measured = (DOCS / "benchmarks.md").read_text(encoding="utf-8").splitlines()
+    assert len(rows) == 3
+    assert set(rows) <= set(measured)
+
+
 def test_a_page_of_reference_has_signatures_and_fenced_examples():
     text = reference.page("func", "torch.func")
     assert "## `vmap`" in text
@@ -65,16 +98,49 @@ def test_the_page_of_names_counts_what_is_here():
     assert "## torch.nn.functional" in text
 
 
-@pytest.mark.skipif(
-    importlib.util.find_spec("material") is None, reason="mkdocs-material builds it"
-)
-@pytest.mark.filterwarnings("ignore")
-def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(
-    tmp_path, monkeypatch
-):
-    monkeypatch.setattr(site, "PAGES", tmp_path / "pages")
-    monkeypatch.setattr(site, "SITE", tmp_path / "site")
-    monkeypatch.setattr(site, "CONFIGURATION", tmp_path / "mkdocs.yml")
-    assert site.main() == 0
-    assert (tmp_path / "site" / "index.html").exists()
-    assert (Path(tmp_path) / "site" / "reference" / "torch.nn.html").exists()
+@pytest.fixture(scope="module")
+def built(tmp_path_factory):
+    """The exit status of the build, and its folder."""
+    if importlib.util.find_spec("material") is None:
+        pytest.skip("mkdocs-material builds it")
+    folder = tmp_path_factory.mktemp("built")
+    with pytest.MonkeyPatch.context() as patch, warnings.catch_warnings():
+        warnings.simplefilter("ignore")  # reading old names warns, as in torch
+        patch.setattr(site, "PAGES", folder / "pages")
+        patch.setattr(site, "SITE", folder / "site")
+        patch.setattr(site, "CONFIGURATION", folder / "mkdocs.yml")
+        return site.main(), folder / "site"
+
+
+def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(built):
+    status, folder = built
+    assert status == 0
+    assert (folder / "index.html").exists()
+    assert (folder / "reference" / "torch.nn.html").exists()
+    assert (folder / "examples" / "pinn.py").exists()
+
+
+def test_the_search_works_in_pages_that_are_opened_as_files(built, browser):
+    browser.get_log("browser")
+    browser.get((built[1] / "index.html").as_uri())
+    browser.find_element("css selector", ".md-search__input").send_keys("checkpointing")
+    first = "return document.querySelector('.md-search-result__item h1')?.innerText"
+    for _ in range(300):
+        if browser.execute_script(first):
+            break
+        time.sleep(0.1)
+    assert "Checkpointing" in browser.execute_script(first)
+    assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+@pytest.mark.parametrize("width", [1400, 400])
+@pytest.mark.parametrize("page", ["index", "gallery", "cheat-sheet", "faq", "glossary", "compiled"])
+def test_pages_fit_the_window(built, browser, page, width):
+    shape = {"width": width, "height": 900, "deviceScaleFactor": 1, "mobile": False}
+    browser.execute_cdp_cmd("Emulation.setDeviceMetricsOverride", shape)
+    try:
+        browser.get((built[1] / f"{page}.html").as_uri())
+        wide = browser.execute_script("return document.documentElement.scrollWidth")
+    finally:
+        browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
+    assert wide <= width

@@ -33,11 +33,15 @@ def test_a_wheel_that_lacks_a_file_or_has_a_strange_one_is_refused(tmp_path):
     with zipfile.ZipFile(wheel, "w") as archive:
         archive.writestr("pullback/py.typed", "")
         archive.writestr("tests/conftest.py", "")
+        archive.writestr("pullback_command.py", "")
+        archive.writestr("pullback/examples/pinn.py", "")
         archive.writestr("pullback-0.1.0.dist-info/METADATA", "")
     said = list(dist.wheel_problems(wheel))
     assert any("lacks pullback/core/explain/absent.txt" in line for line in said)
     assert any("has tests/conftest.py too" in line for line in said)
-    assert not any("py.typed" in line or "METADATA" in line for line in said)
+    assert any("lacks pullback/examples/vae.py" in line for line in said)
+    right = ("py.typed", "METADATA", "pullback_command.py", "pinn.py")
+    assert not any(name in line for line in said for name in right)
 
 
 def test_every_python_found_is_one_that_is_supported():

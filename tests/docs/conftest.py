@@ -1,0 +1,3 @@
+"""Pages are looked at in a browser."""
+
+from tests.browser import browser  # noqa: F401
