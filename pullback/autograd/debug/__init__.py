@@ -10,7 +10,9 @@ from pullback.autograd.answers.modules import ModuleNames
 from pullback.autograd.debug.recording import Recording
 from pullback.autograd.debug.session import Quit, Session
 from pullback.autograd.debug.stops import Breakpoint, Stop, Stopping
+from pullback.autograd.show import names_in_program
 from pullback.core.tensor import Tensor
+from pullback.core.view import edge_of
 from pullback.engine.backward import backward
 
 __all__ = ["Breakpoint", "Recording", "Stop", "debug"]
@@ -52,16 +54,17 @@ def debug(
     the pass is over: 2 nodes, 1 leaf
     """
     names = ModuleNames(params)
+    variables = names_in_program([edge_of(loss)])
     if page is not False:
         recording = Recording(breaks, names)
-        with Stopping(loss, names, recording.at):
+        with Stopping(loss, names, recording.at, variables):
             backward(loss, gradient, retain_graph)
         if page is not True:
             recording.save(page)
         return recording
     session = Session(breaks, names, ask or input, tell or print)
     try:
-        with Stopping(loss, names, session.at) as stopping:
+        with Stopping(loss, names, session.at, variables) as stopping:
             backward(loss, gradient, retain_graph)
     except Quit:
         session.tell("left the pass: no gradient was added to a leaf after this")

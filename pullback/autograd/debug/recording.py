@@ -26,8 +26,11 @@ _BODY = """
   <input id="at" type="range" min="0" value="0" aria-label="Step">
   <button id="on" title="On (right)">&gt;</button>
   <button id="last" title="Last (End)">&gt;|</button>
-  <button id="break" title="To the next break (b)">to the break</button>
-  <label>norm over <input id="limit" size="7" value=""></label>
+  <button id="break" title="To the next break (b)">next break</button>
+  <label title="Instead of the breaks that debug() was given">
+    break where the gradient's norm exceeds
+    <input id="limit" size="7" value="" placeholder="1e3">
+  </label>
 </div>
 <div id="split">
   <ol id="steps" aria-label="Steps of the pass" tabindex="0"></ol>
@@ -37,16 +40,18 @@ _BODY = """
 _STYLE = """
 #bar { display: flex; gap: 8px; align-items: center; margin: 8px 0; flex-wrap: wrap; }
 #at { flex: 1; min-width: 160px; }
-#split { display: grid; grid-template-columns: minmax(260px, 2fr) 3fr; gap: 18px; }
+#split { display: grid; grid-template-columns: minmax(0, 2fr) minmax(0, 3fr); gap: 18px; }
 #steps { margin: 0; padding: 0; list-style: none; max-height: 70vh; overflow: auto;
   border: 1px solid var(--line); border-radius: 8px; }
-#steps li { padding: 2px 10px; cursor: pointer; white-space: nowrap; overflow: hidden;
-  text-overflow: ellipsis; }
+#steps li { display: flex; gap: 10px; padding: 2px 10px; cursor: pointer; white-space: nowrap; }
+#steps span { flex: 1; overflow: hidden; text-overflow: ellipsis; }
+#steps small { color: var(--faint); }
 #steps li.now { background: color-mix(in srgb, var(--link) 22%, transparent); }
 #steps li.broken { color: var(--mark); }
 #stop pre { padding: 8px; background: var(--panel); border: 1px solid var(--line);
-  border-radius: 6px; overflow: auto; }
-@media (max-width: 800px) { #split { grid-template-columns: 1fr; } }
+  border-radius: 6px; white-space: pre-wrap; overflow-wrap: anywhere; }
+@media (max-width: 800px) { #split { grid-template-columns: minmax(0, 1fr); }
+  #steps { max-height: 30vh; } }
 """
 
 
@@ -73,6 +78,7 @@ class Recording:
                 "number": stop.number,
                 "when": stop.when,
                 "name": stop.name,
+                "operator": stop.operator,
                 "label": stop.label,
                 "module": stop.module,
                 "place": "" if place is None else str(place),

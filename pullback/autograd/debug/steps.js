@@ -9,13 +9,16 @@
     return element;
   };
   const rows = stops.map((stop, index) => {
-    const row = made("li", `${stop.when === "before" ? "▸" : "◂"} ${stop.name} ${stop.label || stop.module}`);
+    const row = made("li");
+    const what = [stop.operator, stop.label || stop.module].filter(Boolean).join("  ");
+    row.append(made("span", `${stop.when === "before" ? "▸" : "◂"} ${what}`), made("small", stop.place));
+    row.title = `${stop.when} ${stop.name} ${stop.label || stop.module} ${stop.place}`;
     row.classList.toggle("broken", stop.broken);
     row.onclick = () => go(index);
     by("steps").append(row);
     return row;
   });
-  by("about").textContent = `${stops.length} stops; arrow keys step, b goes to the next break`;
+  by("about").textContent = `${stops.length} stops; ▸ before a node, ◂ after it; arrow keys step, b goes to the next break`;
   by("at").max = Math.max(0, stops.length - 1);
 
   function bars(bins) {
@@ -37,9 +40,12 @@
     return picture;
   }
 
+  const rounded = (number) =>
+    Number.isFinite(Number(number)) ? String(Number(Number(number).toPrecision(4))) : String(number);
   function value(parent, name, one) {
     parent.append(made("h2", name), made("p", one.text));
-    if (one.bins.length > 1) parent.append(bars(one.bins), made("p", `from ${one.low} to ${one.high}`));
+    if (one.bins.length > 1 && one.low !== one.high)
+      parent.append(bars(one.bins), made("p", `from ${rounded(one.low)} to ${rounded(one.high)}`));
     if (one.values.length) parent.append(made("pre", one.values.join("  ")));
   }
 
@@ -51,12 +57,14 @@
     rows.forEach((row, at) => row.classList.toggle("now", at === now));
     rows[now].scrollIntoView({ block: "nearest" });
     const stop = stops[now], shown = by("stop");
-    shown.replaceChildren(made("h2", `${stop.when} ${stop.name} ${stop.label}`));
+    shown.replaceChildren(made("h2", `${stop.when} ${stop.name}${stop.label ? " of " + stop.label : ""}`));
     if (stop.module) shown.append(made("p", stop.module));
     if (stop.source) shown.append(made("pre", `${stop.place}  ${stop.source}`));
-    stop.arrived.forEach((one, at) => value(shown, `arrived ${at}`, one));
-    stop.given.forEach((one, at) => value(shown, `given ${at}`, one));
-    for (const [name, one] of Object.entries(stop.saved)) value(shown, `saved ${name}`, one);
+    const each = (list, name) =>
+      list.forEach((one, at) => value(shown, list.length > 1 ? `${name} ${at}` : name, one));
+    each(stop.arrived, "gradient of its output");
+    each(stop.given, "gradient for its input");
+    for (const [name, one] of Object.entries(stop.saved)) value(shown, `saved from the forward: ${name}`, one);
   }
 
   function wanted(stop) {

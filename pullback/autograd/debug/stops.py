@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import cached_property
 from typing import Any
 
@@ -38,6 +38,13 @@ class Stop:
     def name(self) -> str:
         """Of the node's class."""
         return type(self.node).__name__
+
+    @property
+    def operator(self) -> str:
+        """What the node is the backward of; a leaf's node accumulates its gradient."""
+        if isinstance(self.node, AccumulateGrad):
+            return "accumulate"
+        return re.sub(r"Backward\d*$", "", self.name)
 
     @property
     def origin(self) -> Origin | None:
@@ -177,8 +184,15 @@ def _condition(text: str) -> Callable[[Stop], bool]:
 class Stopping:
     """A context in which every node of a graph calls `at(stop)` before and after its turn."""
 
-    def __init__(self, loss: Tensor, names: ModuleNames, at: Callable[[Stop], None]) -> None:
+    def __init__(
+        self,
+        loss: Tensor,
+        names: ModuleNames,
+        at: Callable[[Stop], None],
+        variables: Mapping[int, str] | None = None,
+    ) -> None:
         self._at = at
+        self._variables = variables or {}  # names of leaves in the program, by id
         self._names = names
         self._nodes = [n for n in walk(iter([node_and_number(edge_of(loss))[0]])) if n is not None]
         if not self._nodes:
@@ -207,7 +221,10 @@ class Stopping:
 
     def _hooks_of(self, node: Any, module: str) -> tuple[Any, Any]:
         leaf = isinstance(node, AccumulateGrad)
-        label = self._names.of_tensor(node.variable) if leaf else ""
+        label = ""
+        if leaf:
+            given = self._variables.get(id(node.variable), "")
+            label = self._names.of_tensor(node.variable) or given
 
         def stop(when: str, grads: Any, results: Any) -> None:
             made = Stop(self._turns, node, when, tuple(grads), results)

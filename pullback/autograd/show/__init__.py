@@ -19,7 +19,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.transforms.batched import Batched
 
-__all__ = ["Page", "show"]
+__all__ = ["Page", "names_in_program", "show"]
 
 
 def show(
@@ -35,9 +35,9 @@ def show(
     repeats is folded. After a profiled backward, nodes have times too. Leaves are called as your
     variables are; `params` (a dict, pairs, or a module) names them otherwise. A module's parts are
     folds then, and parameters that the graph does not reach are shown apart, with the reason. With
-    `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show how
-    large their gradients are. In Jupyter the page shows itself; `path=` writes it, as HTML, SVG or
-    DOT.
+    `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show, and
+    are coloured by, how large their gradients are. In Jupyter the page shows itself; `path=` writes
+    it, as HTML, SVG or DOT.
 
     >>> import pullback as torch
     >>> w = torch.ones(3, requires_grad=True)
@@ -50,7 +50,7 @@ def show(
         raise TypeError("show() needs a tensor, e.g. show(loss).")
     edges = [_edge(root, index) for index, root in enumerate(roots)]
     params = parameters_of(params)
-    names = _names_in_program(edges)
+    names = names_in_program(edges)
     names |= {id(tensor): name for name, tensor in named_tensors(params)}
     shown = "backward graph" if title is None else title
     modules = ModuleNames(params)
@@ -59,7 +59,7 @@ def show(
     tensors = [root for root in roots if isinstance(root, Tensor)]
     if params is not None and len(tensors) == len(roots):
         unreached(graph, unused(tensors, params))
-    page = Page(graph, shown)
+    page = Page(graph, shown, "norm" if norms else "")
     if path is not None:
         page.save(path)
     return page
@@ -85,7 +85,7 @@ def _edge(root: Any, index: int) -> Any:
     )
 
 
-def _names_in_program(edges: list[Any]) -> dict[int, str]:
+def names_in_program(edges: list[Any]) -> dict[int, str]:
     """Names of leaves: the variables of the caller, and the parameters of its modules."""
     found = (getattr(node, "variable", None) for node in walk(iter(edges)))
     leaves = {id(leaf) for leaf in found if leaf is not None}

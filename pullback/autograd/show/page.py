@@ -19,9 +19,10 @@ __all__ = ["Page"]
 class Page(Framed):
     """A picture of a backward graph: shown by Jupyter, saved by `save`, opened by `open`."""
 
-    def __init__(self, graph: Graph, title: str) -> None:
+    def __init__(self, graph: Graph, title: str, colour: str = "") -> None:
         self.graph = graph
         self.title = title
+        self.colour = colour  # what nodes are coloured by at first: "norm", or nothing
         self._whole: Group | None = None
 
     @property
@@ -98,6 +99,7 @@ class Page(Framed):
             "time": sum(times),
             "theme": theme,
             "modules": self.graph.modules,
+            "colour": self.colour,
         }
         about["places"] = [[place.file, place.line, place.function, place.text] for place in places]
         return in_script(about)

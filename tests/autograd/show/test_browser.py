@@ -332,7 +332,6 @@ def test_parameters_that_are_not_reached_are_shown_with_the_reason(opened):
 def test_nodes_are_coloured_by_what_they_cost_or_carry(opened, measure):
     browser = opened(of_model(norms=True))
     browser.find_element(By.ID, "expand").click()
-    assert browser.find_elements(By.CSS_SELECTOR, ".node.hot") == []
     browser.find_element(By.CSS_SELECTOR, f"#heat option[value={measure}]").click()
     hot = browser.find_elements(By.CSS_SELECTOR, ".node.hot")
     assert len(hot) > 5
@@ -344,6 +343,16 @@ def test_nodes_are_coloured_by_what_they_cost_or_carry(opened, measure):
     assert len(heats) > 3
     assert " to " in text_of(browser, "scale")
     browser.find_element(By.CSS_SELECTOR, "#heat option[value='']").click()
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.hot") == []
+
+
+def test_norms_that_were_asked_for_are_seen_at_once(opened):
+    browser = opened(of_model(norms=True))
+    assert browser.find_element(By.ID, "heat").get_property("value") == "norm"
+    assert browser.find_elements(By.CSS_SELECTOR, ".node.hot")
+    assert " to " in text_of(browser, "scale")
+    browser = opened(of_model())
+    assert browser.find_element(By.ID, "heat").get_property("value") == ""
     assert browser.find_elements(By.CSS_SELECTOR, ".node.hot") == []
 
 
@@ -404,6 +413,28 @@ def test_the_first_screen_fits_fifty_nodes_and_names_can_be_read(opened):
     )
     assert len(heights) >= 50
     assert min(heights) > 8
+
+
+TITLES = """
+return [...document.querySelectorAll('.fold')].map((fold) => {
+  const box = fold.querySelector('rect').getBoundingClientRect();
+  const title = fold.querySelector('.title').getBoundingClientRect();
+  return title.right <= box.right && title.bottom <= box.bottom;
+});
+"""
+
+
+def test_a_long_loop_goes_on_in_columns_and_its_title_fits(opened):
+    browser = opened(deep(27))
+    assert len(browser.find_elements(By.CSS_SELECTOR, ".node.group")) == 27
+    fold = browser.find_element(By.CSS_SELECTOR, ".fold > rect").rect
+    assert fold["width"] > 400
+    assert fold["width"] > fold["height"] / 2
+    assert browser.execute_script(OUTSIDE) == 0
+    assert browser.execute_script(OVERLAPS) == 0
+    for _ in range(12):
+        assert all(browser.execute_script(TITLES))
+        browser.find_element(By.TAG_NAME, "body").send_keys("-")
 
 
 def test_fit_shows_an_irregular_graph_whole(opened):

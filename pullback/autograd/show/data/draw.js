@@ -9,9 +9,9 @@ let height = 0;
 const flipped = (y) => (upside ? height - y : y);
 
 function path(edge) {
-  // Parts come outermost first; along the edge they go down.
-  const down = edge.parts.sort((p, q) => p.y - q.y);
-  const points = wrapped(down).map((p) => [p.x, flipped(p.y)]);
+  // Parts come outermost first; here they are in the order in which the edge runs through them.
+  const along = edge.parts.sort((p, q) => p.order - q.order);
+  const points = wrapped(along, columns).map((p) => [p.x, flipped(p.y)]);
   if (points.length < 3)
     return "M" + points.map((p) => p.map((v) => v.toFixed(1)).join(" ")).join("L");
   // A B-spline through the middles of the straight pieces, straight into both ends.
@@ -41,10 +41,14 @@ function drawFold(fold, out) {
     out.folds.push(
       `<g class="fold" data-item="${child.id}" transform="translate(${child.x.toFixed(1)} ${top.toFixed(1)})">` +
         `<rect width="${child.box.w.toFixed(1)}" height="${child.box.h.toFixed(1)}" rx="10"/>` +
-        `<text class="title" tabindex="0" role="button" aria-expanded="true" x="10" y="${upside ? child.box.h - 8 : 17}">⊟ ${escape(child.label)}</text></g>`,
+        `<text class="title" tabindex="0" role="button" aria-expanded="true" style="--most:${largestTitle(child).toFixed(1)}px" x="10" y="${upside ? child.box.h - 8 : 17}">⊟ ${escape(child.label)}</text></g>`,
     );
   }
 }
+
+// Zoomed out a title grows, as far as its fold has room for it.
+const largestTitle = (fold) =>
+  Math.min(20, (12 * (fold.box.w - 18)) / Math.max(1, width("⊟ " + fold.label, "600 12px")));
 
 function drawStub(item, out) {
   const top = upside ? height - item.y - item.h : item.y;

@@ -44,6 +44,11 @@ $("heat").innerHTML =
   `<option value="">no colours</option>` +
   possible.map((name) => `<option value="${name}">${MEASURES[name].title}</option>`).join("");
 $("heat").hidden = !possible.length;
+// What was asked for is seen at once.
+if (possible.includes(data.colour)) {
+  $("heat").value = chosenMeasure = data.colour;
+  heat(); // the bar has its height before the picture is fitted below it
+}
 $("heat").onchange = () => {
   chosenMeasure = $("heat").value;
   heat();

@@ -115,13 +115,14 @@ function route(edge) {
     down.push(inside);
   }
   const meeting = inside.parent;
-  let from = edge.a;
+  let from = edge.a,
+    order = 0; // of the wires along the edge
   for (; from.parent !== meeting; from = from.parent) {
-    wires(from.parent).push({ from, to: null, port: "out" + edge.b.id, edge });
+    wires(from.parent).push({ from, to: null, port: "out" + edge.b.id, edge, order: order++ });
   }
-  wires(meeting).push({ from, to: inside, edge });
+  wires(meeting).push({ from, to: inside, edge, order: order++ });
   for (let i = down.length - 2; i >= 0; i--) {
-    wires(down[i].parent).push({ from: null, to: down[i], port: "in" + edge.a.id, edge });
+    wires(down[i].parent).push({ from: null, to: down[i], port: "in" + edge.a.id, edge, order: order++ });
   }
 }
 function wires(fold) {
@@ -187,8 +188,9 @@ function place(fold) {
   fold.shown.forEach((child, i) => {
     child.at = shift(nodes[i]);
   });
+  for (const wire of fold.inner || []) wire.points = edges.get(wire.key).map(shift);
+  if (fold !== root) wrapFold(fold, { pad, head, title: title + 2 * pad });
   for (const wire of fold.inner || []) {
-    wire.points = edges.get(wire.key).map(shift);
     // Ports end at the border itself.
     if (!wire.to) wire.points.push({ x: wire.points.at(-1).x, y: fold.box.h });
     if (!wire.from) wire.points.unshift({ x: wire.points[0].x, y: 0 });
@@ -251,7 +253,7 @@ function settle(fold, x, y) {
   fold.x = x;
   fold.y = y;
   for (const wire of fold.inner || []) {
-    const points = wire.points.map((p) => ({ x: p.x + x, y: p.y + y }));
+    const points = wire.points.map((p) => ({ x: p.x + x, y: p.y + y, order: wire.order }));
     // Where a fold is open its port says where the edge meets the border.
     const near = points.length <= 3;
     if (wire.to && wire.to.box) points.splice(near ? 1 : -1);
