@@ -35,7 +35,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, current, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.trees.pytree import tree_flatten
-from pullback.operators.dispatch.observers import observers
+from pullback.operators.dispatch.observers import compiling, observers
 
 __all__ = ["CompiledFunction", "compile", "counters"]
 
@@ -189,7 +189,7 @@ class CompiledFunction:
             self._sized_last = True
             counters["compile"]["hits"] += 1
             return self._run(sized, leaves, args, kwargs)
-        with _quiet_collector():
+        with _quiet_collector(), compiling(self._name):
             new = self._generalised(mode, spec, args, kwargs, leaves)
             new = new or self._new_entry(args, kwargs, leaves)
             if new is not None and not new.calls:
@@ -252,8 +252,8 @@ class CompiledFunction:
 
     def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
         """Run an entry, and let the next call take its fast path."""
-        if not entry.calls:
-            with _quiet_collector():
+        if not entry.calls and not entry.programs():
+            with _quiet_collector(), compiling(self._name):
                 entry.prepare()
         if entry.quick is None and entry.shared is not None and entry.calls < 2:
             entry.quick = entry.shared.quick(entry, args, kwargs)

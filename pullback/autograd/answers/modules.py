@@ -135,6 +135,14 @@ class ModuleNames:
         what = self.labels.get(path)
         return path if what is None else f"{path}: {what}"
 
+    def of_node(self, node: Any, path: str | None) -> str:
+        """The label of a node's path; of a model without parts, its own where it is used."""
+        if path or list(self.labels) != [""]:
+            return self.label(path)
+        leaf = isinstance(node, AccumulateGrad)
+        owner = self._owner(node.variable) if leaf else self._by_parameter(node)
+        return "" if owner is None else self.labels[""]
+
     def paths(self, nodes: Iterable[Any]) -> dict[Node, str]:
         """The path of the module of each node; "" where none is known, or the whole model's."""
         listed = [node for node in nodes if isinstance(node, Node)]

@@ -111,16 +111,18 @@ def lines(
     marks: Mapping[int, str] | None = None,
     places: Sequence[int] | None = None,
     end: int | None = None,
+    ticks: Sequence[float] | None = None,
 ) -> str:
     """Curves over their places; `unit` writes a number of the axis, `marks` names places.
 
     `places` are the steps that the values belong to, from 1 to `end`; the axis then names some.
+    `ticks` are the numbers that the axis shows, the largest at its top.
     """
     shown = unit or (lambda value: f"{value:.3g}")
     finite = [v for one in series.values() for v in one if v == v and abs(v) != float("inf")]
     if not finite:
         return f"<p>{escape(title)}: nothing was recorded.</p>"
-    low, high = min(0.0, *finite), max(finite)
+    low, high = min(0.0, *finite), max(*finite, *(ticks or finite))
     high = high if high > low else low + 1.0
     count = max(len(one) for one in series.values())
     first, last = (0, count - 1) if places is None else (1, end or places[-1])
@@ -131,8 +133,7 @@ def lines(
         return x, bottom - (bottom - top) * (value - low) / (high - low)
 
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
-    for part in range(5):
-        value = low + (high - low) * part / 4
+    for value in ticks or [low + (high - low) * part / 4 for part in range(5)]:
         y = place(0, value)[1]
         parts.append(
             f'<line class="axis" x1="{left}" x2="{width - 10}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -212,17 +213,21 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
         parts.append(
             f'<g><rect x="{x:.1f}" y="{y:.1f}" width="{max(0, w - 1.5):.1f}" '
             f'height="{max(0, h - 1.5):.1f}" fill="{colour}" fill-opacity=".82" rx="2"/>'
-            f"<title>{escape(tile.detail)}</title>"
+            f"<title>{escape(tile.label)}\n{escape(tile.detail)}</title>"
         )
         room = int(w / 6.4)
         if h > 16 and room > 3:
             for at, text in enumerate([tile.label, *tile.detail.split("\n")][: int(h // 14)]):
                 parts.append(
                     f'<text x="{x + 5:.1f}" y="{y + 13 + 13 * at:.1f}" style="fill: #fff">'
-                    f"{escape(text[:room])}</text>"
+                    f"{escape(_cut(text, room))}</text>"
                 )
         parts.append("</g>")
     return "".join([*parts, "</svg>"])
+
+
+def _cut(text: str, room: int) -> str:
+    return text if len(text) <= room else text[: room - 1] + "…"
 
 
 def _squarified(tiles: Sequence[Tile], width: float, height: float) -> list[tuple[float, ...]]:

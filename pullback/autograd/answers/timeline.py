@@ -84,9 +84,9 @@ class Timeline:
         """The curve, and what lives at its peak, as a page."""
         turn = next((i for i, one in enumerate(self.moments) if one.phase == "backward"), None)
         marks = {} if turn is None else {turn: "backward"}
-        curve = lines(
-            title, {"live": [m.bytes for m in self.moments]}, unit=shown_bytes, marks=marks
-        )
+        ticks, unit = byte_axis(self.peak)
+        live = {"live": [m.bytes for m in self.moments]}
+        curve = lines(title, live, unit=unit, marks=marks, ticks=ticks)
         found = table(("at the peak", "made by"), self._rows())
         return Report(title, f"<p>{self._title()}</p>{curve}<h2>At the peak</h2>{found}")
 
@@ -209,6 +209,22 @@ class _Ledger:
         if self._total > self._peak:
             self._peak = self._total
             self.at_peak = {line: size for line, size in self._by_line.items() if size}
+
+
+def byte_axis(most: int) -> tuple[list[float], Callable[[float], str]]:
+    """Round numbers of bytes from 0 up to at least `most`, and how they are written: in one unit.
+
+    >>> ticks, unit = byte_axis(2_600_000)
+    >>> [unit(tick) for tick in ticks]
+    ['0 MiB', '0.5 MiB', '1 MiB', '1.5 MiB', '2 MiB', '2.5 MiB']
+    """
+    power = min(3, max(0, (max(1, most).bit_length() - 1) // 10))
+    step = 1.0
+    while step * 5 < most:
+        step *= 2
+    count = max(1, -(-most // int(step)))
+    name, size = ("B", "KiB", "MiB", "GiB")[power], 1024.0**power
+    return [step * part for part in range(count + 1)], lambda value: f"{value / size:.4g} {name}"
 
 
 def _line(origin: Origin) -> str:

@@ -46,6 +46,20 @@ class Entry:
         """What makes entries of two maps the same."""
         return self.node, self.name, self.shape, self.dtype, self.place
 
+    @property
+    def label(self) -> str:
+        """Whose it is, in a few words."""
+        return self.parameter or self.module or self.node.removeprefix("torch::autograd::")
+
+    def told(self) -> list[str]:
+        """How large it is, what it is and who keeps it, without the label's words."""
+        dtype = str(self.dtype).removeprefix("torch.")
+        kept = "a leaf" if self.node.endswith("AccumulateGrad") else f"saved as {self.name}"
+        if self.label != self.node and kept != "a leaf":
+            kept = f"{self.node}, {kept}"
+        size = f"{shown_bytes(self.bytes)}, {dtype}{list(self.shape)}"
+        return [size, kept, *([self.place] if self.place else [])]
+
     def cells(self) -> tuple[str, ...]:
         """As a row of the table."""
         dtype = str(self.dtype).removeprefix("torch.")
@@ -131,13 +145,7 @@ class MemoryMap:
         from pullback.autograd.answers.report import Report, Tile, table, treemap  # slow to load
 
         tiles = [
-            Tile(
-                entry.bytes,
-                entry.parameter or entry.module or entry.node,
-                f"{shown_bytes(entry.bytes)}  {entry.node}.{entry.name} {list(entry.shape)}\n"
-                f"{entry.place}",
-                entry.module or entry.node,
-            )
+            Tile(entry.bytes, entry.label, "\n".join(entry.told()), entry.module or entry.node)
             for entry in self.entries
         ]
         return Report(title, f"<p>{self._total()}</p>{treemap(tiles)}{table(*self._rows())}")
@@ -174,7 +182,7 @@ def memory_map(*roots: Tensor, params: Any = None) -> MemoryMap:
     paths = names.paths(nodes) if names else {}
     for node in sorted(nodes, key=lambda one: -one._seq):
         for entry in _add_node(blocks, node):
-            entry.module = names.label(paths.get(node))
+            entry.module = names.of_node(node, paths.get(node))
             if isinstance(node, AccumulateGrad):
                 entry.parameter = names.of_tensor(node.variable)
     return MemoryMap(list(blocks.values()))

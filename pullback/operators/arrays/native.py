@@ -18,6 +18,7 @@ from typing import Any
 from pullback.core.arrays import F32, F64, I64, Array
 from pullback.core.ports import ports
 from pullback.operators.arrays.direct import are_plain
+from pullback.operators.dispatch.observers import compiling
 
 __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
            "setting"]  # fmt: skip
@@ -90,7 +91,8 @@ def _made(key: Any, formula: Any, arrays: tuple[Array, ...], options: tuple[Any,
     with _making:
         if key in _kernels or _counts[formula] >= _MOST:
             return _kernels.get(key)
-        kernel = _kernels[key] = ports.native_kernel(formula, arrays, options)
+        with compiling(str(getattr(formula, "name", formula))):
+            kernel = _kernels[key] = ports.native_kernel(formula, arrays, options)
         _counts[formula] += 1
         if kernel is not None:
             shapes = (formula, options, *[one.shape for one in arrays])

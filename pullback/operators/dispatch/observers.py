@@ -10,14 +10,16 @@ arrays are no operator calls (`engine/node_observers.py` shows nodes).
 from __future__ import annotations
 
 import threading
-from collections.abc import Callable
-from typing import Any, Protocol
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from time import perf_counter_ns
+from typing import Any, Protocol, runtime_checkable
 
 from pullback.operators.declare import Op
 
 __all__ = [
     *("Observer", "Unwatched", "observe", "observers"),
-    *("observed", "observed_composition", "observed_function", "stop"),
+    *("compiling", "observed", "observed_composition", "observed_function", "stop"),
 ]
 
 
@@ -33,6 +35,14 @@ class Observer(Protocol):
 
     def leave(self, token: Any, result: Any, operands: tuple[Any, ...]) -> None:
         """It is over; `result` is None if it failed, `operands` are its tensor arguments."""
+
+
+@runtime_checkable
+class Timekeeper(Protocol):
+    """An observer that also wants to know how long other things took."""
+
+    def step(self, name: str, start: int, end: int) -> None:
+        """Something that is no operator took so long, in ns of `perf_counter_ns`."""
 
 
 class _Observers:
@@ -124,6 +134,19 @@ def observed_composition(
         for one, token in zip(observers, tokens, strict=True):
             one.leave_composition(token, result, args)
     return result
+
+
+@contextmanager
+def compiling(name: str) -> Iterator[None]:
+    """Inside, code is made: profilers show that as `compile::name`, apart from what runs it."""
+    start = perf_counter_ns()
+    try:
+        yield
+    finally:
+        end = perf_counter_ns()
+        for one in tuple(_observers):
+            if isinstance(one, Timekeeper):
+                one.step(f"compile::{name.lstrip('_')}", start, end)
 
 
 class Unwatched:

@@ -21,6 +21,7 @@ from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
+from pullback.operators.dispatch.observers import compiling
 from pullback.operators.formula.formulas import Formula
 from pullback.operators.formula.in_numpy import Lines, body_of
 from pullback.operators.formula.language import Expr, const, make, symbol
@@ -110,7 +111,8 @@ class Kernels:
         missing = tuple([name for name, one in pairs if one is None])
         key = self.key(dtype, options, missing)
         if key not in self.table and len(self.table) < _MOST:
-            self.table[key] = self.written(dtype, options, missing)
+            with compiling(self.formula.name):
+                self.table[key] = self.written(dtype, options, missing)
         return (self.scalars if has_scalars else self.table).get(key)
 
     def key(self, dtype: Any, options: tuple[Any, ...], missing: tuple[str, ...] = ()) -> Any:

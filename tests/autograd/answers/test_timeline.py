@@ -1,10 +1,12 @@
 """`graph.memory_timeline`: live bytes through forward and backward."""
 
 import inspect
+import itertools
 
 import pytest
 
 import pullback as torch
+from pullback.autograd.answers.timeline import byte_axis
 from pullback.autograd.graph import memory_timeline
 
 
@@ -23,6 +25,18 @@ def test_the_peak_names_the_line_that_holds_the_memory():
     assert 80_000 <= run.peak <= 200_000
     assert sum(run.at_peak.values()) == run.peak
     assert line in repr(run)
+
+
+@pytest.mark.parametrize("most", [0, 1, 5, 640, 1023, 1024, 125_000, 2_600_000, 10**12])
+def test_the_axis_has_round_numbers_of_one_unit_up_to_the_peak(most):
+    ticks, unit = byte_axis(most)
+    assert ticks[0] == 0
+    assert most <= ticks[-1] <= max(1, 2 * most)
+    assert 2 <= len(ticks) <= 6
+    steps = {after - before for before, after in itertools.pairwise(ticks)}
+    assert len(steps) == 1
+    assert steps.pop().hex().startswith("0x1.0000000000000p")  # a power of two
+    assert len({unit(tick).split()[1] for tick in ticks}) == 1
 
 
 def test_memory_goes_down_again_and_phases_are_told_apart():

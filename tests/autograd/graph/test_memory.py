@@ -170,6 +170,24 @@ def test_names_of_modules_and_parameters():
     assert sizes == sorted(sizes, reverse=True)
 
 
+def test_a_model_without_parts_is_the_module_of_what_its_parameters_are_used_in():
+    layer = torch.nn.Linear(8, 4)
+    kept = memory_map((layer(torch.ones(2, 8)).relu() * 2).sum(), params=layer)
+    modules = {(entry.node.rpartition(":")[2], entry.name): entry.module for entry in kept}
+    assert modules["AddmmBackward0", "input"] == "Linear(8, 4)"
+    assert modules["AccumulateGrad", "variable"] == "Linear(8, 4)"
+    assert modules["ReluBackward0", "out"] == ""
+
+
+def test_a_tile_names_its_node_once():
+    x = torch.ones(50, requires_grad=True)
+    kept = memory_map(x.exp().sum())
+    for entry in kept:
+        words = " ".join([entry.label, *entry.told()])
+        assert words.count(entry.node.rpartition(":")[2]) == 1
+        assert "200 B, float32[50]" in words
+
+
 def test_the_treemap_covers_its_area_in_proportion(tmp_path):
     import re
 
