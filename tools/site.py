@@ -17,7 +17,7 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from tools import reference, torch_names_page
+from tools import notebooks, reference, torch_names_page
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -95,6 +95,9 @@ def assemble() -> None:
     (PAGES / "reference").mkdir()
     for file, _, text in reference.pages():
         (PAGES / file).write_text(text, encoding="utf-8")
+    for made in notebooks.write(PAGES / "tutorial"):
+        link = f"[This page as a notebook]({made.name})\n"
+        _change(f"tutorial/{made.stem}.md", lambda text, link=link: f"{text}\n{link}")
     _change("gallery.md", with_code)
     for page in ("index.md", "gallery.md"):  # a tab of one page needs no column that lists it
         _change(page, lambda text: f"---\nhide:\n  - navigation\n---\n{text}")
@@ -133,7 +136,7 @@ def with_links_inside(text: str, page: Path) -> str:
         file, _, anchor = target.partition("#")
         name = file.removeprefix("../").removeprefix("docs/")
         name = BESIDE.get(name, name)
-        if place_inside(page.parent / file) and (page.parent / file).suffix == ".py":
+        if place_inside(page.parent / file) and file.endswith((".py", ".ipynb")):
             return match[0]
         for place in (page.parent / file, PAGES / name):
             if place.suffix == ".md" and place.exists():

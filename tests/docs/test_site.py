@@ -118,6 +118,9 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(bu
     assert (folder / "index.html").exists()
     assert (folder / "reference" / "torch.nn.html").exists()
     assert (folder / "examples" / "pinn.py").exists()
+    first = (folder / "tutorial" / "1-first-gradient.html").read_text(encoding="utf-8")
+    assert 'href="1-first-gradient.ipynb"' in first
+    assert (folder / "tutorial" / "1-first-gradient.ipynb").exists()
 
 
 def test_the_search_works_in_pages_that_are_opened_as_files(built, browser):
