@@ -76,7 +76,7 @@ def _explain_cut(made: Cut) -> str:
         )
     return (
         f"{made.how}{_place(made)} took it, or what it was computed from, out of the graph. Use "
-        f"the tensor from before, or leave the {made.how} away."
+        f"the tensor from before, or remove the {made.how}."
     )
 
 
