@@ -60,6 +60,8 @@ def _promote(a: dtype, b: dtype) -> dtype:
     """The dtype that two operands of the same rank meet in."""
     if a is b:
         return a
+    if "O" in (a.numpy.char, b.numpy.char):
+        return _promote_numbers(a, b)
     if _is_byte(a) or _is_byte(b):
         raise RuntimeError(
             f"{a} and {b} have no common dtype: floating-point dtypes of 8 bits are never "
@@ -83,8 +85,17 @@ def _promote(a: dtype, b: dtype) -> dtype:
     return high
 
 
+def _promote_numbers(a: dtype, b: dtype) -> dtype:
+    """The same where one is of numbers of another type: ints and fractions become those."""
+    from pullback.core.numbers.promotion import promote
+
+    return promote(a, b)
+
+
 def _outrank(higher: dtype, lower: dtype) -> dtype:
     """The dtype of an operand of higher rank together with one of lower rank."""
+    if "O" in (higher.numpy.char, lower.numpy.char):
+        return higher if higher is lower else _promote_numbers(higher, lower)
     if lower.category <= higher.category:
         return higher
     if higher.category == FLOATING:

@@ -13,7 +13,7 @@ import numpy
 
 from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype
 
-__all__ = ["NarrowArray", "converted", "held", "wide"]
+__all__ = ["NarrowArray", "converted", "held", "number_array", "wide"]
 
 # What torch computes in floats of 8 bits, and in complex32; by NumPy's names.
 _IN_FLOATS = "absolute conjugate equal isnan matmul multiply not_equal positive square"
@@ -38,14 +38,25 @@ _MOVING_NAMES = frozenset(_MOVING.split())
 
 def held(array: Any) -> Any:
     """The array as one of these if its dtype is one of those; a view of the same memory."""
-    if array.dtype in NARROW and type(array) is numpy.ndarray:
-        return array.view(NarrowArray)
-    return array
+    if type(array) is not numpy.ndarray:
+        return array
+    if array.dtype.char == "O":
+        return _of_numbers(array)
+    return array.view(NarrowArray) if array.dtype in NARROW else array
+
+
+def _of_numbers(array: Any) -> Any:
+    """An array of objects with a note that says which numbers they are, as one of those."""
+    from pullback.core.numbers.array import filled
+    from pullback.core.numbers.types import meant
+
+    numbers = meant(array.dtype)
+    return array if numbers is None else filled(array, numbers)
 
 
 def wide(array: Any) -> Any:
     """The values in float32 or complex64, which hold all of them; other arrays as they are."""
-    if array.dtype not in NARROW:
+    if array.dtype not in NARROW or array.dtype.char == "O":
         return array
     plain = array.view(numpy.ndarray)
     return plain.astype(numpy.complex64 if _is_complex(array.dtype) else numpy.float32)
@@ -53,6 +64,10 @@ def wide(array: Any) -> Any:
 
 def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     """The values of any array in any dtype, rounded as torch does it."""
+    if dtype.char == "O" or array.dtype.char == "O":
+        from pullback.core.numbers.array import converted as to_numbers
+
+        return to_numbers(array, dtype, order)
     values = wide(array)
     if dtype not in NARROW:
         if values.dtype.kind == "c" and dtype.kind not in "cb":
@@ -63,6 +78,15 @@ def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     if values.dtype.kind != "c":
         values = values.astype(numpy.float32)
     return values.astype(dtype, order).view(NarrowArray)
+
+
+def number_array(value: Any, dtype: NumpyDtype) -> Any:
+    """A Python number as an array of no dimensions, in one of these dtypes."""
+    if dtype.char != "O":
+        return converted(numpy.array(value), dtype)
+    from pullback.core.numbers.array import scalar
+
+    return scalar(value, dtype)
 
 
 def _is_complex(dtype: NumpyDtype) -> bool:

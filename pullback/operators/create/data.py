@@ -29,6 +29,7 @@ from pullback.operators.create.exchange import (
     warn_if_read_only,
 )
 from pullback.operators.create.factory import Options, checked, made
+from pullback.operators.create.numbers import number_list, numbers_dtype, of_numbers
 from pullback.operators.declare import method, quick
 from pullback.operators.tensor.convert import cast_array
 
@@ -139,6 +140,8 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     """
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
+    if wanted is not None and wanted.char == "O":
+        return of_numbers(op, data, wanted)
     source = None if type(data) is list else array_of(data)
     if source is not None:
         check_from_numpy(op, source)
@@ -159,6 +162,8 @@ def _numbers(op: str, flat: list[Any], wanted: NumpyDtype | None) -> Array:
     kinds = set(map(type, flat))
     if wanted is None:
         wanted = _dtype_of(op, flat, kinds)
+    if wanted.char == "O":
+        return number_list(flat, wanted)
     if not kinds <= _PYTHON_NUMBERS:
         flat = [_number(op, element) for element in flat]
         kinds = set(map(type, flat))
@@ -284,6 +289,8 @@ def _dtype_of(op: str, flat: list[Any], kinds: set[type]) -> NumpyDtype:
         if float in kinds:
             return default.numpy
         return int64.numpy if int in kinds else bool_.numpy
+    if wanted := numbers_dtype(kinds):
+        return wanted
     found: NumpyDtype | None = None
     for element in flat:
         own = _dtype_of_one(op, element)

@@ -1,0 +1,527 @@
+"""An array of numbers of one type; NumPy keeps them as objects.
+
+Whatever NumPy is asked to do with one comes by here: ufuncs go to the table of the type, functions
+that move elements work as they are, and others are refused rather than left to chance.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy
+
+from pullback.core import arrays
+from pullback.core.numbers.functions import COMPARISONS, TRUTHS, truth, ufunc_of
+from pullback.core.numbers.types import NumberDtype, NumberType, meant, no_meaning
+
+__all__ = ["NumberArray", "SPACE", "converted", "filled", "held", "joined",
+           "numbers_among", "operand", "scalar", "taken"]
+
+Array = Any
+
+# Functions of NumPy that move elements and look at none.
+_MOVING = frozenset("""
+    append array_split atleast_1d atleast_2d atleast_3d block broadcast_arrays broadcast_to
+    choose column_stack compress concatenate copy copyto delete diag diag_indices_from diagflat
+    diagonal dsplit dstack expand_dims extract fill_diagonal flip fliplr flipud hsplit hstack insert
+    may_share_memory moveaxis ndim pad place put put_along_axis putmask ravel
+    repeat reshape resize roll rollaxis rot90 select shape shares_memory size split
+    squeeze stack swapaxes take take_along_axis tile transpose tril tril_indices_from triu vsplit
+    vstack where iscomplexobj isrealobj as_strided sliding_window_view meshgrid unstack
+    matrix_transpose
+""".split())
+# That add and multiply, by Python's operators.
+_ADDING = frozenset("""
+    average convolve cross cumprod cumsum diff dot ediff1d einsum inner kron matmul mean outer prod
+    sum tensordot trace vdot
+""".split())
+# That compare, which takes numbers of which one is always less than, equal to or greater.
+_COMPARING = frozenset("""
+    argmax argmin argpartition argsort argwhere array_equal clip count_nonzero flatnonzero
+    lexsort max median min amax amin nonzero partition ptp searchsorted sort unique quantile
+    trapezoid digitize
+""".split())
+_LIKE = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
+
+
+class NumberArray(numpy.ndarray[Any, Any]):
+    """An array whose elements are numbers of one type."""
+
+    __array_priority__ = 2.0
+    numbers: NumberType
+
+    def __array_finalize__(self, of: Any) -> None:
+        if of is not None:
+            self.numbers = getattr(of, "numbers", None)  # type: ignore[assignment]  # set by `held`
+
+    @property
+    def dtype(self) -> Any:  # type: ignore[override]  # what it stands for: see NumberDtype
+        """What says that these are numbers, and of which type."""
+        return self.numbers.numpy
+
+    # Elements ------------------------------------------------------------------------------
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        _plain(self)[_plain_tree(key)] = operand(self.numbers, value)
+
+    def __getitem__(self, key: Any) -> Any:
+        made = super().__getitem__(_plain_tree(key))
+        return made if isinstance(made, numpy.ndarray) else held(_single(made), self.numbers)
+
+    def fill(self, value: Any) -> None:
+        """Write one number everywhere."""
+        self[...] = value
+
+    def astype(self, dtype: Any, order: Any = "K", *args: Any, **kwargs: Any) -> Any:
+        """The numbers in another dtype."""
+        return converted(self, dtype, order)
+
+    def copy(self, order: Any = "C") -> Any:
+        """Another array with the same numbers."""
+        return held(_plain(self).copy(order), self.numbers)
+
+    def view(self, *args: Any, **kwargs: Any) -> Any:
+        """The same memory; objects cannot be seen as anything else."""
+        if args and args[0] is numpy.ndarray:
+            return super().view(numpy.ndarray)
+        if not args and not kwargs:
+            return super().view()
+        if args and meant(args[0]) is self.numbers:
+            return super().view()
+        raise no_meaning("view", self.numbers, "its elements are objects, and have no bits to show")
+
+    @property
+    def real(self) -> Any:
+        """The real parts."""
+        return _parts(self, "real") if self.numbers.is_complex else self
+
+    @property
+    def imag(self) -> Any:
+        """The imaginary parts."""
+        return _parts(self, "imag") if self.numbers.is_complex else self * 0
+
+    # Functions -----------------------------------------------------------------------------
+
+    def __array_ufunc__(
+        self, ufunc: Any, method: str, *inputs: Any, out: Any = None, **kwargs: Any
+    ) -> Any:
+        numbers = numbers_among((*inputs, *(out or ())))
+        name = ufunc.__name__
+        function = ufunc_of(numbers, ufunc)
+        if function is None:
+            raise no_meaning(name, numbers)
+        wanted = meant(kwargs.pop("dtype", None))
+        numbers = wanted or numbers
+        for option in ("casting", "subok", "order"):
+            kwargs.pop(option, None)
+        if "initial" in kwargs:
+            kwargs["initial"] = numbers.element(kwargs["initial"])
+        if isinstance(kwargs.get("where"), NumberArray):
+            raise no_meaning(name, numbers, "where= takes truth values")
+        if method == "at":
+            target = _plain(inputs[0])
+            rest = [operand(numbers, one) for one in inputs[2:]]
+            function.at(target, _plain_tree(inputs[1]), *rest)
+            return None
+        given = list(inputs)
+        count = 1 if method in ("reduce", "accumulate", "reduceat") else len(given)
+        given[:count] = [operand(numbers, one, name) for one in given[:count]]
+        if out is not None and "where" in kwargs:
+            kwargs["out"] = tuple(_plain(one) for one in out)
+        made = getattr(function, method)(*given, **kwargs)
+        return _results(numbers, name, made, out)
+
+    def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
+        name = func.__name__
+        numbers = numbers_among((*args, *kwargs.values()))
+        own = _OWN.get(name)
+        if own is not None:
+            return own(numbers, *args, **kwargs)
+        if name in _COMPARING:
+            _check_order(name, numbers)
+        elif name not in _MOVING and name not in _ADDING:
+            raise no_meaning(name, numbers, "there is no such function for numbers of other types")
+        given = _plain_tree(args)
+        options = {key: _plain_tree(one) for key, one in kwargs.items()}
+        if meant(options.get("dtype")) is not None:
+            del options["dtype"]
+        return _held_tree(func(*given, **options), numbers)
+
+    def sort(self, axis: int = -1, kind: Any = None, **options: Any) -> None:
+        """Sort in place."""
+        _check_order("sort", self.numbers)
+        _plain(self).sort(axis, "stable")
+
+    def __bool__(self) -> bool:
+        if self.size != 1:
+            raise ValueError("The truth of several numbers is ambiguous.")
+        return truth(self.numbers, self.item())
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _loaded, (_plain(self), self.numbers.cls)
+
+
+def _by_function(name: str) -> Callable[..., Any]:
+    """A method that is NumPy's function, which comes by the array's class again."""
+    function = getattr(numpy, name)
+
+    def method(self: NumberArray, *args: Any, **kwargs: Any) -> Any:
+        return function(self, *args, **kwargs)
+
+    method.__name__, method.__doc__ = name, f"As `numpy.{name}`."
+    return method
+
+
+_METHODS = """
+    argmax argmin argsort clip cumprod cumsum dot mean nonzero ptp round searchsorted std trace var
+"""
+for _name in _METHODS.split():
+    setattr(NumberArray, _name, _by_function(_name))
+
+
+def _loaded(array: Array, cls: type) -> Array:
+    """From a pickle."""
+    from pullback.core.numbers.types import of_class
+
+    numbers = of_class(cls)
+    if numbers is None:
+        raise TypeError(
+            f"The pickle has numbers of type {cls.__name__}, which is not registered here. Call "
+            "torch.autograd.numbers.register_numbers first."
+        )
+    return held(array, numbers)
+
+
+# From and to arrays -------------------------------------------------------------------------------
+
+
+def _plain(array: Array) -> Array:
+    return numpy.ndarray.view(array, numpy.ndarray) if type(array) is NumberArray else array
+
+
+def _plain_tree(value: Any) -> Any:
+    if type(value) is NumberArray:
+        return _plain(value)
+    if type(value) in (list, tuple):
+        return type(value)([_plain_tree(one) for one in value])
+    return value
+
+
+def _single(element: Any) -> Array:
+    """One object as an array of no dimensions, whatever it may look like to NumPy."""
+    made = numpy.empty((), object)
+    made[()] = element
+    return made
+
+
+def scalar(value: Any, dtype: Any) -> NumberArray:
+    """A Python number as an array of no dimensions."""
+    numbers = dtype.numbers
+    return held(_single(numbers.element(value)), numbers)
+
+
+def held(array: Array, numbers: NumberType) -> NumberArray:
+    """An array of objects as one of numbers, on the same memory; each must be one already."""
+    made: NumberArray = numpy.ndarray.view(array, NumberArray)
+    made.numbers = numbers
+    return made
+
+
+def filled(array: Array, numbers: NumberType) -> NumberArray:
+    """The same with elements that NumPy has put there: zeros and ones become numbers."""
+    return taken(array, numbers) if array.dtype.kind == "O" else converted(array, numbers.numpy)
+
+
+def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
+    """An array of objects as one of numbers, after a look at each."""
+    own = numbers.cls
+    refuse = numbers.functions.get("refuse")
+    others = {type(one) for one in array.flat} - {own}
+    if refuse is None and all(issubclass(one, own) for one in others):
+        return held(array, numbers)
+    made = numpy.empty(array.shape, object)
+    if 0 not in array.strides:
+        made = numpy.empty_like(array, object, subok=False)
+    for place, one in zip(numpy.ndindex(array.shape), array.flat, strict=True):
+        made[place] = _checked(numbers, one, name)
+    return held(made, numbers)
+
+
+def _checked(numbers: NumberType, value: Any, name: str) -> Any:
+    if value is None:
+        raise no_meaning(name or "this", numbers, "it has left elements empty")
+    if numbers.complex not in (None, numbers) and isinstance(value, numbers.complex.cls):
+        raise no_meaning(
+            name or "this",
+            numbers,
+            f"a result is the complex number {value}; convert to {numbers.complex.name} first",
+        )
+    made = numbers.element(value)
+    refuse = numbers.functions.get("refuse")
+    why = "" if refuse is None else refuse(made)
+    if why:
+        raise no_meaning(name or "this", numbers, f"of {made} {why}")
+    return made
+
+
+def operand(numbers: NumberType, value: Any, name: str = "") -> Array:
+    """An operand as an array of objects of one type."""
+    if type(value) is NumberArray:
+        if value.numbers is numbers:
+            return _plain(value)
+        return _plain(converted(value, numbers.numpy))
+    if name in ("power", "float_power") and _is_whole(value):
+        return numpy.asarray(value).astype(object)  # a power of ints is a product
+    if isinstance(value, numpy.ndarray | list | tuple):
+        made = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
+        return _plain(taken(made.astype(object), numbers))
+    return _single(numbers.element(value))
+
+
+def _is_whole(value: Any) -> bool:
+    return isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "") in "biu"
+
+
+def converted(array: Array, dtype: Any, order: Any = "K") -> Array:
+    """The values of any array in any dtype, one of the two being of numbers."""
+    numbers = meant(dtype)
+    if type(array) is not NumberArray:
+        assert numbers is not None
+        return _from_numpy(numpy.asarray(array), numbers, order)
+    if numbers is array.numbers:
+        return array.copy(order)
+    plain = _plain(array)
+    if numbers is None:
+        if array.numbers.is_complex and dtype.kind not in "cb":
+            plain = _plain(array.real)
+        return _to_numpy(plain, array.numbers, numpy.dtype(dtype), order)
+    if array.numbers.is_complex and not numbers.is_complex:
+        return converted(array.real, dtype, order)
+    return taken(plain.copy(order), numbers, "the conversion")
+
+
+def _from_numpy(array: Array, numbers: NumberType, order: Any) -> NumberArray:
+    if array.dtype.kind == "O":
+        return taken(array.copy(order), numbers)
+    if array.dtype.kind in "cW" and not numbers.is_complex:
+        array = array.real
+    objects = array.astype(object, order)
+    if array.dtype.kind == "V":
+        objects = array.astype(numpy.float32).astype(object, order)
+    if array.dtype.kind in "fV":
+        function = numpy.frompyfunc(numbers.exactly, 1, 1)
+        return held(numpy.asarray(function(objects), object), numbers)
+    return taken(objects, numbers)
+
+
+_PYTHON: dict[str, Callable[[Any], Any]] = {"i": int, "u": int, "f": float, "c": complex,
+                                            "V": float}  # fmt: skip
+
+
+def _to_numpy(plain: Array, numbers: NumberType, dtype: Any, order: Any) -> Array:
+    """Rounded to the nearest number of an ordinary dtype."""
+    if dtype.kind == "b":
+        made = numpy.frompyfunc(lambda x: truth(numbers, x), 1, 1)(plain)
+        return numpy.asarray(made).astype(dtype, order)
+    python = numbers.functions.get(_PYTHON[dtype.kind].__name__) or _PYTHON[dtype.kind]
+    try:
+        made = numpy.frompyfunc(python, 1, 1)(plain)
+    except TypeError as error:
+        raise no_meaning(f"the conversion to {dtype}", numbers, str(error)) from None
+    return numpy.asarray(made).astype(dtype, order)
+
+
+def _parts(array: NumberArray, which: str) -> NumberArray:
+    made = numpy.frompyfunc(lambda z: getattr(z, which), 1, 1)(_plain(array))
+    return taken(numpy.asarray(made, object), array.numbers.real)
+
+
+# Results ------------------------------------------------------------------------------------------
+
+
+def numbers_among(values: Any) -> NumberType:
+    """The one type of all arrays of numbers; complex if one of them is. TypeError for several."""
+    found: NumberType | None = None
+    for one in _flat(values):
+        if type(one) is not NumberArray or one.numbers is found:
+            continue
+        found = one.numbers if found is None else joined(found, one.numbers)
+    assert found is not None
+    return found
+
+
+def joined(a: NumberType, b: NumberType) -> NumberType:
+    """The type that two meet in."""
+    if a.complex is b or a is b:
+        return b
+    if b.complex is a:
+        return a
+    raise TypeError(
+        f"Numbers of type {a.name} and {b.name} do not mix; convert one of them, "
+        f"for example with .to({a.name})."
+    )
+
+
+def _flat(values: Any) -> Any:
+    for one in values:
+        if type(one) in (list, tuple):
+            yield from _flat(one)
+        else:
+            yield one
+
+
+def _results(numbers: NumberType, name: str, made: Any, out: Any) -> Any:
+    """What a ufunc has made, each as an array, or written to `out`."""
+    several = made if type(made) is tuple else (made,)
+    if name in TRUTHS:
+        results = [numpy.asarray(one).astype(bool) for one in several]
+    else:
+        own = numbers.real if name == "absolute" else numbers
+        results = [taken(_objects(one), own, name) for one in several]
+    if out is not None:
+        for target, one in zip(out, results, strict=True):
+            target[...] = one
+        return out[0] if len(out) == 1 else out
+    return results[0] if len(results) == 1 else tuple(results)
+
+
+def _objects(made: Any) -> Array:
+    return made if isinstance(made, numpy.ndarray) else _single(made)
+
+
+def _held_tree(value: Any, numbers: NumberType) -> Any:
+    if isinstance(value, numpy.ndarray):
+        return taken(value, numbers) if value.dtype.kind == "O" else value
+    if type(value) in (list, tuple):
+        return type(value)([_held_tree(one, numbers) for one in value])
+    if isinstance(value, numpy.generic | int | type(None) | str):
+        return value
+    return held(_single(numbers.element(value)), numbers)
+
+
+def _check_order(name: str, numbers: NumberType) -> None:
+    """Refuse to sort what is not decided to be less or greater: NumPy would not ask."""
+    if numbers.encloses or numbers.is_complex or numbers.functions.get("less") is not None:
+        raise no_meaning(name, numbers, "these numbers are not in an order that is always decided")
+
+
+# Functions of their own ---------------------------------------------------------------------------
+
+
+def _like(value: int) -> Callable[..., Any]:
+    def make(numbers: NumberType, a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("subok", None)
+        if dtype is not None and meant(dtype) is None:
+            return numpy.full_like(_plain(a), value, dtype, *args, **kwargs)
+        own = meant(dtype) or a.numbers
+        made = numpy.full_like(_plain(a), None, object, *args, **kwargs)
+        made[...] = _single(own.element(value))
+        return held(made, own)
+
+    return make
+
+
+def _full_like(numbers: NumberType, a: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
+    made = _like(0)(numbers, a, dtype, **kwargs)
+    made[...] = fill_value
+    return made
+
+
+def _where(numbers: NumberType, condition: Any, *values: Any) -> Any:
+    chosen = condition.astype(bool) if type(condition) is NumberArray else condition
+    if not values:
+        return numpy.where(chosen)
+    return held(numpy.where(chosen, *[operand(numbers, one) for one in values]), numbers)
+
+
+def _joining(function: Any) -> Callable[..., Any]:
+    def join(numbers: NumberType, arrays: Any, *args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("dtype", None)
+        given = [operand(numbers, one) for one in arrays]
+        return held(function(given, *args, **kwargs), numbers)
+
+    return join
+
+
+def _put_along_axis(numbers: NumberType, arr: Any, indices: Any, values: Any, axis: Any) -> None:
+    numpy.put_along_axis(_plain(arr), indices, operand(numbers, values), axis)
+
+
+def _copyto(numbers: NumberType, dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
+    own = meant(dst.dtype)
+    numpy.copyto(_plain(dst), src if own is None else operand(own, src), *args, **kwargs)
+
+
+def _pad(numbers: NumberType, array: Any, *args: Any, constant_values: Any = 0, **kwargs: Any) -> Any:
+    if (args[1:] or (kwargs.get("mode", "constant"),))[0] == "constant":
+        kwargs["constant_values"] = numbers.element(constant_values)
+    return taken(numpy.pad(_plain(array), *args, **kwargs), numbers)
+
+
+def _truths(function: Any) -> Callable[..., Any]:
+    """Of whether elements are other than zero."""
+
+    def ask(numbers: NumberType, a: Any, *args: Any, **kwargs: Any) -> Any:
+        return function(a.astype(bool), *args, **kwargs)
+
+    return ask
+
+
+def _part(which: str) -> Callable[..., Any]:
+    return lambda numbers, val: getattr(val, which)
+
+
+_OWN: dict[str, Callable[..., Any]] = {
+    **{name: _like(value) for name, value in _LIKE.items()},
+    **{name: _truths(getattr(numpy, name))
+       for name in ("any", "all", "nonzero", "count_nonzero", "flatnonzero", "argwhere")},
+    **{name: _joining(getattr(numpy, name))
+       for name in ("concatenate", "stack", "hstack", "vstack", "column_stack", "dstack")},
+    "full_like": _full_like,
+    "where": _where,
+    "put_along_axis": _put_along_axis,
+    "copyto": _copyto,
+    "pad": _pad,
+    "real": _part("real"),
+    "imag": _part("imag"),
+    "result_type": lambda numbers, *args: numbers.numpy,
+    "can_cast": lambda numbers, *args, **kwargs: True,
+}  # fmt: skip
+
+
+class _Space:
+    """NumPy under another name: kernels that ask `xp is numpy` have other numbers in mind."""
+
+    def __getattr__(self, name: str) -> Any:
+        found = getattr(numpy, name)
+        if name in _CREATING:
+            return _creating(found)
+        return found
+
+    def dtype(self, value: Any) -> Any:
+        """A dtype as it is, where that is of numbers."""
+        return value if type(value) is NumberDtype else numpy.dtype(value)
+
+
+_CREATING = frozenset("arange array asanyarray asarray empty eye full identity ones zeros".split())
+
+
+def _creating(function: Any) -> Callable[..., Any]:
+    """A function that makes arrays: of numbers where the dtype says so."""
+
+    def create(*args: Any, **kwargs: Any) -> Any:
+        if args and type(args[0]) is NumberArray:
+            return args[0].copy() if function is numpy.array else args[0]
+        made = function(*args, **kwargs)
+        numbers = meant(made.dtype) if type(made) is numpy.ndarray else None
+        if numbers is None or function is numpy.empty:
+            return made
+        return filled(made, numbers)
+
+    return create
+
+
+SPACE: Any = _Space()
+arrays.NAMESPACES[NumberArray] = SPACE
+assert COMPARISONS <= TRUTHS
