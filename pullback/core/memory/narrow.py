@@ -13,7 +13,7 @@ import numpy
 
 from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype
 
-__all__ = ["NarrowArray", "converted", "held", "number_array", "wide"]
+__all__ = ["NarrowArray", "converted", "held", "is_of_numbers", "number_array", "wide"]
 
 # What torch computes in floats of 8 bits, and in complex32; by NumPy's names.
 _IN_FLOATS = "absolute conjugate equal isnan matmul multiply not_equal positive square"
@@ -87,6 +87,15 @@ def number_array(value: Any, dtype: NumpyDtype) -> Any:
     from pullback.core.numbers.array import scalar
 
     return scalar(value, dtype)
+
+
+def is_of_numbers(value: Any) -> bool:
+    """Whether a value is a fraction or another number for which there is a type: core/numbers."""
+    if isinstance(value, int | float | complex | str | numpy.generic | None):
+        return False
+    from pullback.core.numbers.types import of_element
+
+    return of_element(value) is not None
 
 
 def _is_complex(dtype: NumpyDtype) -> bool:

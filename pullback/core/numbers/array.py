@@ -129,7 +129,10 @@ class NumberArray(numpy.ndarray[Any, Any]):
         given[:count] = [operand(numbers, one, name) for one in given[:count]]
         if out is not None and "where" in kwargs:
             kwargs["out"] = tuple(_plain(one) for one in out)
-        made = getattr(function, method)(*given, **kwargs)
+        if method == "reduce":
+            made = _reduced(function, *given, **kwargs)
+        else:
+            made = getattr(function, method)(*given, **kwargs)
         return _results(numbers, name, made, out)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
@@ -229,8 +232,11 @@ def held(array: Array, numbers: NumberType) -> NumberArray:
 
 
 def filled(array: Array, numbers: NumberType) -> NumberArray:
-    """The same with elements that NumPy has put there: zeros and ones become numbers."""
-    return taken(array, numbers) if array.dtype.kind == "O" else converted(array, numbers.numpy)
+    """The same with elements that NumPy has put there: its ints become numbers, nothing a zero."""
+    made = numpy.full_like(array, None, object)
+    for place, one in zip(numpy.ndindex(array.shape), array.flat, strict=True):
+        made[place] = numbers.element(0 if one is None else one)
+    return held(made, numbers)
 
 
 def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
@@ -369,6 +375,18 @@ def _flat(values: Any) -> Any:
             yield from _flat(one)
         else:
             yield one
+
+
+def _reduced(function: Any, array: Array, axis: Any = 0, *args: Any, **kwargs: Any) -> Any:
+    """Along one dimension after another: NumPy does not know that the order is all the same."""
+    dims = tuple(range(array.ndim)) if axis is None else axis
+    if type(dims) is not tuple or len(dims) < 2:
+        one = dims if type(dims) is not tuple else dims[0] if dims else ()
+        return function.reduce(array, one, *args, **kwargs)
+    keeps = kwargs.pop("keepdims", False)
+    for dim in sorted((dim % array.ndim for dim in dims), reverse=True):
+        array = numpy.asarray(function.reduce(array, dim, *args, keepdims=keeps, **kwargs), object)
+    return array
 
 
 def _results(numbers: NumberType, name: str, made: Any, out: Any) -> Any:

@@ -13,7 +13,7 @@ from pullback.core.memory.narrow import converted
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor
 
-__all__ = ["as_number", "is_number", "number_list", "numbers_dtype", "of_numbers"]
+__all__ = ["as_number", "is_number", "number_list", "number_range", "numbers_dtype", "of_numbers"]
 
 _USUAL = (int, float, complex, numpy.generic, numpy.ndarray, Tensor, str, bytes)
 
@@ -75,6 +75,23 @@ def number_list(flat: list[Any], wanted: Any) -> Array:
         element = getattr(one, "_array", one)
         made[place] = element.item() if isinstance(element, numpy.ndarray) else element
     return taken(made, numbers)
+
+
+def number_range(first: Any, last: Any, by: Any, wanted: Any) -> Array:
+    """The numbers from `first` on in steps of `by`, those before `last`."""
+    from pullback.core.numbers.functions import compared
+
+    numbers = wanted.numbers
+    first, last, by = (numbers.element(one) for one in (first, last, by))
+    less, zero = compared(numbers, "less"), numbers.element(0)
+    if not less(zero, by) and not less(by, zero):
+        raise RuntimeError(f"arange(): step must not be {by}.")
+    made: list[Any] = []
+    one = first
+    while less(one, last) if less(zero, by) else less(last, one):
+        made.append(one)
+        one = first + numbers.element(len(made)) * by
+    return number_list(made, wanted)
 
 
 def _flattened(op: str, data: Any) -> tuple[list[Any], tuple[int, ...]]:

@@ -24,6 +24,7 @@ from pullback.core.dtype import (
     from_numpy_dtype,
     get_default_dtype,
     named_dtype,
+    numbers_of,
     numpy_dtype,
 )
 from pullback.core.dtype import dtype as torch_dtype
@@ -217,7 +218,7 @@ def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str
     names = ["device", "dtype", "non_blocking", "copy"]
     if args and isinstance(args[0], Tensor):
         names = ["other", "non_blocking", "copy"]
-    elif args and (isinstance(args[0], dtype) or args[0] in _PYTHON_TYPES):
+    elif args and (isinstance(args[0], dtype) or _is_type(args[0])):
         names = ["dtype", "non_blocking", "copy"]
     if len(args) > len(names):
         raise _refused(f"got {len(args)} positional arguments")
@@ -235,9 +236,14 @@ def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str
 
 
 def _dtype_argument(value: Any) -> NumpyDtype:
-    if not isinstance(value, dtype) and value not in _PYTHON_TYPES:
+    if not isinstance(value, dtype) and not _is_type(value):
         raise _refused(f"dtype must be a torch.dtype, got {value!r}")
     return as_dtype(value).numpy
+
+
+def _is_type(value: Any) -> bool:
+    """Whether a class stands for a dtype: one of Python's, or one of numbers of another type."""
+    return isinstance(value, type) and (value in _PYTHON_TYPES or numbers_of(value) is not None)
 
 
 def _refused(reason: str) -> TypeError:
