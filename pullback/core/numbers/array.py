@@ -7,6 +7,7 @@ that move elements work as they are, and others are refused rather than left to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from math import inf
 from typing import Any
 
 import numpy
@@ -74,7 +75,9 @@ class NumberArray(numpy.ndarray[Any, Any]):
         self[...] = value
 
     def astype(self, dtype: Any, order: Any = "K", *args: Any, **kwargs: Any) -> Any:
-        """The numbers in another dtype."""
+        """The numbers in another dtype, which is not that of floats: those are for `.to()`."""
+        if meant(dtype) is None and numpy.dtype(dtype).kind in "fcVW":
+            raise no_meaning("this", self.numbers, f"it is computed in {numpy.dtype(dtype)}")
         return converted(self, dtype, order)
 
     def copy(self, order: Any = "C") -> Any:
@@ -220,7 +223,8 @@ def _single(element: Any) -> Array:
 
 def scalar(value: Any, dtype: Any) -> NumberArray:
     """A Python number as an array of no dimensions."""
-    numbers = dtype.numbers
+    numbers = meant(dtype)
+    assert numbers is not None
     return held(_single(numbers.element(value)), numbers)
 
 
@@ -279,6 +283,8 @@ def operand(numbers: NumberType, value: Any, name: str = "") -> Array:
         return _plain(converted(value, numbers.numpy))
     if name in ("power", "float_power") and _is_whole(value):
         return numpy.asarray(value).astype(object)  # a power of ints is a product
+    if name in COMPARISONS and isinstance(value, float) and "inf" not in numbers.functions:
+        return _single(value if value in (inf, -inf) else numbers.element(value))
     if isinstance(value, numpy.ndarray | list | tuple):
         made = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
         return _plain(taken(made.astype(object), numbers))
@@ -286,7 +292,7 @@ def operand(numbers: NumberType, value: Any, name: str = "") -> Array:
 
 
 def _is_whole(value: Any) -> bool:
-    return isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "") in "biu"
+    return isinstance(value, int) or getattr(getattr(value, "dtype", None), "kind", "O") in "biu"
 
 
 def converted(array: Array, dtype: Any, order: Any = "K") -> Array:

@@ -2,9 +2,10 @@
 
 `0.1` in a program, in an option or in a formula of ours is a decimal that somebody wrote down. So
 it means the decimal that Python prints for it: one tenth, not the binary number next to it. A float
-of many digits is the result of a computation that was rounded, and nobody can say what it was to
-be: where it is a constant that is known, that is computed anew with the digits of the type at hand;
-all others are refused, since they would take digits away without a word.
+of many digits is the result of a computation that was rounded. If it is the nearest to a short
+fraction (1 / 3), to the root of one (1 / math.sqrt(64)) or to a constant (math.pi), that is meant,
+and computed anew with the digits of the type at hand. All others are refused, since they would take
+digits away without a word.
 """
 
 from __future__ import annotations
@@ -18,11 +19,26 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pullback.core.numbers.types import NumberType
 
-__all__ = ["written"]
+__all__ = ["Rounded", "written"]
 
 # Of all results of computations that were rounded, one in many thousands has so few digits or bits.
 _DIGITS = 12
-_BITS = 32
+_BITS = 20
+
+
+_Constant = Callable[["_Words"], Any]
+
+
+class Rounded(TypeError):
+    """A float of which nobody can say which number it was to be."""
+
+    def __init__(self, numbers: NumberType, value: float) -> None:
+        self.value = value
+        super().__init__(
+            f"The float {value!r} was rounded to 53 bits, so it is not known which number of type "
+            f"{numbers.name} is meant. Write that number itself; for the float as it is, to its "
+            f"last bit, convert a tensor: torch.tensor(x, dtype=torch.float64).to({numbers.name})."
+        )
 
 
 def written(numbers: NumberType, value: float) -> Any:
@@ -35,15 +51,38 @@ def written(numbers: NumberType, value: float) -> Any:
     shown = repr(value)
     if len(Decimal(shown).as_tuple().digits) <= _DIGITS:
         return numbers.ratio(Fraction(shown))
-    known = _CONSTANTS.get(abs(value))
+    simple = _simplest(exact, lambda one: float(one) == value)
+    if simple is not None:
+        return numbers.ratio(simple)
+    known = _CONSTANTS.get(abs(value)) or _root(exact)
     if known is None:
-        raise TypeError(
-            f"The float {shown} was rounded to 53 bits, so it is not known which number of type "
-            f"{numbers.name} is meant. Write that number itself; for the float as it is, to its "
-            f"last bit, convert a tensor: torch.tensor(x, dtype=torch.float64).to(...)."
-        )
+        raise Rounded(numbers, value)
     found = known(_Words(numbers))
     return -found if value < 0 else found
+
+
+def _simplest(exact: Fraction, fits: Callable[[Fraction], bool], bits: int = 34) -> Fraction | None:
+    """The first convergent that fits, if it is short: 1/3 for 0.3333333333333333."""
+    before, last = (0, 1), (1, 0)
+    rest = exact
+    while True:
+        whole = math.floor(rest)
+        before, last = last, (whole * last[0] + before[0], whole * last[1] + before[1])
+        if last[0].bit_length() + last[1].bit_length() > bits:
+            return None
+        if fits(found := Fraction(*last)):
+            return found
+        if rest == whole:
+            return None
+        rest = 1 / (rest - whole)
+
+
+def _root(exact: Fraction) -> _Constant | None:
+    """The square root of a short fraction, as 1 / math.sqrt(7): to the last bit but one."""
+    near = Fraction(1, 2**52)
+    low, high = (abs(exact) * (1 - near)) ** 2, (abs(exact) * (1 + near)) ** 2
+    square = _simplest(exact**2, lambda one: low <= one <= high, bits=24)
+    return None if square is None else lambda t: t.sqrt(t.numbers.ratio(square))
 
 
 def _not_finite(numbers: NumberType, value: float) -> Any:
@@ -70,9 +109,6 @@ class _Words:
 
     def __call__(self, value: int) -> Any:
         return self.numbers.convert(value)
-
-
-_Constant = Callable[[_Words], Any]
 
 
 def _decimal(text: str) -> _Constant:

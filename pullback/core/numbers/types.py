@@ -24,6 +24,7 @@ class NumberDtype:
     """
 
     char = "O"
+    num = numpy.dtype(object).num
     itemsize = numpy.dtype(object).itemsize
     alignment = itemsize
     metadata = None
@@ -90,7 +91,7 @@ class NumberType:
         if isinstance(value, self.elements):
             return value if isinstance(value, self.cls) else self.convert(value)
         if isinstance(value, numpy.ndarray) and value.ndim == 0:
-            value = value[()]
+            return self.element(value.item())
         if isinstance(value, numpy.generic):
             value = value.item()
         if isinstance(value, int):

@@ -20,6 +20,7 @@ from pullback.core.numbers.array import (
     operand,
     taken,
 )
+from pullback.core.numbers.floats import Rounded
 from pullback.core.numbers.types import NumberType, no_meaning, of_element
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
@@ -58,10 +59,15 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     for name, value in arrays.items():
         for one in value if type(value) is tuple else (value,):
             _check_mixed(op, name, one, numbers)
-    made = _computed(op, numbers, arrays, options)
-    if len(op.outputs) == 1 and op.outputs != ("*",):
-        return _result(op, numbers, made)
-    return [_result(op, numbers, one) for one in made]
+    try:
+        made = _computed(op, numbers, arrays, options)
+        if len(op.outputs) == 1 and op.outputs != ("*",):
+            return _result(op, numbers, made, op.outputs[0])
+        names = op.outputs if len(op.outputs) > 1 else [""] * len(made)
+        return [_result(op, numbers, *one) for one in zip(made, names, strict=True)]
+    except Rounded as error:
+        why = f"it is computed with the float {error.value!r}, which was rounded"
+        raise no_meaning(op.name, numbers, why) from None
 
 
 def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
@@ -111,14 +117,15 @@ def _objects(made: Any) -> Any:
     return single
 
 
-def _result(op: Op, numbers: NumberType, made: Any) -> Any:
-    """A result as it may leave: numbers, ints or truth values."""
+def _result(op: Op, numbers: NumberType, made: Any, output: str) -> Any:
+    """A result as it may leave: numbers, or what never has a gradient: ints and truth values."""
     if type(made) is NumberArray:
         return made
     if isinstance(made, numpy.ndarray | numpy.generic):
         kind = made.dtype.kind
         if kind in "biu":
-            return made
+            carries = op.rules and output not in op.fixed_outputs and op.name != "_to_fixed"
+            return converted(numpy.asarray(made), numbers.numpy) if carries else made
         if kind == "O":
             return taken(numpy.asarray(made), numbers, op.name)
         if op.name.startswith("_to_"):
@@ -126,7 +133,7 @@ def _result(op: Op, numbers: NumberType, made: Any) -> Any:
         if not made.size:
             return converted(numpy.asarray(made), numbers.numpy)
     elif isinstance(made, bool | int):
-        return numpy.asarray(made)
+        return _result(op, numbers, numpy.asarray(made), output)
     elif not isinstance(made, float | complex):
         return taken(_objects(made), numbers, op.name)
     raise no_meaning(op.name, numbers, "it is computed in floating point")

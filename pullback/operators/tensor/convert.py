@@ -39,7 +39,7 @@ from pullback.core.layout import (
     preserve_format,
     suggested_format,
 )
-from pullback.core.memory.narrow import converted
+from pullback.core.memory.narrow import converted, held
 from pullback.core.overriding import Taken, answers
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half
@@ -65,6 +65,8 @@ def cast_array(xp: Namespace, array: Array, dtype: NumpyDtype, format: memory_fo
     if format is not preserve_format:
         order_of("to", format, array.ndim)  # refuses the wrong number of dimensions
     result = empty_like(xp, array, dtype, format)
+    if NARROW:
+        result = held(result)
     result[...] = array
     return result
 
