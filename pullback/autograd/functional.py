@@ -14,7 +14,6 @@ import numpy
 from pullback.autograd.grad_mode import enable_grad
 from pullback.autograd.symmetry import is_symmetric
 from pullback.core.listing import only_public as _only_public
-from pullback.core.memory.narrow import held
 from pullback.core.nesting import refuse_inside
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import grad
@@ -306,8 +305,7 @@ def _rows(
 ) -> tuple[Any, ...]:
     """The blocks of one output."""
     size = output._array.size
-    unit = held(numpy.eye(size, dtype=output._array.dtype))
-    units = unit.reshape((size, *output._array.shape))
+    units = numpy.eye(size, dtype=output._array.dtype).reshape((size, *output._array.shape))
     if not size or not output.requires_grad:
         return tuple(one.new_zeros((*output.shape, *one.shape)) for one in inputs)
     if vectorize:

@@ -329,6 +329,11 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
     # An array of this dtype exists, so ml_dtypes is imported already.
     if numpy_dtype.name in LATE and numpy_dtype == _load(numpy_dtype.name).numpy:
         return _load(numpy_dtype.name)
+    if numpy_dtype.char == "O" and numpy_dtype.metadata is not None:
+        raise NotImplementedError(
+            f"This function has no meaning for numbers of type "
+            f"{numpy_dtype.metadata['numbers'].name}: it makes memory of its own for results."
+        )
     if not numpy_dtype.isnative:
         raise ValueError(
             f"arrays of dtype {numpy_dtype} have a byte order that is not this machine's and "

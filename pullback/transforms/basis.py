@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy
 
-from pullback.core.memory.narrow import held
 from pullback.core.tensor import wrap
 
 __all__ = ["basis", "split_columns"]
@@ -19,7 +18,7 @@ def basis(tensors: Sequence[Any], start: int, count: int) -> list[Any]:
     made, offset = [], 0
     for one in tensors:
         like = one._array
-        array = held(numpy.zeros((count, *like.shape), like.dtype))
+        array = numpy.zeros((count, *like.shape), like.dtype)
         flat = array.reshape(count, math.prod(like.shape))
         first, last = max(start, offset), min(start + count, offset + flat.shape[1])
         if first < last:

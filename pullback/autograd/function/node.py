@@ -19,7 +19,6 @@ from pullback.autograd.function.legacy import saved_variables
 from pullback.core import origin, passes
 from pullback.core.arrays import as_array
 from pullback.core.dtype import get_default_dtype
-from pullback.core.memory.narrow import held
 from pullback.core.mode import current, get_mode
 from pullback.core.node import InputMetadata, OperatorNode
 from pullback.core.ports import ports
@@ -262,7 +261,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
 
     @staticmethod
     def _zeros(shape: tuple[int, ...], dtype: Any) -> Tensor:
-        return wrap(held(numpy.zeros(shape, dtype)))
+        return wrap(numpy.zeros(shape, dtype))
 
     @property
     def _without_gradient(self) -> frozenset[int]:

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import arrays
-from pullback.core.numbers.functions import COMPARISONS, TRUTHS, truth, ufunc_of
+from pullback.core.numbers.functions import COMPARISONS, TRUTHS, torch_name, truth, ufunc_of
 from pullback.core.numbers.types import NumberDtype, NumberType, meant, no_meaning
 
 __all__ = ["NumberArray", "SPACE", "converted", "filled", "held", "joined",
@@ -77,7 +77,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
     def astype(self, dtype: Any, order: Any = "K", *args: Any, **kwargs: Any) -> Any:
         """The numbers in another dtype, which is not that of floats: those are for `.to()`."""
         if meant(dtype) is None and numpy.dtype(dtype).kind in "fcVW":
-            raise no_meaning("this", self.numbers, f"it is computed in {numpy.dtype(dtype)}")
+            raise no_meaning("", self.numbers, f"it is computed in {numpy.dtype(dtype)}")
         return converted(self, dtype, order)
 
     def copy(self, order: Any = "C") -> Any:
@@ -113,7 +113,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
         name = ufunc.__name__
         function = ufunc_of(numbers, ufunc)
         if function is None:
-            raise no_meaning(name, numbers)
+            raise no_meaning(torch_name(name), numbers)
         wanted = meant(kwargs.pop("dtype", None))
         numbers = wanted or numbers
         for option in ("casting", "subok", "order"):
@@ -237,10 +237,12 @@ def held(array: Array, numbers: NumberType) -> NumberArray:
 
 def filled(array: Array, numbers: NumberType) -> NumberArray:
     """The same with elements that NumPy has put there: its ints become numbers, nothing a zero."""
-    made = numpy.full_like(array, None, object)
+    if not array.flags.writeable:
+        array = array.copy()
     for place, one in zip(numpy.ndindex(array.shape), array.flat, strict=True):
-        made[place] = numbers.element(0 if one is None else one)
-    return held(made, numbers)
+        if not numbers.is_own(one):
+            array[place] = numbers.element(0 if one is None else one)
+    return held(array, numbers)
 
 
 def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
@@ -260,10 +262,10 @@ def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
 
 def _checked(numbers: NumberType, value: Any, name: str) -> Any:
     if value is None:
-        raise no_meaning(name or "this", numbers, "it has left elements empty")
+        raise no_meaning(name, numbers, "it has left elements empty")
     if numbers.complex not in (None, numbers) and isinstance(value, numbers.complex.cls):
         raise no_meaning(
-            name or "this",
+            name,
             numbers,
             f"a result is the complex number {value}; convert to {numbers.complex.name} first",
         )
@@ -271,7 +273,7 @@ def _checked(numbers: NumberType, value: Any, name: str) -> Any:
     refuse = numbers.functions.get("refuse")
     why = "" if refuse is None else refuse(made)
     if why:
-        raise no_meaning(name or "this", numbers, f"of {made} {why}")
+        raise no_meaning(name, numbers, f"of {made} {why}")
     return made
 
 
@@ -539,9 +541,7 @@ def _creating(function: Any) -> Callable[..., Any]:
             return args[0].copy() if function is numpy.array else args[0]
         made = function(*args, **kwargs)
         numbers = meant(made.dtype) if type(made) is numpy.ndarray else None
-        if numbers is None or function is numpy.empty:
-            return made
-        return filled(made, numbers)
+        return made if numbers is None else filled(made, numbers)
 
     return create
 

@@ -11,7 +11,7 @@ import numpy
 from pullback.core import dtype as dtypes
 from pullback.core.process.first_use import first_use
 
-__all__ = ["NumberDtype", "NumberType", "enter", "meant", "no_meaning", "of_class", "of_element"]
+__all__ = ["NumberDtype", "NumberType", "enter", "meant", "NoMeaning", "no_meaning", "of_class", "of_element"]
 
 Function = Callable[..., Any]
 
@@ -196,13 +196,27 @@ def meant(dtype: Any) -> NumberType | None:
     return None if note is None else note.get("numbers")
 
 
-def no_meaning(function: str, numbers: NumberType, why: str = "") -> NotImplementedError:
-    """What a type of numbers cannot do."""
+class NoMeaning(NotImplementedError):
+    """Something that numbers of a type cannot do."""
+
+    def __init__(self, function: str, numbers: NumberType, why: str) -> None:
+        self.function, self.numbers, self.why = function.strip("_"), numbers, why
+        called = self.function or "This function"
+        super().__init__(f"{called} has no meaning for numbers of type {numbers.name}: {why}.")
+
+    def inside(self, operator: str) -> NoMeaning:
+        """The same error of an operator that needs the function."""
+        name = operator.strip("_")
+        if not self.function or self.function == name:
+            return NoMeaning(name, self.numbers, self.why)
+        return NoMeaning(name, self.numbers, f"it needs {self.function}, and {self.why}")
+
+
+def no_meaning(function: str, numbers: NumberType, why: str = "") -> NoMeaning:
+    """What a type of numbers cannot do; `function` is torch's name, or empty."""
     reason = why or (
         f"the table of {numbers.name} has no such function. Give it one with "
         f"torch.autograd.numbers.register_numbers({numbers.name}, {function.strip('_')}=...), if "
         "there is one"
     )
-    return NotImplementedError(
-        f"{function.strip('_')} has no meaning for numbers of type {numbers.name}: {reason}."
-    )
+    return NoMeaning(function, numbers, reason)

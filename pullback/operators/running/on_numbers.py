@@ -21,7 +21,7 @@ from pullback.core.numbers.array import (
     taken,
 )
 from pullback.core.numbers.floats import Rounded
-from pullback.core.numbers.types import NumberType, no_meaning, of_element
+from pullback.core.numbers.types import NoMeaning, NumberType, no_meaning, of_element
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
 from pullback.operators.writing.choice import is_choice
@@ -65,6 +65,8 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
             return _result(op, numbers, made, op.outputs[0])
         names = op.outputs if len(op.outputs) > 1 else [""] * len(made)
         return [_result(op, numbers, *one) for one in zip(made, names, strict=True)]
+    except NoMeaning as error:
+        raise error.inside(op.name) from None
     except Rounded as error:
         why = f"it is computed with the float {error.value!r}, which was rounded"
         raise no_meaning(op.name, numbers, why) from None

@@ -165,6 +165,8 @@ def make_node(
         library.recorded(node, values.values())
     if overriding.classes and _any_answers(values, results):
         overriding.know(node)
+    if node._g_dtype.char != "O" and op.name == "_to_copy" and values["input"].dtype.numpy.char == "O":
+        overriding.know(node)  # behind it are objects, whose gradients are tensors all the way
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node

@@ -71,7 +71,7 @@ def cast_array(xp: Namespace, array: Array, dtype: NumpyDtype, format: memory_fo
     return result
 
 
-@linear(input=lambda g, input_dtype: astype(g, input_dtype), has_out=False)
+@linear(input=lambda g, input_dtype: _back(g, input_dtype), has_out=False)
 def _to_copy(
     xp: Namespace, input: Array, dtype: Any, memory_format: memory_format = preserve_format
 ) -> Array:
@@ -103,14 +103,26 @@ def _to_device_fixed(xp: Namespace, input: Array, device: Any, dtype: Any) -> Ar
     return ports.placed(input, device, dtype)
 
 
+def _back(g: Any, dtype: Any) -> Any:
+    """A gradient in the dtype of what was converted."""
+    return g if getattr(g, "_array", g).dtype == dtype else _to_copy(g, dtype)
+
+
 def astype(input: Any, dtype: Any) -> Any:
     """`input`, array or tensor, in a dtype of ours or NumPy's; itself if it has that already.
 
-    For rules: complex to real drops the imaginary part without a word.
+    For rules: complex to real drops the imaginary part without a word. Fractions and the like do
+    not become floats here, which a program must ask for.
     """
     wanted = numpy_dtype(dtype)
-    if getattr(input, "_array", input).dtype == wanted:
+    have = getattr(input, "_array", input).dtype
+    if have == wanted:
         return input
+    if have.char == "O" != wanted.char and wanted.kind in "fcVW":
+        raise NotImplementedError(
+            f"This function has no meaning for numbers of type {have.written}: it is computed in "
+            f"{from_numpy_dtype(wanted)}. Convert the tensor with .to() first."
+        )
     if wanted.kind in "fcVW":
         return _to_copy(input, wanted)
     return _to_fixed(input, wanted)
