@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core import arrays
 from pullback.core.numbers.functions import COMPARISONS, TRUTHS, torch_name, truth, ufunc_of
+from pullback.core.numbers.floats import Rounded
 from pullback.core.numbers.types import NumberDtype, NumberType, meant, no_meaning
 
 __all__ = ["NumberArray", "SPACE", "converted", "filled", "held", "joined",
@@ -145,10 +146,10 @@ class NumberArray(numpy.ndarray[Any, Any]):
         if own is not None:
             return own(numbers, *args, **kwargs)
         if name in _COMPARING:
-            _check_order(name, numbers)
+            _check_order(name, numbers, args)
         elif name not in _MOVING and name not in _ADDING:
             raise no_meaning(name, numbers, "there is no such function for numbers of other types")
-        given = _plain_tree(args)
+        given = _plain_tree(args if name in _MOVING else _converted_tree(args, numbers))
         options = {key: _plain_tree(one) for key, one in kwargs.items()}
         if meant(options.get("dtype")) is not None:
             del options["dtype"]
@@ -156,7 +157,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
 
     def sort(self, axis: int = -1, kind: Any = None, **options: Any) -> None:
         """Sort in place."""
-        _check_order("sort", self.numbers)
+        _check_order("sort", self.numbers, [self])
         _plain(self).sort(axis, "stable")
 
     def __bool__(self) -> bool:
@@ -214,6 +215,15 @@ def _plain_tree(value: Any) -> Any:
     return value
 
 
+def _converted_tree(values: Any, numbers: NumberType) -> Any:
+    """Arrays of floats beside numbers, as numbers: NumPy would multiply the one with the other."""
+    if type(values) in (list, tuple):
+        return type(values)([_converted_tree(one, numbers) for one in values])
+    if type(values) is numpy.ndarray and values.dtype.kind in "fcO":
+        return taken(values.astype(object), numbers)
+    return values
+
+
 def _single(element: Any) -> Array:
     """One object as an array of no dimensions, whatever it may look like to NumPy."""
     made = numpy.empty((), object)
@@ -261,6 +271,8 @@ def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
 
 
 def _checked(numbers: NumberType, value: Any, name: str) -> Any:
+    if name and isinstance(value, float):
+        raise no_meaning(name, numbers, "it is computed in floating point")
     if value is None:
         raise no_meaning(name, numbers, "it has left elements empty")
     if numbers.complex not in (None, numbers) and isinstance(value, numbers.complex.cls):
@@ -285,12 +297,22 @@ def operand(numbers: NumberType, value: Any, name: str = "") -> Array:
         return _plain(converted(value, numbers.numpy))
     if name in ("power", "float_power") and _is_whole(value):
         return numpy.asarray(value).astype(object)  # a power of ints is a product
-    if name in COMPARISONS and isinstance(value, float) and "inf" not in numbers.functions:
-        return _single(value if value in (inf, -inf) else numbers.element(value))
+    if name in COMPARISONS and isinstance(value, float):
+        return _single(_bound(numbers, value))
     if isinstance(value, numpy.ndarray | list | tuple):
         made = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
         return _plain(taken(made.astype(object), numbers))
     return _single(numbers.element(value))
+
+
+def _bound(numbers: NumberType, value: float) -> Any:
+    """A float that numbers are compared with: no digits of a result come from it."""
+    if value in (inf, -inf) and "inf" not in numbers.functions:
+        return value
+    try:
+        return numbers.element(value)
+    except Rounded:
+        return numbers.exactly(value)
 
 
 def _is_whole(value: Any) -> bool:
@@ -426,8 +448,13 @@ def _held_tree(value: Any, numbers: NumberType) -> Any:
     return held(_single(numbers.element(value)), numbers)
 
 
-def _check_order(name: str, numbers: NumberType) -> None:
+def _check_order(name: str, numbers: NumberType, arrays: Any = ()) -> None:
     """Refuse to sort what is not decided to be less or greater: NumPy would not ask."""
+    is_nan = numbers.functions.get("isnan")
+    if is_nan is not None and any(
+        is_nan(one) for array in _flat(arrays) if type(array) is NumberArray for one in array.flat
+    ):
+        raise no_meaning(name, numbers, "NaN is among them, which has no place in an order")
     if numbers.encloses or numbers.is_complex or numbers.functions.get("less") is not None:
         raise no_meaning(name, numbers, "these numbers are not in an order that is always decided")
 

@@ -36,7 +36,7 @@ _TORCH_NAMES = {
     "float_power": "pow",
 }
 # NumPy's own loop over objects, which asks Python's operators.
-_BY_PYTHON = frozenset({"add", "subtract", "multiply", "divide", "negative", "positive", "matmul",
+_BY_PYTHON = frozenset({"add", "subtract", "multiply", "negative", "positive", "matmul",
                         "vecdot", "matvec", "vecmat"})  # fmt: skip
 COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 TRUTHS = COMPARISONS | {"logical_and", "logical_or", "logical_xor", "logical_not",
@@ -201,6 +201,23 @@ def _sign(numbers: NumberType) -> Function:
     return lambda x: numbers.convert(less(zero, x) - less(x, zero))
 
 
+def _divide(numbers: NumberType) -> Function:
+    """A quotient; by zero infinite, where there is such a number: what hides it may come later."""
+    if "inf" not in numbers.functions or "nan" not in numbers.functions or numbers.encloses:
+        return lambda a, b: a / b
+    inf, nan = numbers.functions["inf"], numbers.functions["nan"]
+
+    def divide(a: Any, b: Any) -> Any:
+        try:
+            return a / b
+        except ArithmeticError:
+            if b != 0 or numbers.is_complex:
+                raise
+            return nan() if a == 0 or a != a else inf() if a > 0 else -inf()
+
+    return divide
+
+
 def _power(numbers: NumberType) -> Function:
     root = numbers.functions.get("pow") or (lambda a, b: a**b)
 
@@ -241,6 +258,7 @@ def _log_sum(t: NumberType, exp: Function, log1p: Function, maximum: Function, m
 # Name -> (what it needs, what makes it of those). Python's own functions come first.
 _DERIVED: dict[str, tuple[str, Function]] = {
     "abs": ("", lambda t: abs),
+    "divide": ("", _divide),
     "conj": ("", lambda t: (lambda x: x)),
     "square": ("", lambda t: (lambda x: x * x)),
     "reciprocal": ("", lambda t: (lambda x: t.convert(1) / x)),
@@ -256,7 +274,7 @@ _DERIVED: dict[str, tuple[str, Function]] = {
     "fmin": ("isnan", lambda t, _: _chosen(t, "less_equal", passes_nan=False)),
     "floor": ("", lambda t: _stepped(t, math.floor)),
     "ceil": ("", lambda t: _stepped(t, math.ceil)),
-    "trunc": ("", lambda t: _stepped(t, math.trunc)),
+    "trunc": ("", lambda t: _stepped(t, int)),
     "round": ("", lambda t: _stepped(t, round)),
     "floor_divide": ("floor", lambda t, floor: (lambda a, b: floor(a / b))),
     "remainder": ("floor", lambda t, floor: (lambda a, b: a - b * floor(a / b))),

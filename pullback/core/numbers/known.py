@@ -99,7 +99,7 @@ def _decimals(cls: type) -> NumberType | None:
         "nan": lambda: Decimal("NaN"),
         "inf": lambda: Decimal("Infinity"),
     }
-    return enter(NumberType(Decimal, Decimal, functions=table))
+    return enter(NumberType(Decimal, Decimal, rounds=True, functions=table))
 
 
 def _with_more_digits(x: Decimal, function: Callable[[Decimal], Decimal]) -> Decimal:
@@ -181,13 +181,16 @@ def _long_floats(ctx: Any, cls: type, *, is_complex: bool) -> NumberType:
         "isnan": ctx.isnan,
         "isinf": ctx.isinf,
         "round": ctx.nint,
+        "remainder": lambda a, b: a % b,
         "conj": (lambda x: x.conjugate()) if is_complex else lambda x: x,
         "nan": lambda: cls(ctx.nan),
         "inf": lambda: cls(ctx.inf),
         "parse": cls,
     }
     elements: tuple[type, ...] = () if is_complex else (type(ctx.pi),)
-    made = NumberType(cls, cls, elements=elements, is_complex=is_complex, functions=table)
+    made = NumberType(
+        cls, cls, elements=elements, rounds=True, is_complex=is_complex, functions=table
+    )
     return enter(made)
 
 

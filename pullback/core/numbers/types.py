@@ -61,6 +61,7 @@ class NumberType:
         *,
         elements: tuple[type, ...] = (),
         encloses: bool = False,
+        rounds: bool = False,
         is_complex: bool = False,
         functions: dict[str, Function],
     ) -> None:
@@ -69,6 +70,7 @@ class NumberType:
         self.convert = convert
         self.elements = (cls, *elements)
         self.encloses = encloses
+        self.rounds = rounds
         self.is_complex = is_complex
         self.functions = functions
         self.real = self  # the type of absolute values and real parts

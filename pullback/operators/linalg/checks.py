@@ -20,6 +20,12 @@ FOUND_IN = {
 }
 
 
+# What numbers of other types have too: operators/numbers/elimination.py.
+_BY_ELIMINATION = frozenset(
+    ("linalg.det", "linalg.inv", "linalg.inv_ex", "linalg.solve", "linalg.solve_ex")
+)
+
+
 class LinAlgError(RuntimeError):
     """A matrix has no answer: it is singular, not positive-definite, or an iteration failed.
 
@@ -34,6 +40,13 @@ def check_floating(op: str, array: Array) -> None:
     if array.dtype.char in "fdFD":
         return
     dtype = from_numpy_dtype(array.dtype)
+    if array.dtype.char == "O":
+        if op in _BY_ELIMINATION:
+            return
+        raise NotImplementedError(
+            f"{op} has no meaning for numbers of type {array.dtype.written}: it is computed by "
+            "LAPACK, in floating point. Convert with .to(torch.float64) first."
+        )
     if array.dtype.kind in "fV":
         raise NotImplementedError(f"{op}: not defined for {dtype}; convert to float32 first.")
     raise RuntimeError(

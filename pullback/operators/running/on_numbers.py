@@ -2,7 +2,7 @@
 
 The declared meaning of an operator runs on them as it is, since what it asks of NumPy comes by the
 array's own class. Before that, the table of the type may have the whole operator, and some have
-a way for numbers below. What comes out is looked at, element by element: nothing else may pass.
+a way of their own (operators/numbers). What comes out is looked at, element by element: nothing else may pass.
 """
 
 from __future__ import annotations
@@ -26,11 +26,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
 from pullback.operators.writing.choice import is_choice
 
-__all__ = ["INSTEAD", "among", "as_tensor", "compute"]
-
-# Operators that need another way for such numbers: functions of (numbers, **arrays and options).
-INSTEAD: dict[str, Callable[..., Any]] = {}
-
+__all__ = ["among", "as_tensor", "compute"]
 
 def as_tensor(value: Any) -> Any:
     """A single number of such a type as a tensor, where an operator takes numbers; others as is."""
@@ -85,6 +81,8 @@ def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
 def _computed(
     op: Op, numbers: NumberType, arrays: dict[str, Any], options: dict[str, Any]
 ) -> Any:
+    from pullback.operators.numbers import INSTEAD  # families, which know this module
+
     instead = INSTEAD.get(op.name)
     if instead is not None:
         return instead(numbers, **arrays, **options)

@@ -144,7 +144,7 @@ def _standardise(
     `known` are those statistics, of channels, where the caller has them; arrays, and no inputs: the
     rules differentiate as if they were worked out here.
     """
-    if input.dtype.char not in "fdO":
+    if input.dtype.char not in "fd":
         if input.dtype.kind not in "fV":
             raise unsupported("layer_norm", input)
         return _in_single(xp, layer_standardise, [input, weight, bias], over)

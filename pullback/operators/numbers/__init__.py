@@ -1,0 +1,10 @@
+"""Operators whose kernels are made for floats, once more for numbers of any type (core/numbers).
+
+Plain textbook forms, loaded when a program first computes with such numbers. Each enters itself
+under the name of its operator, and takes the type of the numbers and what the operator's forward
+takes.
+"""
+
+from pullback.operators.numbers import elimination, norms
+
+INSTEAD = {**elimination.INSTEAD, **norms.INSTEAD}
