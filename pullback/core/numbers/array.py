@@ -391,8 +391,10 @@ def joined(a: NumberType, b: NumberType) -> NumberType:
     """The type that two meet in."""
     if a.complex is b or a is b:
         return b
-    if b.complex is a:
+    if b.complex is a or b in a.takes:
         return a
+    if a in b.takes:
+        return b
     raise TypeError(
         f"Numbers of type {a.name} and {b.name} do not mix; convert one of them, "
         f"for example with .to({a.name})."

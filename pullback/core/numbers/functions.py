@@ -179,6 +179,14 @@ def derived(numbers: NumberType, name: str) -> Function | None:
 
 
 _UNKNOWN = object()
+# Entries of a table that are no functions of torch's.
+_OWN = frozenset({"parse", "refuse", "nan", "inf", "pi"})
+
+
+def names(numbers: NumberType) -> list[str]:
+    """What a type has, by torch's names."""
+    given = numbers.functions.keys() - _OWN
+    return sorted(given | {name for name in _DERIVED.keys() - _OWN if derived(numbers, name)})
 
 
 def _chosen(numbers: NumberType, order: str, *, passes_nan: bool) -> Function:

@@ -73,6 +73,7 @@ class NumberType:
         self.rounds = rounds
         self.is_complex = is_complex
         self.functions = functions
+        self.takes: tuple[NumberType, ...] = ()  # others that become this one without being asked
         self.real = self  # the type of absolute values and real parts
         self.complex: NumberType | None = self if is_complex else None
         self.made: dict[Any, Any] = {}  # functions of arrays, by NumPy's name
@@ -107,6 +108,8 @@ class NumberType:
         if isinstance(value, complex) and self.is_complex:
             return self.convert(value.real, value.imag)
         if self.complex is self and isinstance(value, self.real.elements):
+            return self.convert(value)
+        if any(other.is_own(value) for other in self.takes):
             return self.convert(value)
         raise self.refused(value)
 
