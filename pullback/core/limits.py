@@ -65,6 +65,8 @@ class finfo(_Info):  # noqa: N801  torch's name
         given = default.dtype if type is _NOT_GIVEN else as_dtype(type)
         if not given.is_differentiable:
             raise TypeError(f"finfo needs a floating-point dtype, got {given}; use iinfo")
+        if given.numpy.char == "O":
+            raise TypeError(f"finfo: numbers of type {given} have no fixed limits")
         real = given.to_real()
         if real.numpy.num < _OF_USERS:
             limits = numpy.finfo(real.numpy)

@@ -86,8 +86,9 @@ class Tensor(Methods):
     _scope: int = 0
     _depth: int = 0
 
-    # ndarray's own operators step aside for a tensor operand.
+    # ndarray's own operators step aside for a tensor operand, and so do SymPy's.
     __array_priority__ = 1000
+    _op_priority = 1000.0
     __hash__ = object.__hash__
 
     def __init_subclass__(cls, **options: Any) -> None:

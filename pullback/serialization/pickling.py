@@ -207,6 +207,11 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         return self._storage(owner, flat), offset, strides
 
     def _storage(self, owner: Any, flat: Any, *, is_untyped: bool = False) -> Storage:
+        if flat.dtype.char == "O":
+            raise NotImplementedError(
+                f"save(): the format has no place for numbers of type {flat.dtype.written}. Use "
+                "pickle.dump(), or save .to(torch.float64)."
+            )
         name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
         is_untyped = is_untyped or name in _UNTYPED
         name = "uint8" if is_untyped else name

@@ -165,7 +165,7 @@ def _by_backward(outputs: Sequence[Tensor], input: Tensor) -> list[list[list[Any
         rows: list[list[Any]] = []
         for at in range(output._array.size):
             unit = numpy.zeros_like(output._array)
-            unit.reshape(-1)[at] = 1
+            unit[numpy.unravel_index(at, unit.shape)] = 1
             (g,) = grad(output, [input], wrap(unit), retain_graph=True, allow_unused=True)
             rows.append([zero] * input._array.size if g is None else g._array.ravel().tolist())
         found.append([list(column) for column in zip(*rows, strict=True)] if rows else
@@ -211,8 +211,8 @@ def _by_difference(
     for side in (step, -step):
         args = list(given)
         array = given[place]._array.copy()
-        flat = array.reshape(-1)
-        flat[number] = flat[number].item() + side
-        args[place] = wrap(flat.reshape(array.shape))
+        where = numpy.unravel_index(number, array.shape)
+        array[where] = array[where].item() + side
+        args[place] = wrap(array)
         sides.append(_run(func, args, given))
     return [((a - b) / (step + step)).ravel().tolist() for a, b in zip(*sides, strict=True)]

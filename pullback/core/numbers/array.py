@@ -65,7 +65,10 @@ class NumberArray(numpy.ndarray[Any, Any]):
     # Elements ------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        _plain(self)[_plain_tree(key)] = operand(self.numbers, value)
+        plain, where, made = _plain(self), _plain_tree(key), operand(self.numbers, value)
+        if made.ndim == 0 and not isinstance(plain[where], numpy.ndarray):
+            made = made.item()  # else the array itself were the element
+        plain[where] = made
 
     def __getitem__(self, key: Any) -> Any:
         made = super().__getitem__(_plain_tree(key))
@@ -166,7 +169,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
         return truth(self.numbers, self.item())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _loaded, (_plain(self), self.numbers.cls)
+        return _loaded, (self.numbers.cls, self.shape, _plain(self).ravel().tolist())
 
 
 def _by_function(name: str) -> Callable[..., Any]:
@@ -187,7 +190,7 @@ for _name in _METHODS.split():
     setattr(NumberArray, _name, _by_function(_name))
 
 
-def _loaded(array: Array, cls: type) -> Array:
+def _loaded(cls: type, shape: tuple[int, ...], elements: list[Any]) -> Array:
     """From a pickle."""
     from pullback.core.numbers.types import of_class
 
@@ -197,7 +200,10 @@ def _loaded(array: Array, cls: type) -> Array:
             f"The pickle has numbers of type {cls.__name__}, which is not registered here. Call "
             "torch.autograd.numbers.register_numbers first."
         )
-    return held(array, numbers)
+    made = numpy.empty(len(elements), object)
+    for place, one in enumerate(elements):
+        made[place] = one
+    return taken(made, numbers).reshape(shape)
 
 
 # From and to arrays -------------------------------------------------------------------------------

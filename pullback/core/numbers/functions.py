@@ -205,6 +205,8 @@ def _chosen(numbers: NumberType, order: str, *, passes_nan: bool) -> Function:
 
 
 def _sign(numbers: NumberType) -> Function:
+    if numbers.is_complex:
+        return lambda z: z / abs(z) if truth(numbers, z) else z
     less, zero = compared(numbers, "less"), numbers.convert(0)
     return lambda x: numbers.convert(less(zero, x) - less(x, zero))
 

@@ -143,6 +143,9 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     if wanted is not None and wanted.char == "O":
         return of_numbers(op, data, wanted)
     source = None if type(data) is list else array_of(data)
+    if source is not None and source.dtype.char == "O":
+        wanted = source.dtype if isinstance(data, Tensor) else wanted or _dtype_of_objects(source)
+        return of_numbers(op, source, wanted)
     if source is not None:
         check_from_numpy(op, source)
         return _converted(op, source, source.dtype if wanted is None else wanted)
@@ -180,6 +183,15 @@ def _converted(op: str, source: Array, wanted: NumpyDtype) -> Array:
             stacklevel=origin.stacklevel(),
         )
     return cast_array(numpy, source, wanted, preserve_format)
+
+
+def _dtype_of_objects(array: Array) -> NumpyDtype:
+    """The dtype of numbers that an array of objects holds."""
+    found = numbers_dtype({type(one) for one in array.flat})
+    if found is None:
+        from_numpy_dtype(array.dtype)  # says what is wrong
+    assert found is not None
+    return found
 
 
 def array_of(data: Any) -> Array | None:
@@ -356,7 +368,7 @@ def as_tensor(
     wanted = None if dtype is None else as_dtype(dtype).numpy
     if marked is not None:
         return tensor(data, dtype=dtype, device=device)
-    if isinstance(data, numpy.ndarray):
+    if isinstance(data, numpy.ndarray) and data.dtype.char != "O":
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)

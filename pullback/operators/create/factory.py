@@ -129,6 +129,11 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
     if out is not None:
         result = _dtype_of_out(op, out, wanted)
     _check_requires_grad(op, options.get("requires_grad", False), result)
+    if result.char == "O" and place is not CPU:
+        raise RuntimeError(
+            f"{op}(): numbers of type {from_numpy_dtype(result)} are Python objects, which are in "
+            f"the memory of the host alone; device '{place}' cannot have them."
+        )
     return result if place is CPU or out is not None else _marked(result, place)
 
 

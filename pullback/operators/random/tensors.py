@@ -58,7 +58,7 @@ def source_of(op: str, generator: Any) -> Any:
 
 def needs(op: str, dtype: NumpyDtype, kinds: str) -> None:
     """Refuse dtypes whose kind is not among `kinds`."""
-    if dtype.kind not in kinds or (dtype in NARROW and dtype.itemsize == 1):
+    if dtype.kind not in kinds or (dtype in NARROW and (dtype.itemsize == 1 or dtype.char == "O")):
         raise NotImplementedError(f"{op}(): not possible in {from_numpy_dtype(dtype)}.")
 
 

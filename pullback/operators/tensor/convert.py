@@ -206,6 +206,11 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
     """To device "meta", where only the shape arrives; from there nothing comes back."""
+    if self._array.dtype.char == "O":
+        raise RuntimeError(
+            f"Numbers of type {self._array.dtype.written} are Python objects, which are in the "
+            f"memory of the host alone; device '{place}' cannot have them."
+        )
     if self.device is META and place is not META:
         raise errors.no_data(f"to('{place}')")
     if place is not META:
@@ -387,7 +392,7 @@ _DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in (TYPE_NAMES | _LATER).
 
 def type_name(of: torch_dtype) -> str:
     """The old name of a dtype's tensors."""
-    return f"torch.{(TYPE_NAMES | _LATER)[of._name]}Tensor"
+    return f"torch.{(TYPE_NAMES | _LATER).get(of._name, of._name)}Tensor"
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
