@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -202,7 +203,7 @@ def _random_gradients(outputs: Sequence[Tensor], *, strided: bool) -> tuple[Tens
         shape, dtype = output._array.shape, output._array.dtype
         shape = (*shape[:-1], 2 * shape[-1]) if strided and shape else shape
         values = draw.uniform(-1, 1, shape)
-        if dtype.char == "O":  # short ones
+        if dtype.char == OF_NUMBERS:  # short ones
             values = numpy.round(8 * values) / 8
         if dtype.kind == "c":
             values = values + 1j * draw.uniform(-1, 1, shape)
@@ -217,7 +218,7 @@ def _random_gradients(outputs: Sequence[Tensor], *, strided: bool) -> tuple[Tens
 def _of_numbers(inputs: Any) -> bool:
     """Whether an input is of fractions or other numbers: core/numbers."""
     given = inputs if isinstance(inputs, tuple | list) else (inputs,)
-    return any(isinstance(one, Tensor) and one._array.dtype.char == "O" for one in given)
+    return any(isinstance(one, Tensor) and one._array.dtype.char == OF_NUMBERS for one in given)
 
 
 def _require(claim: bool, message: str) -> None:

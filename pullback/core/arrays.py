@@ -116,7 +116,7 @@ def is_finite(array: Array) -> bool:
 
     Nobody looks at the values of those on a device, or of objects.
     """
-    if type(array) in LIBRARIES or array.dtype.char == "O":
+    if type(array) in LIBRARIES or array.dtype.char == "#":
         return False
     flat = array.ravel()  # half of the time of `reshape`
     return bool(flat.dot(flat) < inf)

@@ -224,6 +224,8 @@ LATE: dict[str, tuple[str, int]] = {
     "float8_e8m0fnu": ("f8e8m0fnu", FLOATING),
     "complex32": ("c32", COMPLEX),
 }
+# The `char` of dtypes of numbers of other types (core/numbers), which no dtype of NumPy has.
+OF_NUMBERS: Final = "#"
 # Those that are for storing more than for computing, once they are used: see memory/narrow.py.
 # And those of tensors of objects, which need the same care: core/numbers.
 NARROW: set[NumpyDtype] = set()
@@ -329,7 +331,7 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
     # An array of this dtype exists, so ml_dtypes is imported already.
     if numpy_dtype.name in LATE and numpy_dtype == _load(numpy_dtype.name).numpy:
         return _load(numpy_dtype.name)
-    if numpy_dtype.char == "O" and numpy_dtype.metadata is not None:
+    if numpy_dtype.kind == "O" and numpy_dtype.metadata is not None:
         raise NotImplementedError(
             f"This function has no meaning for numbers of type "
             f"{numpy_dtype.metadata['numbers'].name}: it makes memory of its own for results."

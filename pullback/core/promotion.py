@@ -20,6 +20,7 @@ from pullback.core.dtype import (
     COMPLEX,
     FLOATING,
     INTEGRAL,
+    OF_NUMBERS,
     NumpyDtype,
     as_dtype,
     bool_,
@@ -60,7 +61,7 @@ def _promote(a: dtype, b: dtype) -> dtype:
     """The dtype that two operands of the same rank meet in."""
     if a is b:
         return a
-    if "O" in (a.numpy.char, b.numpy.char):
+    if OF_NUMBERS in (a.numpy.char, b.numpy.char):
         return _promote_numbers(a, b)
     if _is_byte(a) or _is_byte(b):
         raise RuntimeError(
@@ -94,7 +95,7 @@ def _promote_numbers(a: dtype, b: dtype) -> dtype:
 
 def _outrank(higher: dtype, lower: dtype) -> dtype:
     """The dtype of an operand of higher rank together with one of lower rank."""
-    if "O" in (higher.numpy.char, lower.numpy.char):
+    if OF_NUMBERS in (higher.numpy.char, lower.numpy.char):
         return higher if higher is lower else _promote_numbers(higher, lower)
     if lower.category <= higher.category:
         return higher

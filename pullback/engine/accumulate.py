@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import LIBRARIES, Array, OtherArray, beside
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.mode import get_mode
 from pullback.core.node import LOCK_COUNT, LOCKS, AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
@@ -175,7 +176,7 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
         if type(g) in LIBRARIES:
             return _laid_out_there(leaf, g, owned=owned)
         # Without data, or of numbers of another type: as it is.
-        return g.copy() if hasattr(g, "_device") or g.dtype.char == "O" else numpy.array(g)
+        return g.copy() if hasattr(g, "_device") or g.dtype.char == OF_NUMBERS else numpy.array(g)
     like = leaf._array
     if type(like) is not numpy.ndarray and isinstance(like, OtherArray):
         return g if owned and g.flags.writeable else numpy.array(g, order="C")

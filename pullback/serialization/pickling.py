@@ -13,7 +13,7 @@ from typing import IO, Any
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
-from pullback.core.dtype import DTYPES, LATE, dtype
+from pullback.core.dtype import DTYPES, LATE, OF_NUMBERS, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -207,7 +207,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         return self._storage(owner, flat), offset, strides
 
     def _storage(self, owner: Any, flat: Any, *, is_untyped: bool = False) -> Storage:
-        if flat.dtype.char == "O":
+        if flat.dtype.char == OF_NUMBERS:
             raise NotImplementedError(
                 f"save(): the format has no place for numbers of type {flat.dtype.written}. Use "
                 "pickle.dump(), or save .to(torch.float64)."

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy
 
 from pullback.core.arrays import LIBRARIES, Array
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.mode import Mapped, changed, current, get_mode
 from pullback.core.nesting import running
 from pullback.core.overriding import disabled_function
@@ -236,7 +237,7 @@ def _one_example(array: Array, bdim: int) -> Array:
         # As most are: half of the time of what follows.
         return array[_FIRST].view(Hidden) if kind is numpy.ndarray else _part(array, _FIRST)
     library = LIBRARIES.get(kind)
-    if array.dtype.char == "O":
+    if array.dtype.char == OF_NUMBERS:
         shape = array.shape[:bdim] + array.shape[bdim + 1 :]
         example: Any = numpy.empty(shape, object).view(_HiddenNumbers)
         example.numbers = array.dtype.numbers

@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, from_numpy_dtype
 
 __all__ = ["NarrowArray", "converted", "held", "is_of_numbers", "number_array", "wide"]
 
@@ -40,7 +40,7 @@ def held(array: Any) -> Any:
     """The array as one of these if its dtype is one of those; a view of the same memory."""
     if type(array) is not numpy.ndarray:
         return array
-    if array.dtype.char == "O":
+    if array.dtype.kind == "O":
         return _of_numbers(array)
     return array.view(NarrowArray) if array.dtype in NARROW else array
 
@@ -56,7 +56,7 @@ def _of_numbers(array: Any) -> Any:
 
 def wide(array: Any) -> Any:
     """The values in float32 or complex64, which hold all of them; other arrays as they are."""
-    if array.dtype not in NARROW or array.dtype.char == "O":
+    if array.dtype not in NARROW or array.dtype.char == OF_NUMBERS:
         return array
     plain = array.view(numpy.ndarray)
     return plain.astype(numpy.complex64 if _is_complex(array.dtype) else numpy.float32)
@@ -64,7 +64,7 @@ def wide(array: Any) -> Any:
 
 def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     """The values of any array in any dtype, rounded as torch does it."""
-    if dtype.char == "O" or array.dtype.char == "O":
+    if dtype.char == OF_NUMBERS or array.dtype.char == OF_NUMBERS:
         from pullback.core.numbers.array import converted as to_numbers
 
         return to_numbers(array, dtype, order)
@@ -82,7 +82,7 @@ def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
 
 def number_array(value: Any, dtype: NumpyDtype) -> Any:
     """A Python number as an array of no dimensions, in one of these dtypes."""
-    if dtype.char != "O":
+    if dtype.char != OF_NUMBERS:
         return converted(numpy.array(value), dtype)
     from pullback.core.numbers.array import scalar
 

@@ -13,38 +13,24 @@ from typing import Any
 import numpy
 
 from pullback.core import arrays
+from pullback.core.numbers.floats import RoundedError
 from pullback.core.numbers.functions import COMPARISONS, TRUTHS, torch_name, truth, ufunc_of
-from pullback.core.numbers.floats import Rounded
 from pullback.core.numbers.types import NumberDtype, NumberType, meant, no_meaning
 
-__all__ = ["NumberArray", "SPACE", "converted", "filled", "held", "joined",
-           "numbers_among", "operand", "scalar", "taken"]
+__all__ = [
+    "SPACE",
+    "NumberArray",
+    "converted",
+    "filled",
+    "held",
+    "joined",
+    "numbers_among",
+    "operand",
+    "scalar",
+    "taken",
+]
 
 Array = Any
-
-# Functions of NumPy that move elements and look at none.
-_MOVING = frozenset("""
-    append array_split atleast_1d atleast_2d atleast_3d block broadcast_arrays broadcast_to
-    choose column_stack compress concatenate copy copyto delete diag diag_indices_from diagflat
-    diagonal dsplit dstack expand_dims extract fill_diagonal flip fliplr flipud hsplit hstack insert
-    may_share_memory moveaxis ndim pad place put put_along_axis putmask ravel
-    repeat reshape resize roll rollaxis rot90 select shape shares_memory size split
-    squeeze stack swapaxes take take_along_axis tile transpose tril tril_indices_from triu vsplit
-    vstack where iscomplexobj isrealobj as_strided sliding_window_view meshgrid unstack
-    matrix_transpose
-""".split())
-# That add and multiply, by Python's operators.
-_ADDING = frozenset("""
-    average convolve cross cumprod cumsum diff dot ediff1d einsum inner kron matmul mean outer prod
-    sum tensordot trace vdot
-""".split())
-# That compare, which takes numbers of which one is always less than, equal to or greater.
-_COMPARING = frozenset("""
-    argmax argmin argpartition argsort argwhere array_equal clip count_nonzero flatnonzero
-    lexsort max median min amax amin nonzero partition ptp searchsorted sort unique quantile
-    trapezoid digitize
-""".split())
-_LIKE = {"zeros_like": 0, "ones_like": 1, "empty_like": 0}
 
 
 class NumberArray(numpy.ndarray[Any, Any]):
@@ -65,14 +51,15 @@ class NumberArray(numpy.ndarray[Any, Any]):
     # Elements ------------------------------------------------------------------------------
 
     def __setitem__(self, key: Any, value: Any) -> None:
-        plain, where, made = _plain(self), _plain_tree(key), operand(self.numbers, value)
-        if made.ndim == 0 and not isinstance(plain[where], numpy.ndarray):
+        objects, where = plain(self), plain_tree(key)
+        made = operand(self.numbers, value)
+        if made.ndim == 0 and not isinstance(objects[where], numpy.ndarray):
             made = made.item()  # else the array itself were the element
-        plain[where] = made
+        objects[where] = made
 
     def __getitem__(self, key: Any) -> Any:
-        made = super().__getitem__(_plain_tree(key))
-        return made if isinstance(made, numpy.ndarray) else held(_single(made), self.numbers)
+        made = super().__getitem__(plain_tree(key))
+        return made if isinstance(made, numpy.ndarray) else held(single(made), self.numbers)
 
     def fill(self, value: Any) -> None:
         """Write one number everywhere."""
@@ -86,7 +73,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
 
     def copy(self, order: Any = "C") -> Any:
         """Another array with the same numbers."""
-        return held(_plain(self).copy(order), self.numbers)
+        return held(plain(self).copy(order), self.numbers)
 
     def view(self, *args: Any, **kwargs: Any) -> Any:
         """The same memory; objects cannot be seen as anything else."""
@@ -127,15 +114,15 @@ class NumberArray(numpy.ndarray[Any, Any]):
         if isinstance(kwargs.get("where"), NumberArray):
             raise no_meaning(name, numbers, "where= takes truth values")
         if method == "at":
-            target = _plain(inputs[0])
+            target = plain(inputs[0])
             rest = [operand(numbers, one) for one in inputs[2:]]
-            function.at(target, _plain_tree(inputs[1]), *rest)
+            function.at(target, plain_tree(inputs[1]), *rest)
             return None
         given = list(inputs)
         count = 1 if method in ("reduce", "accumulate", "reduceat") else len(given)
         given[:count] = [operand(numbers, one, name) for one in given[:count]]
         if out is not None and "where" in kwargs:
-            kwargs["out"] = tuple(_plain(one) for one in out)
+            kwargs["out"] = tuple(plain(one) for one in out)
         if method == "reduce":
             made = _reduced(function, *given, **kwargs)
         else:
@@ -143,25 +130,16 @@ class NumberArray(numpy.ndarray[Any, Any]):
         return _results(numbers, name, made, out)
 
     def __array_function__(self, func: Any, types: Any, args: Any, kwargs: Any) -> Any:
-        name = func.__name__
-        numbers = numbers_among((*args, *kwargs.values()))
-        own = _OWN.get(name)
-        if own is not None:
-            return own(numbers, *args, **kwargs)
-        if name in _COMPARING:
-            _check_order(name, numbers, args)
-        elif name not in _MOVING and name not in _ADDING:
-            raise no_meaning(name, numbers, "there is no such function for numbers of other types")
-        given = _plain_tree(args if name in _MOVING else _converted_tree(args, numbers))
-        options = {key: _plain_tree(one) for key, one in kwargs.items()}
-        if meant(options.get("dtype")) is not None:
-            del options["dtype"]
-        return _held_tree(func(*given, **options), numbers)
+        from pullback.core.numbers.numpy_functions import call
+
+        return call(func, args, kwargs)
 
     def sort(self, axis: int = -1, kind: Any = None, **options: Any) -> None:
         """Sort in place."""
-        _check_order("sort", self.numbers, [self])
-        _plain(self).sort(axis, "stable")
+        from pullback.core.numbers.numpy_functions import check_order
+
+        check_order("sort", self.numbers, [self])
+        plain(self).sort(axis, "stable")
 
     def __bool__(self) -> bool:
         if self.size != 1:
@@ -169,7 +147,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
         return truth(self.numbers, self.item())
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        return _loaded, (self.numbers.cls, self.shape, _plain(self).ravel().tolist())
+        return _loaded, (self.numbers.cls, self.shape, plain(self).ravel().tolist())
 
 
 def _by_function(name: str) -> Callable[..., Any]:
@@ -209,28 +187,19 @@ def _loaded(cls: type, shape: tuple[int, ...], elements: list[Any]) -> Array:
 # From and to arrays -------------------------------------------------------------------------------
 
 
-def _plain(array: Array) -> Array:
+def plain(array: Array) -> Array:
     return numpy.ndarray.view(array, numpy.ndarray) if type(array) is NumberArray else array
 
 
-def _plain_tree(value: Any) -> Any:
+def plain_tree(value: Any) -> Any:
     if type(value) is NumberArray:
-        return _plain(value)
+        return plain(value)
     if type(value) in (list, tuple):
-        return type(value)([_plain_tree(one) for one in value])
+        return type(value)([plain_tree(one) for one in value])
     return value
 
 
-def _converted_tree(values: Any, numbers: NumberType) -> Any:
-    """Arrays of floats beside numbers, as numbers: NumPy would multiply the one with the other."""
-    if type(values) in (list, tuple):
-        return type(values)([_converted_tree(one, numbers) for one in values])
-    if type(values) is numpy.ndarray and values.dtype.kind in "fcO":
-        return taken(values.astype(object), numbers)
-    return values
-
-
-def _single(element: Any) -> Array:
+def single(element: Any) -> Array:
     """One object as an array of no dimensions, whatever it may look like to NumPy."""
     made = numpy.empty((), object)
     made[()] = element
@@ -241,7 +210,7 @@ def scalar(value: Any, dtype: Any) -> NumberArray:
     """A Python number as an array of no dimensions."""
     numbers = meant(dtype)
     assert numbers is not None
-    return held(_single(numbers.element(value)), numbers)
+    return held(single(numbers.element(value)), numbers)
 
 
 def held(array: Array, numbers: NumberType) -> NumberArray:
@@ -299,16 +268,16 @@ def operand(numbers: NumberType, value: Any, name: str = "") -> Array:
     """An operand as an array of objects of one type."""
     if type(value) is NumberArray:
         if value.numbers is numbers:
-            return _plain(value)
-        return _plain(converted(value, numbers.numpy))
+            return plain(value)
+        return plain(converted(value, numbers.numpy))
     if name in ("power", "float_power") and _is_whole(value):
         return numpy.asarray(value).astype(object)  # a power of ints is a product
     if name in COMPARISONS and isinstance(value, float):
-        return _single(_bound(numbers, value))
+        return single(_bound(numbers, value))
     if isinstance(value, numpy.ndarray | list | tuple):
         made = value if isinstance(value, numpy.ndarray) else numpy.asarray(value)
-        return _plain(taken(made.astype(object), numbers))
-    return _single(numbers.element(value))
+        return plain(taken(made.astype(object), numbers))
+    return single(numbers.element(value))
 
 
 def _bound(numbers: NumberType, value: float) -> Any:
@@ -317,7 +286,7 @@ def _bound(numbers: NumberType, value: float) -> Any:
         return value
     try:
         return numbers.element(value)
-    except Rounded:
+    except RoundedError:
         return numbers.exactly(value)
 
 
@@ -333,14 +302,14 @@ def converted(array: Array, dtype: Any, order: Any = "K") -> Array:
         return _from_numpy(numpy.asarray(array), numbers, order)
     if numbers is array.numbers:
         return array.copy(order)
-    plain = _plain(array)
+    objects = plain(array)
     if numbers is None:
         if array.numbers.is_complex and dtype.kind not in "cb":
-            plain = _plain(array.real)
-        return _to_numpy(plain, array.numbers, numpy.dtype(dtype), order)
+            objects = plain(array.real)
+        return _to_numpy(objects, array.numbers, numpy.dtype(dtype), order)
     if array.numbers.is_complex and not numbers.is_complex:
         return converted(array.real, dtype, order)
-    return taken(plain.copy(order), numbers, "the conversion")
+    return taken(objects.copy(order), numbers, "the conversion")
 
 
 def _from_numpy(array: Array, numbers: NumberType, order: Any) -> NumberArray:
@@ -361,21 +330,21 @@ _PYTHON: dict[str, Callable[[Any], Any]] = {"i": int, "u": int, "f": float, "c":
                                             "V": float}  # fmt: skip
 
 
-def _to_numpy(plain: Array, numbers: NumberType, dtype: Any, order: Any) -> Array:
-    """Rounded to the nearest number of an ordinary dtype."""
+def _to_numpy(objects: Array, numbers: NumberType, dtype: Any, order: Any) -> Array:
+    """RoundedError to the nearest number of an ordinary dtype."""
     if dtype.kind == "b":
-        made = numpy.frompyfunc(lambda x: truth(numbers, x), 1, 1)(plain)
+        made = numpy.frompyfunc(lambda x: truth(numbers, x), 1, 1)(objects)
         return numpy.asarray(made).astype(dtype, order)
     python = numbers.functions.get(_PYTHON[dtype.kind].__name__) or _PYTHON[dtype.kind]
     try:
-        made = numpy.frompyfunc(python, 1, 1)(plain)
+        made = numpy.frompyfunc(python, 1, 1)(objects)
     except TypeError as error:
         raise no_meaning(f"the conversion to {dtype}", numbers, str(error)) from None
     return numpy.asarray(made).astype(dtype, order)
 
 
 def _parts(array: NumberArray, which: str) -> NumberArray:
-    made = numpy.frompyfunc(lambda z: getattr(z, which), 1, 1)(_plain(array))
+    made = numpy.frompyfunc(lambda z: getattr(z, which), 1, 1)(plain(array))
     return taken(numpy.asarray(made, object), array.numbers.real)
 
 
@@ -385,7 +354,7 @@ def _parts(array: NumberArray, which: str) -> NumberArray:
 def numbers_among(values: Any) -> NumberType:
     """The one type of all arrays of numbers; complex if one of them is. TypeError for several."""
     found: NumberType | None = None
-    for one in _flat(values):
+    for one in flat(values):
         if type(one) is not NumberArray or one.numbers is found:
             continue
         found = one.numbers if found is None else joined(found, one.numbers)
@@ -407,10 +376,10 @@ def joined(a: NumberType, b: NumberType) -> NumberType:
     )
 
 
-def _flat(values: Any) -> Any:
+def flat(values: Any) -> Any:
     for one in values:
         if type(one) in (list, tuple):
-            yield from _flat(one)
+            yield from flat(one)
         else:
             yield one
 
@@ -443,112 +412,10 @@ def _results(numbers: NumberType, name: str, made: Any, out: Any) -> Any:
 
 
 def _objects(made: Any) -> Array:
-    return made if isinstance(made, numpy.ndarray) else _single(made)
+    return made if isinstance(made, numpy.ndarray) else single(made)
 
 
-def _held_tree(value: Any, numbers: NumberType) -> Any:
-    if isinstance(value, numpy.ndarray):
-        return taken(value, numbers) if value.dtype.kind == "O" else value
-    if type(value) in (list, tuple):
-        return type(value)([_held_tree(one, numbers) for one in value])
-    if isinstance(value, numpy.generic | int | type(None) | str):
-        return value
-    return held(_single(numbers.element(value)), numbers)
-
-
-def _check_order(name: str, numbers: NumberType, arrays: Any = ()) -> None:
-    """Refuse to sort what is not decided to be less or greater: NumPy would not ask."""
-    is_nan = numbers.functions.get("isnan")
-    if is_nan is not None and any(
-        is_nan(one) for array in _flat(arrays) if type(array) is NumberArray for one in array.flat
-    ):
-        raise no_meaning(name, numbers, "NaN is among them, which has no place in an order")
-    if numbers.encloses or numbers.is_complex or numbers.functions.get("less") is not None:
-        raise no_meaning(name, numbers, "these numbers are not in an order that is always decided")
-
-
-# Functions of their own ---------------------------------------------------------------------------
-
-
-def _like(value: int) -> Callable[..., Any]:
-    def make(numbers: NumberType, a: Any, dtype: Any = None, *args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("subok", None)
-        if dtype is not None and meant(dtype) is None:
-            return numpy.full_like(_plain(a), value, dtype, *args, **kwargs)
-        own = meant(dtype) or a.numbers
-        made = numpy.full_like(_plain(a), None, object, *args, **kwargs)
-        made[...] = _single(own.element(value))
-        return held(made, own)
-
-    return make
-
-
-def _full_like(numbers: NumberType, a: Any, fill_value: Any, dtype: Any = None, **kwargs: Any) -> Any:
-    made = _like(0)(numbers, a, dtype, **kwargs)
-    made[...] = fill_value
-    return made
-
-
-def _where(numbers: NumberType, condition: Any, *values: Any) -> Any:
-    chosen = condition.astype(bool) if type(condition) is NumberArray else condition
-    if not values:
-        return numpy.where(chosen)
-    return held(numpy.where(chosen, *[operand(numbers, one) for one in values]), numbers)
-
-
-def _joining(function: Any) -> Callable[..., Any]:
-    def join(numbers: NumberType, arrays: Any, *args: Any, **kwargs: Any) -> Any:
-        kwargs.pop("dtype", None)
-        given = [operand(numbers, one) for one in arrays]
-        return held(function(given, *args, **kwargs), numbers)
-
-    return join
-
-
-def _put_along_axis(numbers: NumberType, arr: Any, indices: Any, values: Any, axis: Any) -> None:
-    numpy.put_along_axis(_plain(arr), indices, operand(numbers, values), axis)
-
-
-def _copyto(numbers: NumberType, dst: Any, src: Any, *args: Any, **kwargs: Any) -> None:
-    own = meant(dst.dtype)
-    numpy.copyto(_plain(dst), src if own is None else operand(own, src), *args, **kwargs)
-
-
-def _pad(numbers: NumberType, array: Any, *args: Any, constant_values: Any = 0, **kwargs: Any) -> Any:
-    if (args[1:] or (kwargs.get("mode", "constant"),))[0] == "constant":
-        kwargs["constant_values"] = numbers.element(constant_values)
-    return taken(numpy.pad(_plain(array), *args, **kwargs), numbers)
-
-
-def _truths(function: Any) -> Callable[..., Any]:
-    """Of whether elements are other than zero."""
-
-    def ask(numbers: NumberType, a: Any, *args: Any, **kwargs: Any) -> Any:
-        return function(a.astype(bool), *args, **kwargs)
-
-    return ask
-
-
-def _part(which: str) -> Callable[..., Any]:
-    return lambda numbers, val: getattr(val, which)
-
-
-_OWN: dict[str, Callable[..., Any]] = {
-    **{name: _like(value) for name, value in _LIKE.items()},
-    **{name: _truths(getattr(numpy, name))
-       for name in ("any", "all", "nonzero", "count_nonzero", "flatnonzero", "argwhere")},
-    **{name: _joining(getattr(numpy, name))
-       for name in ("concatenate", "stack", "hstack", "vstack", "column_stack", "dstack")},
-    "full_like": _full_like,
-    "where": _where,
-    "put_along_axis": _put_along_axis,
-    "copyto": _copyto,
-    "pad": _pad,
-    "real": _part("real"),
-    "imag": _part("imag"),
-    "result_type": lambda numbers, *args: numbers.numpy,
-    "can_cast": lambda numbers, *args, **kwargs: True,
-}  # fmt: skip
+# The namespace ------------------------------------------------------------------------------------
 
 
 class _Space:
@@ -560,12 +427,37 @@ class _Space:
             return _creating(found)
         return found
 
+    def of_numbers(self, name: str) -> Callable[[Any], Any]:
+        """A function of torch's that NumPy does not have, from the table of an array's type."""
+
+        def compute(x: Any) -> Any:
+            function = x.numbers.function(name)
+            if function is None:
+                raise no_meaning(name, x.numbers)
+            made = numpy.frompyfunc(function, 1, 1)(plain(x))
+            return taken(_objects(made), x.numbers, name)
+
+        return compute
+
     def dtype(self, value: Any) -> Any:
         """A dtype as it is, where that is of numbers."""
         return value if type(value) is NumberDtype else numpy.dtype(value)
 
 
-_CREATING = frozenset("arange array asanyarray asarray empty eye full identity ones zeros".split())
+_CREATING = frozenset(
+    [
+        "arange",
+        "array",
+        "asanyarray",
+        "asarray",
+        "empty",
+        "eye",
+        "full",
+        "identity",
+        "ones",
+        "zeros",
+    ]
+)
 
 
 def _creating(function: Any) -> Callable[..., Any]:

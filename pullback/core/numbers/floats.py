@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from pullback.core.numbers.types import NumberType
 
-__all__ = ["Rounded", "written"]
+__all__ = ["RoundedError", "written"]
 
 # Of all results of computations that were rounded, one in many thousands has so few digits or bits.
 _DIGITS = 12
@@ -29,7 +29,7 @@ _BITS = 20
 _Constant = Callable[["_Words"], Any]
 
 
-class Rounded(TypeError):
+class RoundedError(TypeError):
     """A float of which nobody can say which number it was to be."""
 
     def __init__(self, numbers: NumberType, value: float) -> None:
@@ -56,7 +56,7 @@ def written(numbers: NumberType, value: float) -> Any:
         return numbers.ratio(simple)
     known = _CONSTANTS.get(abs(value)) or _root(exact)
     if known is None:
-        raise Rounded(numbers, value)
+        raise RoundedError(numbers, value)
     found = known(_Words(numbers))
     return -found if value < 0 else found
 

@@ -15,7 +15,16 @@ import numpy
 if TYPE_CHECKING:
     from pullback.core.numbers.types import NumberType
 
-__all__ = ["COMPARISONS", "TRUTHS", "compared", "decided", "derived", "torch_name", "truth", "ufunc_of"]
+__all__ = [
+    "COMPARISONS",
+    "TRUTHS",
+    "compared",
+    "decided",
+    "derived",
+    "torch_name",
+    "truth",
+    "ufunc_of",
+]
 
 Function = Callable[..., Any]
 
@@ -303,6 +312,7 @@ _DERIVED: dict[str, tuple[str, Function]] = {
     # x stands in it once, so that of an interval no more is lost than must be.
     "tanh": ("exp", lambda t, exp: (
         lambda x: t.convert(1) - t.convert(2) / (exp(x + x) + t.convert(1)))),
+    "erfc": ("erf", lambda t, erf: (lambda x: t.convert(1) - erf(x))),
     "tan": ("sin cos", lambda t, sin, cos: (lambda x: sin(x) / cos(x))),
     "pi": ("atan", lambda t, atan: (lambda: atan(t.convert(1)) * t.convert(4))),
 }  # fmt: skip

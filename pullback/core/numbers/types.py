@@ -11,7 +11,16 @@ import numpy
 from pullback.core import dtype as dtypes
 from pullback.core.process.first_use import first_use
 
-__all__ = ["NumberDtype", "NumberType", "enter", "meant", "NoMeaning", "no_meaning", "of_class", "of_element"]
+__all__ = [
+    "NoMeaningError",
+    "NumberDtype",
+    "NumberType",
+    "enter",
+    "meant",
+    "no_meaning",
+    "of_class",
+    "of_element",
+]
 
 Function = Callable[..., Any]
 
@@ -23,7 +32,7 @@ class NumberDtype:
     complex), since that decides what is differentiable, what is promoted and what is refused.
     """
 
-    char = "O"
+    char = dtypes.OF_NUMBERS
     num = numpy.dtype(object).num
     itemsize = numpy.dtype(object).itemsize
     alignment = itemsize
@@ -201,7 +210,7 @@ def meant(dtype: Any) -> NumberType | None:
     return None if note is None else note.get("numbers")
 
 
-class NoMeaning(NotImplementedError):
+class NoMeaningError(NotImplementedError):
     """Something that numbers of a type cannot do."""
 
     def __init__(self, function: str, numbers: NumberType, why: str) -> None:
@@ -209,19 +218,19 @@ class NoMeaning(NotImplementedError):
         called = self.function or "This function"
         super().__init__(f"{called} has no meaning for numbers of type {numbers.name}: {why}.")
 
-    def inside(self, operator: str) -> NoMeaning:
+    def inside(self, operator: str) -> NoMeaningError:
         """The same error of an operator that needs the function."""
         name = operator.strip("_")
         if not self.function or self.function == name:
-            return NoMeaning(name, self.numbers, self.why)
-        return NoMeaning(name, self.numbers, f"it needs {self.function}, and {self.why}")
+            return NoMeaningError(name, self.numbers, self.why)
+        return NoMeaningError(name, self.numbers, f"it needs {self.function}, and {self.why}")
 
 
-def no_meaning(function: str, numbers: NumberType, why: str = "") -> NoMeaning:
+def no_meaning(function: str, numbers: NumberType, why: str = "") -> NoMeaningError:
     """What a type of numbers cannot do; `function` is torch's name, or empty."""
     reason = why or (
         f"the table of {numbers.name} has no such function. Give it one with "
         f"torch.autograd.numbers.register_numbers({numbers.name}, {function.strip('_')}=...), if "
         "there is one"
     )
-    return NoMeaning(function, numbers, reason)
+    return NoMeaningError(function, numbers, reason)

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, from_numpy_dtype, int64
 from pullback.core.limits import finfo
 from pullback.core.memory.narrow import converted, is_of_numbers, number_array, wide
 
@@ -27,7 +27,7 @@ def numbers_as_array(
     Floats go into floats as they can (1e40 is inf in float32), into integers without fraction.
     """
     kind = dtype.kind
-    if dtype.char == "O":
+    if dtype.char == OF_NUMBERS:
         return numpy.concatenate([number_array(one, dtype)[None] for one in numbers])
     if kind == "f" and kinds in _REAL_NUMBERS and dtype not in NARROW:
         return numpy.array(numbers, dtype)  # the usual case
@@ -110,7 +110,7 @@ _FITS_ALL = 127  # a number smaller than that fits every dtype
 
 def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
     """A number that may fill a tensor of a dtype; RuntimeError if the dtype cannot hold it."""
-    if dtype.char == "O":
+    if dtype.char == OF_NUMBERS:
         return number_array(value, dtype)
     kind = type(value)
     small = kind is not complex and -_FITS_ALL < value < _FITS_ALL

@@ -12,7 +12,16 @@ import numpy
 from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import DeviceLike
-from pullback.core.dtype import NumpyDtype, as_dtype, bool_, default, dtype, from_numpy_dtype, int64
+from pullback.core.dtype import (
+    OF_NUMBERS,
+    NumpyDtype,
+    as_dtype,
+    bool_,
+    default,
+    dtype,
+    from_numpy_dtype,
+    int64,
+)
 from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
@@ -140,10 +149,10 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     """
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
-    if wanted is not None and wanted.char == "O":
+    if wanted is not None and wanted.char == OF_NUMBERS:
         return of_numbers(op, data, wanted)
     source = None if type(data) is list else array_of(data)
-    if source is not None and source.dtype.char == "O":
+    if source is not None and (source.dtype.char == OF_NUMBERS or source.dtype.kind == "O"):
         wanted = source.dtype if isinstance(data, Tensor) else wanted or _dtype_of_objects(source)
         return of_numbers(op, source, wanted)
     if source is not None:
@@ -165,7 +174,7 @@ def _numbers(op: str, flat: list[Any], wanted: NumpyDtype | None) -> Array:
     kinds = set(map(type, flat))
     if wanted is None:
         wanted = _dtype_of(op, flat, kinds)
-    if wanted.char == "O":
+    if wanted.char == OF_NUMBERS:
         return number_list(flat, wanted)
     if not kinds <= _PYTHON_NUMBERS:
         flat = [_number(op, element) for element in flat]
@@ -368,7 +377,7 @@ def as_tensor(
     wanted = None if dtype is None else as_dtype(dtype).numpy
     if marked is not None:
         return tensor(data, dtype=dtype, device=device)
-    if isinstance(data, numpy.ndarray) and data.dtype.char != "O":
+    if isinstance(data, numpy.ndarray) and data.dtype.kind != "O":
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)

@@ -1,4 +1,4 @@
-"""Tensors of numbers that NumPy has no dtype for: fractions, long floats, intervals (core/numbers)."""
+"""Tensors of numbers that NumPy has no dtype for: fractions, long floats and so on."""
 
 from __future__ import annotations
 

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.arrays import Array
-from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
@@ -63,7 +63,7 @@ def arange(
     whole = all(isinstance(number, int) for number in (first, last, by))
     fallback = numbers_dtype({type(one) for one in (first, last, by)}) or default.numpy
     dtype = checked("arange", options, int64.numpy if whole else fallback, out)
-    if dtype.char == "O":
+    if dtype.char == OF_NUMBERS:
         return made("arange", number_range(first, last, by, dtype), options, out)
     if dtype.kind not in "iufV" or dtype in NARROW:
         raise NotImplementedError(f"arange(): not possible in {from_numpy_dtype(dtype)}.")

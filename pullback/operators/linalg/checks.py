@@ -8,7 +8,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
@@ -40,7 +40,7 @@ def check_floating(op: str, array: Array) -> None:
     if array.dtype.char in "fdFD":
         return
     dtype = from_numpy_dtype(array.dtype)
-    if array.dtype.char == "O":
+    if array.dtype.char == OF_NUMBERS:
         if op in _BY_ELIMINATION:
             return
         raise NotImplementedError(

@@ -41,7 +41,7 @@ def _is_other(numbers: NumberType, value: Any) -> bool:
 
 
 def _triangular(numbers: NumberType, rows: Rows) -> tuple[int, int]:
-    """Eliminate in place, below the diagonal; the sign of the exchanges, and the row that failed."""
+    """Eliminate in place; the sign of the exchanges, and the column that has no pivot."""
     sign = 1
     for column in range(len(rows)):
         pivot = _pivot(numbers, rows, column)

@@ -50,9 +50,7 @@ def _adjoint(
     return ((rest - along) * inverse).reshape(input.shape)
 
 
-def _of_weight(
-    numbers: NumberType, gradient: Array, input: Array, shape: Any, over: Over
-) -> Array:
+def _of_weight(numbers: NumberType, gradient: Array, input: Array, shape: Any, over: Over) -> Array:
     unit = _standard(input, over)[0].reshape(input.shape)
     product = gradient * unit
     if over.channel is not None:

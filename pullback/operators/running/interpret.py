@@ -21,7 +21,7 @@ from pullback.core.arrays import (
     library_among,
     namespace,
 )
-from pullback.core.dtype import NARROW, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.home import is_ours
@@ -329,7 +329,7 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
     if op.wide_numbers and is_half(dtype) and getattr(value, "ndim", 0) == 0:
         dtype = dtype if getattr(value, "dtype", None) == dtype else F32
     if isinstance(value, numbers.Number) and not isinstance(value, numpy.generic):
-        if dtype.char == "O":
+        if dtype.char == OF_NUMBERS:
             return number_array(value, dtype)
         try:
             made = numpy.array(value, None if dtype in NARROW else dtype)

@@ -1,8 +1,9 @@
 """Operators on tensors of fractions, long floats, intervals and other objects (core/numbers).
 
 The declared meaning of an operator runs on them as it is, since what it asks of NumPy comes by the
-array's own class. Before that, the table of the type may have the whole operator, and some have
-a way of their own (operators/numbers). What comes out is looked at, element by element: nothing else may pass.
+array's own class. Before that, the table of the type may have the whole operator, and some have a
+way of their own (operators/numbers). What comes out is looked at, element by element: nothing else
+may pass.
 """
 
 from __future__ import annotations
@@ -20,13 +21,14 @@ from pullback.core.numbers.array import (
     operand,
     taken,
 )
-from pullback.core.numbers.floats import Rounded
-from pullback.core.numbers.types import NoMeaning, NumberType, no_meaning, of_element
+from pullback.core.numbers.floats import RoundedError
+from pullback.core.numbers.types import NoMeaningError, NumberType, no_meaning, of_element
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
 from pullback.operators.writing.choice import is_choice
 
 __all__ = ["among", "as_tensor", "compute"]
+
 
 def as_tensor(value: Any) -> Any:
     """A single number of such a type as a tensor, where an operator takes numbers; others as is."""
@@ -61,9 +63,9 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
             return _result(op, numbers, made, op.outputs[0])
         names = op.outputs if len(op.outputs) > 1 else [""] * len(made)
         return [_result(op, numbers, *one) for one in zip(made, names, strict=True)]
-    except NoMeaning as error:
+    except NoMeaningError as error:
         raise error.inside(op.name) from None
-    except Rounded as error:
+    except RoundedError as error:
         why = f"it is computed with the float {error.value!r}, which was rounded"
         raise no_meaning(op.name, numbers, why) from None
 
@@ -78,9 +80,7 @@ def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
         )
 
 
-def _computed(
-    op: Op, numbers: NumberType, arrays: dict[str, Any], options: dict[str, Any]
-) -> Any:
+def _computed(op: Op, numbers: NumberType, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     from pullback.operators.numbers import INSTEAD  # families, which know this module
 
     instead = INSTEAD.get(op.name)

@@ -18,6 +18,7 @@ from pullback.core.dtype import (
     DTYPES,
     LATE,
     NARROW,
+    OF_NUMBERS,
     NumpyDtype,
     as_dtype,
     dtype,
@@ -118,7 +119,7 @@ def astype(input: Any, dtype: Any) -> Any:
     have = getattr(input, "_array", input).dtype
     if have == wanted:
         return input
-    if have.char == "O" != wanted.char and wanted.kind in "fcVW":
+    if have.char == OF_NUMBERS != wanted.char and wanted.kind in "fcVW":
         raise NotImplementedError(
             f"This function has no meaning for numbers of type {have.written}: it is computed in "
             f"{from_numpy_dtype(wanted)}. Convert the tensor with .to() first."
@@ -206,7 +207,7 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
     """To device "meta", where only the shape arrives; from there nothing comes back."""
-    if self._array.dtype.char == "O":
+    if self._array.dtype.char == OF_NUMBERS:
         raise RuntimeError(
             f"Numbers of type {self._array.dtype.written} are Python objects, which are in the "
             f"memory of the host alone; device '{place}' cannot have them."

@@ -15,7 +15,7 @@ import numpy
 
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, get_default_device
-from pullback.core.dtype import bool_, default, int64
+from pullback.core.dtype import OF_NUMBERS, bool_, default, int64
 from pullback.core.forward import visible_levels
 from pullback.core.memory.narrow import wide
 from pullback.core.nesting import running
@@ -122,7 +122,7 @@ Format = Callable[[Any], str]
 def _format_for(values: Array) -> tuple[Format, int]:
     """One way to write all of `values`, and the width of the widest."""
     kind = values.dtype.kind
-    if values.dtype.char == "O":  # fractions and the like, as they write themselves
+    if values.dtype.char == OF_NUMBERS:  # fractions and the like, as they write themselves
         kind = "O"
     if kind == "c":
         return _complex_format(values)
