@@ -225,7 +225,7 @@ LATE: dict[str, tuple[str, int]] = {
     "complex32": ("c32", COMPLEX),
 }
 # The `char` of dtypes of numbers of other types (core/numbers), which no dtype of NumPy has.
-OF_NUMBERS: Final = "#"
+OF_NUMBERS: Final[Any] = "#"
 # Those that are for storing more than for computing, once they are used: see memory/narrow.py.
 # And those of tensors of objects, which need the same care: core/numbers.
 NARROW: set[NumpyDtype] = set()

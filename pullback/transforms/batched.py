@@ -206,12 +206,12 @@ class _HiddenNumbers(Hidden):
         self.numbers = getattr(of, "numbers", None)
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]  # see core/numbers
+    def dtype(self) -> Any:  # see core/numbers
         return self.numbers.numpy
 
     def __getitem__(self, key: Any) -> Any:
-        made = numpy.asarray(numpy.ndarray.view(self, numpy.ndarray)[key], object)
-        made = made.view(_HiddenNumbers)
+        part = numpy.asarray(numpy.ndarray.view(self, numpy.ndarray)[key], object)
+        made: Any = part.view(_HiddenNumbers)
         made.numbers = self.numbers
         return made
 

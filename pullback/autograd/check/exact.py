@@ -72,7 +72,8 @@ class Dual:
         return -int(-self.value // 1)
 
     def __round__(self) -> int:
-        return round(self.value)
+        whole: int = round(self.value)
+        return whole
 
     def __lt__(self, other: Dual) -> bool:
         return bool(self.value < _value(other))

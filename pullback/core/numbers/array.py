@@ -44,7 +44,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
             self.numbers = getattr(of, "numbers", None)  # type: ignore[assignment]  # set by `held`
 
     @property
-    def dtype(self) -> Any:  # type: ignore[override]  # what it stands for: see NumberDtype
+    def dtype(self) -> Any:  # what it stands for: see NumberDtype
         """What says that these are numbers, and of which type."""
         return self.numbers.numpy
 
@@ -85,12 +85,12 @@ class NumberArray(numpy.ndarray[Any, Any]):
             return super().view()
         raise no_meaning("view", self.numbers, "its elements are objects, and have no bits to show")
 
-    @property
+    @property  # type: ignore[misc]  # read-only here: nobody assigns parts
     def real(self) -> Any:
         """The real parts."""
         return _parts(self, "real") if self.numbers.is_complex else self
 
-    @property
+    @property  # type: ignore[misc]  # the same
     def imag(self) -> Any:
         """The imaginary parts."""
         return _parts(self, "imag") if self.numbers.is_complex else self * 0
@@ -134,7 +134,7 @@ class NumberArray(numpy.ndarray[Any, Any]):
 
         return call(func, args, kwargs)
 
-    def sort(self, axis: int = -1, kind: Any = None, **options: Any) -> None:
+    def sort(self, axis: Any = -1, kind: Any = None, *args: Any, **options: Any) -> None:
         """Sort in place."""
         from pullback.core.numbers.numpy_functions import check_order
 

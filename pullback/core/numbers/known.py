@@ -126,7 +126,7 @@ def _decimal_pi() -> Decimal:
     """Machin: 16 atan(1/5) - 4 atan(1/239), in whole numbers."""
     with localcontext() as context:
         context.prec += 10
-        one = 10**context.prec
+        one: int = 10**context.prec
 
         def arctan(inverse: int) -> int:
             term = total = one // inverse
@@ -137,7 +137,7 @@ def _decimal_pi() -> Decimal:
                 number, sign = number + 2, -sign
             return total
 
-        made = Decimal(16 * arctan(5) - 4 * arctan(239)) / one
+        made: Decimal = Decimal(16 * arctan(5) - 4 * arctan(239)) / one
     return +made
 
 
@@ -225,7 +225,7 @@ def _sooner(a: Any, b: Any) -> Any:
 
 
 def _sympy(cls: type) -> NumberType | None:
-    import sympy
+    import sympy  # type: ignore[import-untyped]  # it has no types
 
     if not issubclass(cls, sympy.Expr):
         return None

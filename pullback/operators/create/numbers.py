@@ -96,7 +96,8 @@ def number_range(first: Any, last: Any, by: Any, wanted: Any) -> Array:
 
 def _flattened(op: str, data: Any) -> tuple[list[Any], tuple[int, ...]]:
     """All elements of nested sequences, and their shape."""
-    level, shape = [data], []
+    level: list[Any] = [data]
+    shape: list[int] = []
     while level and isinstance(level[0], list | tuple | range):
         lengths = {len(part) if isinstance(part, list | tuple | range) else -1 for part in level}
         if len(lengths) > 1:

@@ -5,6 +5,9 @@ under the name of its operator, and takes the type of the numbers and what the o
 takes.
 """
 
+from collections.abc import Callable
+from typing import Any
+
 from pullback.operators.numbers import elimination, norms
 
-INSTEAD = {**elimination.INSTEAD, **norms.INSTEAD}
+INSTEAD: dict[str, Callable[..., Any]] = {**elimination.INSTEAD, **norms.INSTEAD}

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy
@@ -65,7 +66,7 @@ def _inverse_deviation(numbers: NumberType, input: Array, over: Over) -> Array:
     return _standard(input, over)[1]
 
 
-INSTEAD = {
+INSTEAD: dict[str, Callable[..., Any]] = {
     "layer_standardise": _standardised,
     "batch_standardise": _standardised,
     "group_standardise": _standardised,

@@ -83,7 +83,7 @@ def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
 def _computed(op: Op, numbers: NumberType, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     from pullback.operators.numbers import INSTEAD  # families, which know this module
 
-    instead = INSTEAD.get(op.name)
+    instead: Callable[..., Any] | None = INSTEAD.get(op.name)
     if instead is not None:
         return instead(numbers, **arrays, **options)
     own = numbers.functions.get(op.name)
@@ -106,7 +106,9 @@ def meaning(op: Op) -> Callable[..., Any]:
         declared: Callable[..., Any] = formula.function
         return declared
     found = op.meaning
-    return found.__wrapped__ if is_choice(found) or hasattr(found, "kernels") else found
+    wraps = is_choice(found) or hasattr(found, "kernels")
+    plain: Callable[..., Any] = found.__wrapped__ if wraps else found
+    return plain
 
 
 def _objects(made: Any) -> Any:

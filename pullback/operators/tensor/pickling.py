@@ -199,8 +199,8 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
         return rebuilt_wrapper, (type(self), about, state_of(self))
     if self._array.dtype.char == OF_NUMBERS:  # whose elements are pickled one by one
-        state = self._array, None, None, self.requires_grad, state_of(self)
-        return rebuilt, (type(self), *state)
+        told = self.requires_grad, state_of(self)
+        return rebuilt, (type(self), self._array, None, None, *told)
     flat, strides = flat_memory(self._array)
     place = None
     if type(flat) in LIBRARIES:
