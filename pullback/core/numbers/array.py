@@ -15,7 +15,13 @@ import numpy
 from pullback.core import arrays
 from pullback.core.numbers.floats import RoundedError
 from pullback.core.numbers.functions import COMPARISONS, TRUTHS, torch_name, truth, ufunc_of
-from pullback.core.numbers.types import NumberDtype, NumberType, meant, no_meaning
+from pullback.core.numbers.types import (
+    MixedNumbersError,
+    NumberDtype,
+    NumberType,
+    meant,
+    no_meaning,
+)
 
 __all__ = [
     "SPACE",
@@ -370,7 +376,7 @@ def joined(a: NumberType, b: NumberType) -> NumberType:
         return a
     if a in b.takes:
         return b
-    raise TypeError(
+    raise MixedNumbersError(
         f"Numbers of type {a.name} and {b.name} do not mix; convert one of them, "
         f"for example with .to({a.name})."
     )

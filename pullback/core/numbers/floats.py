@@ -82,7 +82,13 @@ def _root(exact: Fraction) -> _Constant | None:
     near = Fraction(1, 2**52)
     low, high = (abs(exact) * (1 - near)) ** 2, (abs(exact) * (1 + near)) ** 2
     square = _simplest(exact**2, lambda one: low <= one <= high, bits=24)
-    return None if square is None else lambda t: t.sqrt(t.numbers.ratio(square))
+    if square is None or (_is_square(square.numerator) and _is_square(square.denominator)):
+        return None  # 0.1 + 0.2 is next to the root of 9/100
+    return lambda t: t.sqrt(t.numbers.ratio(square))
+
+
+def _is_square(value: int) -> bool:
+    return math.isqrt(value) ** 2 == value
 
 
 def _not_finite(numbers: NumberType, value: float) -> Any:

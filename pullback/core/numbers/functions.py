@@ -7,6 +7,7 @@ or by way of other functions of the table.
 from __future__ import annotations
 
 import math
+import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
@@ -45,7 +46,7 @@ _TORCH_NAMES = {
     "float_power": "pow",
 }
 # NumPy's own loop over objects, which asks Python's operators.
-_BY_PYTHON = frozenset({"add", "subtract", "multiply", "negative", "positive", "matmul",
+_BY_PYTHON = frozenset({"add", "subtract", "multiply", "matmul",
                         "vecdot", "matvec", "vecmat"})  # fmt: skip
 COMPARISONS = frozenset({"less", "less_equal", "greater", "greater_equal", "equal", "not_equal"})
 TRUTHS = COMPARISONS | {"logical_and", "logical_or", "logical_xor", "logical_not",
@@ -220,6 +221,12 @@ def _sign(numbers: NumberType) -> Function:
     return lambda x: numbers.convert(less(zero, x) - less(x, zero))
 
 
+def _negative(numbers: NumberType) -> Function:
+    if hasattr(numbers.cls, "__neg__"):
+        return operator.neg
+    return lambda x: numbers.convert(0) - x
+
+
 def _divide(numbers: NumberType) -> Function:
     """A quotient; by zero infinite, where there is such a number: what hides it may come later."""
     if "inf" not in numbers.functions or "nan" not in numbers.functions or numbers.encloses:
@@ -278,6 +285,8 @@ def _log_sum(t: NumberType, exp: Function, log1p: Function, maximum: Function, m
 _DERIVED: dict[str, tuple[str, Function]] = {
     "abs": ("", lambda t: abs),
     "divide": ("", _divide),
+    "positive": ("", lambda t: (lambda x: x)),
+    "negative": ("", lambda t: _negative(t)),
     "conj": ("", lambda t: (lambda x: x)),
     "square": ("", lambda t: (lambda x: x * x)),
     "reciprocal": ("", lambda t: (lambda x: t.convert(1) / x)),

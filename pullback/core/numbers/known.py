@@ -64,6 +64,8 @@ def _whole_root(value: int, degree: int) -> int | None:
     if value < 0:
         root = None if degree % 2 == 0 else _whole_root(-value, degree)
         return None if root is None else -root
+    if degree > value.bit_length():  # below 2, and no power is worked out
+        return value if value < 2 else None
     if degree == 2:
         guess = math.isqrt(value)
     else:  # by halves: it has this many bits at most

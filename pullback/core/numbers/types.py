@@ -12,6 +12,7 @@ from pullback.core import dtype as dtypes
 from pullback.core.process.first_use import first_use
 
 __all__ = [
+    "MixedNumbersError",
     "NoMeaningError",
     "NumberDtype",
     "NumberType",
@@ -208,6 +209,10 @@ def meant(dtype: Any) -> NumberType | None:
         return dtype.numbers
     note = getattr(dtype, "metadata", None)
     return None if note is None else note.get("numbers")
+
+
+class MixedNumbersError(TypeError):
+    """Numbers of two types that do not mix."""
 
 
 class NoMeaningError(NotImplementedError):

@@ -147,7 +147,7 @@ def _without(rows: Rows, row: int, column: int) -> Rows:
 
 
 def _signed(numbers: NumberType, row: int, column: int, value: Any) -> Any:
-    return -value if (row + column) % 2 else value
+    return numbers.convert(0) - value if (row + column) % 2 else value
 
 
 def _of_rows(numbers: NumberType, rows: Rows) -> Any:

@@ -366,6 +366,8 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         if on_numbers.among(arrays):
             try:
                 return on_numbers.compute(op, arrays, options)
+            except on_numbers.CLEAR:
+                raise
             except REFUSALS as error:
                 raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)

@@ -22,12 +22,21 @@ from pullback.core.numbers.array import (
     taken,
 )
 from pullback.core.numbers.floats import RoundedError
-from pullback.core.numbers.types import NoMeaningError, NumberType, no_meaning, of_element
+from pullback.core.numbers.types import (
+    MixedNumbersError,
+    NoMeaningError,
+    NumberType,
+    no_meaning,
+    of_element,
+)
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
 from pullback.operators.writing.choice import is_choice
 
-__all__ = ["among", "as_tensor", "compute"]
+__all__ = ["CLEAR", "among", "as_tensor", "compute"]
+
+# Errors that say all there is to say.
+CLEAR = (MixedNumbersError, RoundedError)
 
 
 def as_tensor(value: Any) -> Any:
@@ -74,7 +83,7 @@ def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
     """Refuse floats beside numbers, where no promotion has."""
     kind = getattr(value, "dtype", None)
     if kind is not None and type(value) is not NumberArray and kind.kind in "fcVW":
-        raise TypeError(
+        raise MixedNumbersError(
             f"{op.name.strip('_')}: {name} has dtype {kind}, whose elements are rounded, beside "
             f"numbers of type {numbers.name}. Convert it with .to({numbers.name}) first."
         )
