@@ -18,6 +18,7 @@ BY_EXAMPLE = [
     "data.md",
     "dispatch.md",
     "distributions.md",
+    "numbers.md",
     "optim.md",
     "seeing-the-graph.md",
     "sparse.md",

@@ -7,6 +7,7 @@ that move elements work as they are, and others are refused rather than left to 
 from __future__ import annotations
 
 from collections.abc import Callable
+from fractions import Fraction
 from math import inf
 from typing import Any
 
@@ -369,13 +370,11 @@ def numbers_among(values: Any) -> NumberType:
 
 
 def joined(a: NumberType, b: NumberType) -> NumberType:
-    """The type that two meet in."""
-    if a.complex is b or a is b:
+    """The type that two meet in: fractions become all others."""
+    if a is b or a.complex is b or a in b.takes or a.cls is Fraction:
         return b
-    if b.complex is a or b in a.takes:
+    if b.complex is a or b in a.takes or b.cls is Fraction:
         return a
-    if a in b.takes:
-        return b
     raise MixedNumbersError(
         f"Numbers of type {a.name} and {b.name} do not mix; convert one of them, "
         f"for example with .to({a.name})."

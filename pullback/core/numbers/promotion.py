@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-from fractions import Fraction
-
 from pullback.core.dtype import FLOATING, dtype
 from pullback.core.numbers.array import joined
-from pullback.core.numbers.types import NumberType, meant
+from pullback.core.numbers.types import meant
 
 __all__ = ["promote"]
 
@@ -22,7 +20,7 @@ def promote(a: dtype, b: dtype) -> dtype:
     second = meant(other.numpy)
     assert numbers is not None
     if second is not None:
-        return _of_both(numbers, second).dtype
+        return joined(numbers, second).dtype
     if other.category < FLOATING:
         return ours
     raise TypeError(
@@ -31,8 +29,3 @@ def promote(a: dtype, b: dtype) -> dtype:
         f"each float for the number that it is, or with .to({other})."
     )
 
-
-def _of_both(a: NumberType, b: NumberType) -> NumberType:
-    if a.cls is Fraction:
-        return b
-    return a if b.cls is Fraction else joined(a, b)

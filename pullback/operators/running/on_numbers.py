@@ -66,6 +66,7 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     for name, value in arrays.items():
         for one in value if type(value) is tuple else (value,):
             _check_mixed(op, name, one, numbers)
+    arrays = {name: _of_one_type(value, numbers) for name, value in arrays.items()}
     try:
         made = _computed(op, numbers, arrays, options)
         if len(op.outputs) == 1 and op.outputs != ("*",):
@@ -77,6 +78,14 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     except RoundedError as error:
         why = f"it is computed with the float {error.value!r}, which was rounded"
         raise no_meaning(op.name, numbers, why) from None
+
+
+def _of_one_type(value: Any, numbers: NumberType) -> Any:
+    if type(value) is tuple:
+        return tuple(_of_one_type(one, numbers) for one in value)
+    if type(value) is NumberArray and value.numbers is not numbers:
+        return converted(value, numbers.numpy)
+    return value
 
 
 def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:

@@ -92,8 +92,7 @@ def tried(function, sample, kind):
     """None for what is refused."""
     try:
         return results(function, converted(sample, kind))
-    except REFUSALS as error:
-        assert str(error)
+    except REFUSALS:
         return None
 
 
