@@ -10,8 +10,11 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.dtype import dtype
+from pullback.core.listing import only_public as _only_public
 
 __all__ = ["functions_of", "register_numbers"]
+
+__dir__ = _only_public(globals())
 
 
 def register_numbers(

@@ -263,9 +263,8 @@ def numbers_of(value: Any) -> Any:
     """The type of numbers that a class stands for (core/numbers/types.py), or None."""
     if not isinstance(value, type) or value in _PYTHON_TYPES:
         return None
-    from pullback.core.numbers.types import of_class
-
-    return of_class(value)
+    # Not an import statement, which exported programs would follow.
+    return importlib.import_module("pullback.core.numbers.types").of_class(value)
 
 
 def _missing(name: str) -> str:

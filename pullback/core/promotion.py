@@ -10,6 +10,7 @@ ones at the end speak in ours.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy
@@ -88,9 +89,8 @@ def _promote(a: dtype, b: dtype) -> dtype:
 
 def _promote_numbers(a: dtype, b: dtype) -> dtype:
     """The same where one is of numbers of another type: ints and fractions become those."""
-    from pullback.core.numbers.promotion import promote
-
-    return promote(a, b)
+    made: dtype = import_module("pullback.core.numbers.promotion").promote(a, b)
+    return made
 
 
 def _outrank(higher: dtype, lower: dtype) -> dtype:

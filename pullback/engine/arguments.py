@@ -163,7 +163,9 @@ def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 def constant_gradient(like: numpy.ndarray[Any, Any], value: int) -> Tensor:
     """A gradient that is the same everywhere, for an array."""
-    made = held(numpy.empty(like.shape, like.dtype))
+    made = numpy.empty(like.shape, like.dtype)
+    if made.dtype.kind == "O":
+        made = held(made)
     made.fill(value)
     return wrap(made)
 

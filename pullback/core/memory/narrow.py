@@ -7,6 +7,7 @@ is done in float32 or complex64 and rounded once. Moving elements about works as
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -47,11 +48,13 @@ def held(array: Any) -> Any:
 
 def _of_numbers(array: Any) -> Any:
     """An array of objects with a note that says which numbers they are, as one of those."""
-    from pullback.core.numbers.array import filled
-    from pullback.core.numbers.types import meant
+    numbers = (array.dtype.metadata or {}).get("numbers")
+    return array if numbers is None else _of_numbers_module("array").filled(array, numbers)
 
-    numbers = meant(array.dtype)
-    return array if numbers is None else filled(array, numbers)
+
+def _of_numbers_module(name: str) -> Any:
+    """A module of core/numbers, which few programs need: programs that are exported leave it out."""
+    return import_module(f"pullback.core.numbers.{name}")
 
 
 def wide(array: Any) -> Any:
@@ -65,9 +68,7 @@ def wide(array: Any) -> Any:
 def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     """The values of any array in any dtype, rounded as torch does it."""
     if dtype.char == OF_NUMBERS or array.dtype.char == OF_NUMBERS:
-        from pullback.core.numbers.array import converted as to_numbers
-
-        return to_numbers(array, dtype, order)
+        return _of_numbers_module("array").converted(array, dtype, order)
     values = wide(array)
     if dtype not in NARROW:
         if values.dtype.kind == "c" and dtype.kind not in "cb":
@@ -84,18 +85,14 @@ def number_array(value: Any, dtype: NumpyDtype) -> Any:
     """A Python number as an array of no dimensions, in one of these dtypes."""
     if dtype.char != OF_NUMBERS:
         return converted(numpy.array(value), dtype)
-    from pullback.core.numbers.array import scalar
-
-    return scalar(value, dtype)
+    return _of_numbers_module("array").scalar(value, dtype)
 
 
 def is_of_numbers(value: Any) -> bool:
     """Whether a value is a fraction or another number for which there is a type: core/numbers."""
     if isinstance(value, int | float | complex | str | numpy.generic | None):
         return False
-    from pullback.core.numbers.types import of_element
-
-    return of_element(value) is not None
+    return _of_numbers_module("types").of_element(value) is not None
 
 
 def _is_complex(dtype: NumpyDtype) -> bool:

@@ -44,6 +44,7 @@ _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 REFUSALS = (ValueError, TypeError, MemoryError, OverflowError)
 NUMBERS = (bool, int, float, complex, numpy.generic)
 _USUAL = frozenset({Tensor, bool, int, float, complex, str, type(None)})
+_KNOWN = (Tensor, tuple, list, numpy.ndarray, numpy.generic, bool, int, float, complex)
 
 
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -69,8 +70,11 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if answer is not NotImplemented:
                 return answer
     bound = bind(op, args, kwargs)
-    if op.numbers and not all(type(one) in _USUAL for one in bound.values()):
-        bound = with_elements(op, bound)
+    if op.numbers:
+        for one in bound.values():  # a generator is a call
+            if type(one) not in _USUAL and not isinstance(one, _KNOWN):
+                bound = with_elements(op, bound)
+                break
     if replaced.kernels and out is None:
         answer = replaced.answer(op, op.name, bound, mode)
         if answer is not replaced.ELSEWHERE:
