@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from pullback.core import dtype as dtypes
+from pullback.core.home import home_of
 from pullback.core.numbers.types import NumberType, enter, no_meaning
 
 __all__ = ["find"]
@@ -20,7 +21,7 @@ __all__ = ["find"]
 
 def find(cls: type) -> NumberType | None:
     """The type of numbers that a class of a known library belongs to, entered; None of others."""
-    return _MAKERS[cls.__module__.partition(".")[0]](cls)
+    return _MAKERS[home_of(cls).partition(".")[0]](cls)
 
 
 # Fractions ----------------------------------------------------------------------------------------

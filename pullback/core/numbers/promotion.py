@@ -28,4 +28,3 @@ def promote(a: dtype, b: dtype) -> dtype:
         f"{8 * other.itemsize} bits. Convert one of the tensors, with .to({numbers.name}) to take "
         f"each float for the number that it is, or with .to({other})."
     )
-

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import dtype as dtypes
+from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
 
 __all__ = [
@@ -186,7 +187,7 @@ def of_class(cls: Any) -> NumberType | None:
         if base in _BY_CLASS:
             return _BY_CLASS[base]
     for base in cls.__mro__:
-        if base.__module__.partition(".")[0] in KNOWN:
+        if home_of(base).partition(".")[0] in KNOWN:
             return _found(base)
     return None
 
