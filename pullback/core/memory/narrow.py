@@ -53,7 +53,7 @@ def _of_numbers(array: Any) -> Any:
 
 
 def _of_numbers_module(name: str) -> Any:
-    """A module of core/numbers, which few programs need: programs that are exported leave it out."""
+    """A module of core/numbers, which few need: exported programs leave it out."""
     return import_module(f"pullback.core.numbers.{name}")
 
 
