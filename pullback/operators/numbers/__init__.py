@@ -10,4 +10,7 @@ from typing import Any
 
 from pullback.operators.numbers import elimination, norms
 
-INSTEAD: dict[str, Callable[..., Any]] = {**elimination.INSTEAD, **norms.INSTEAD}
+KERNEL_OVERRIDES: dict[str, Callable[..., Any]] = {
+    **elimination.KERNEL_OVERRIDES,
+    **norms.KERNEL_OVERRIDES,
+}

@@ -13,7 +13,7 @@ from pullback.core.numbers.functions import compared, truth
 from pullback.core.numbers.types import NumberType
 from pullback.operators.linalg.solve import check_regular
 
-__all__ = ["INSTEAD"]
+__all__ = ["KERNEL_OVERRIDES"]
 
 Rows = list[list[Any]]
 
@@ -193,7 +193,7 @@ def _adjugate_change(numbers: NumberType, A: Array, change: Array) -> Array:
     return _each(numbers, of_one, A.shape[-2:], A, change)
 
 
-INSTEAD: dict[str, Callable[..., Any]] = {
+KERNEL_OVERRIDES: dict[str, Callable[..., Any]] = {
     "_linalg_det": _det,
     "_inv": _inv,
     "_solve": _solve,

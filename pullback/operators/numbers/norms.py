@@ -11,7 +11,7 @@ from pullback.core.arrays import Array
 from pullback.core.numbers.types import NumberType
 from pullback.operators.nn.norm.layout import Layout, Over, layout
 
-__all__ = ["INSTEAD"]
+__all__ = ["KERNEL_OVERRIDES"]
 
 
 def _mean(x: Array, seen: Layout) -> Array:
@@ -66,7 +66,7 @@ def _inverse_deviation(numbers: NumberType, input: Array, over: Over) -> Array:
     return _standard(input, over)[1]
 
 
-INSTEAD: dict[str, Callable[..., Any]] = {
+KERNEL_OVERRIDES: dict[str, Callable[..., Any]] = {
     "layer_standardise": _standardised,
     "batch_standardise": _standardised,
     "group_standardise": _standardised,

@@ -99,9 +99,9 @@ def _check_mixed(op: Op, name: str, value: Any, numbers: NumberType) -> None:
 
 
 def _computed(op: Op, numbers: NumberType, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
-    from pullback.operators.numbers import INSTEAD  # families, which know this module
+    from pullback.operators.numbers import KERNEL_OVERRIDES  # families, which know this module
 
-    instead: Callable[..., Any] | None = INSTEAD.get(op.name)
+    instead: Callable[..., Any] | None = KERNEL_OVERRIDES.get(op.name)
     if instead is not None:
         return instead(numbers, **arrays, **options)
     own = numbers.functions.get(op.name)

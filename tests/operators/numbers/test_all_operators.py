@@ -44,7 +44,7 @@ def samples(name):
     """Those of plain tensors with finite elements."""
     for sample, _ in zip(samples_for(name), range(SAMPLES_OF_EACH), strict=False):
         floats = [one for one in sample.tensors if one.dtype is torch.float64]
-        plain = [one for one in floats if one._kind is None]
+        plain = [one for one in floats if one._layout is None]
         if floats and plain == floats and all(numpy.isfinite(one._array).all() for one in floats):
             yield sample, floats
 
