@@ -11,9 +11,8 @@ from pullback.operators import writing
 from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.writing import build, call, hooked, inplace, out_form
-from pullback.operators.writing.folding import WIDTH, folded
+from pullback.operators.writing.writer import WIDTH, folded, settled
 from pullback.operators.writing.steps import has_straight_line
-from pullback.operators.writing.writer import settled
 from pullback.transforms import dual
 
 
