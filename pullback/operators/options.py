@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.core import errors
+from pullback.core import errors, origin
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Op
 
@@ -305,7 +305,7 @@ def numbers_between(op: Op, called: str, given: tuple[Any, ...], kwargs: dict[st
     warnings.warn(
         f"{called}: numbers between the tensors are deprecated; write {called}({today}).",
         UserWarning,
-        stacklevel=3,
+        stacklevel=origin.stacklevel(),
     )
     tensors = [value for value in args if isinstance(value, Tensor)]
     function = op.function if called == op.name else getattr(Tensor, called)

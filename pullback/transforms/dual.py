@@ -290,7 +290,7 @@ def _finished_batch(
 
 def lines_of(op: Op) -> list[str]:
     """The function."""
-    leave = f"return call(op, {everything(op, out=False)})"
+    leave = f"return call(op, {everything(op)})"
     head = f"def pushed(mode, {arguments(op)})"
     if not has_form(op):
         return block(head, [leave])

@@ -1,108 +1,84 @@
-"""Writes the form of an operator that hands what it saves to the user's saved-tensor hooks.
+"""The form of an operator that hands what it saves to the user's saved-tensor hooks.
 
-The straight line leaves for it where hooks are all that is unusual, and has checked the rest.
-Inputs are packed before anything is computed: a hook that raises leaves all as it was, and one that
-has seen enough saves the work. Outputs are packed last, with their history. Operators that save
-no tensors have no such form; they run as without hooks.
+The straight line leaves for it where hooks are all that is unusual. Inputs are packed before
+anything is computed: a hook that raises leaves all as it was, and one that has seen enough saves
+the work. Then the call goes on as without hooks, what was packed takes the place of what the node
+keeps, and outputs are packed last, with their history.
 """
 
 from __future__ import annotations
 
-from pullback.operators.declare import Op, Param
-from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.plan import Plan, plan_of
-from pullback.operators.writing.record import (
-    PLACED,
-    bare_node_lines,
-    edge_lines,
-    frame_lines,
-    nowhere_lines,
-    outputs_lines,
-    wrapped_lines,
-)
-from pullback.operators.writing.steps import (
-    array_lines,
-    computed_lines,
-    maybe_number,
-    mixed_lines,
-    normalised_lines,
-    saves_tensors,
-    takes_mixed,
-)
-from pullback.operators.writing.writer import block, theirs
+from typing import Any
 
-__all__ = ["hooked_lines_of"]
+from numpy import ndarray
+
+from pullback.core.mode import fast
+from pullback.core.node import Output
+from pullback.core.saved import pack_plainly
+from pullback.core.tensor import Tensor
+from pullback.core.view import NOWHERE, View, edge_of
+from pullback.operators.declare import Op
+from pullback.operators.writing.plan import plan_of
+from pullback.operators.writing.steps import saves_tensors
+
+__all__ = ["hooked_form"]
 
 
-def hooked_lines_of(op: Op) -> list[str]:
-    """The function; `mode` is one of class `Hooked`."""
-    leave = f"return call(op, {everything(op, out=False)})"
-    head = f"def hooked(mode, {arguments(op)})"
-    unhooked = f"return plainly(mode.usual, {arguments(op)})"
-    detoured = block("if fast.plain is None", [leave])
-    if not saves_tensors(op):
-        return block(head, [*detoured, unhooked])
-    plan = plan_of(op)
-    mixed = takes_mixed(op)
-    tracked = " or ".join(f"n{i} is not None" for i in range(len(plan.edges)))
-    lines = [*detoured, *block("if not mode.grad", [unhooked])]
-    if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
-        lines += block(f"if {theirs('dtype')} is not None", [leave])
-    lines += array_lines(op, leave, mixed=mixed)
-    lines += mixed_lines(op, leave) if mixed else []
-    lines += [*normalised_lines(op), *edge_lines(op), *nowhere_lines(op), f"tracked = {tracked}"]
-    for param in plan.inputs:
-        lines += _packed(op, plan, param)
-    lines += computed_lines(op)
-    several = len(op.outputs) > 1
-    made = wrapped_lines(op, []) if several else _ONE
-    names = [f"result{i}" if several else "result" for i in range(len(op.outputs))]
-    finished = f"return {', '.join(names)}"
-    cells = " = ".join(f"{name}._cell" for name in names)
-    lines += [
-        *made,
-        "if not tracked:",
-        f"    {cells} = inherited({', '.join(param.local for param in op.inputs)})",
-        f"    {finished}",
-        *bare_node_lines(op, plan),
+def hooked_form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
+    """The form for a function whose globals are `scope`, and whose straight line is `plainly`."""
+    plan, saves, first = plan_of(op), saves_tensors(op), len(op.positional)
+    names = [param.name for param in op.params]
+    inputs = [(names.index(param.name), param.name in op.rules) for param in op.inputs]
+    kept = [
+        (names.index(one.name), plan.users(one.name), f"s_{one.name}", f"s_{one.name}_v")
+        for one in plan.inputs
     ]
-    for param in plan.inputs:
-        name = param.name
-        lines += [f"node.s_{name} = p_{name}", f"node.s_{name}_v = v_{name}"]
-    lines += [*frame_lines(2), *PLACED]
-    lines += outputs_lines(op) if several else ["result._node = node"]
-    for name in plan.outputs:
-        result = names[op.outputs.index(name) if several else 0]
-        lines += [
-            f"node.s_{name} = packed = pack(mode, {result}, None, output=True)",
-            f"node.s_{name}_c = packed._cell",
-            f"node.s_{name}_v = {result}._cell[0]",
-        ]
-    return block(head, [*lines, finished])
+
+    def hooked(mode: Any, *values: Any) -> Any:
+        usual, edges = fast.plain is not None, []
+        if usual and not (saves and mode.grad):
+            return plainly(mode.usual, *values)
+        for place, has_rule in inputs:
+            one, edge = values[place], None
+            if one.__class__ is Tensor:
+                edge = one._node
+                if edge is not None and edge._special:
+                    edge = edge_of(one)
+                usual = usual and type(one._array) is ndarray and edge is not NOWHERE
+            elif isinstance(one, Tensor):
+                usual = False
+            if has_rule:
+                edges.append(edge)
+        if not usual:
+            kwargs = dict(zip(names[first:], values[first:], strict=True))
+            return scope["call"](op, values[:first], kwargs)
+        packed = []
+        for place, rules, slot, version in kept:
+            one = values[place]
+            for i in rules:
+                if edges[i] is not None and one.__class__ is Tensor:
+                    node = edge_of(one) if one._node.__class__ is View else one._node
+                    packed.append((slot, pack_plainly(mode, one, node, output=False)))
+                    packed.append((version, one._cell[0]))
+                    break
+        made = plainly(mode.usual, *values)
+        results = made if made.__class__ is tuple else (made,)
+        for one in results:
+            if one._node is not None:
+                node = one._node.node if one._node.__class__ is Output else one._node
+                for slot, value in packed:
+                    setattr(node, slot, value)
+                for name in plan.outputs:
+                    keep_packed(mode, node, name, results[op.outputs.index(name)])
+                break
+        return made
+
+    return hooked
 
 
-_ONE = [
-    "if type(r) is not ndarray:",
-    "    r = asarray(r)",
-    "result = next(blanks)",
-    "result._array = r",
-    "result._cell = UNWRITTEN",
-    "result._node = None",
-]
-
-
-def _packed(op: Op, plan: Plan, param: Param) -> list[str]:
-    """What the hook makes of an input, where a rule of an edge that leads somewhere asks for it."""
-    name, local = param.name, param.local
-    packed = [
-        f"place = {local}._node",
-        *block("if place.__class__ is View", [f"place = edge_of({local})"]),
-        f"p_{name} = pack(mode, {local}, place, output=False)",
-        f"v_{name} = {local}._cell[0]",
-    ]
-    if param is maybe_number(op):
-        packed = [*block("if is_number", [f"p_{name} = {local}"]), *block("else", packed)]
-    else:
-        packed = block(f"if {local} is not None", packed)
-    needed = " or ".join(f"n{i} is not None" for i in plan.users(name))
-    return [f"p_{name} = v_{name} = None", *block(f"if {needed}", packed)]
+def keep_packed(mode: Any, node: Any, name: str, result: Tensor) -> None:
+    """Have a node keep what the hook makes of an output."""
+    packed = pack_plainly(mode, result, None, output=True)
+    setattr(node, f"s_{name}", packed)
+    setattr(node, f"s_{name}_c", packed._cell)
+    setattr(node, f"s_{name}_v", result._cell[0])

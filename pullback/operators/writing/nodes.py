@@ -23,7 +23,7 @@ from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
 from pullback.operators.running.followed import followed, is_followed
-from pullback.operators.writing.common import COMMON
+from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
 from pullback.operators.writing.specialise import on_arrays

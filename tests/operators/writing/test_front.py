@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pullback as torch
-from pullback.operators.writing.build import fronted_lines_of, lines_of
+from pullback.operators.writing.build import lines_of
 from pullback.operators.writing.front import Front
 from pullback.utils._python_dispatch import TorchDispatchMode
 
@@ -81,7 +81,7 @@ def test_a_class_that_takes_calls_is_asked_as_the_method():
 def test_without_the_question_who_looks_on_it_is_the_operator_s_own_function():
     op = torch.select.op
     front = Front("$input, $index", ["$dim = 0"], "a0[$index, ...]")
-    assert fronted_lines_of(front, op, watched=False) == lines_of(op, watched=False)
+    assert lines_of(op, watched=False, front=front) == lines_of(op, watched=False)
 
 
 _WHOLE = (slice(None), slice(0, None), slice(None, 9), slice(None, None, 1), slice(0, 6, 1))

@@ -22,10 +22,9 @@ from pullback.operators.declare import (
     Namespace,
     unwritten,
 )
-from pullback.operators.writing import build, call, hooked, inplace, nodes, out_form, recorder
+from pullback.operators.writing import build, inplace, nodes, record
 from pullback.operators.writing.inline import inlined
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.steps import has_straight_line, saves_tensors
 from pullback.operators.writing.writer import settled
 from pullback.transforms import dual
 
@@ -144,12 +143,9 @@ def texts(op):
     """All that is written for an operator."""
     yield build.lines_of(op)
     yield inplace.inplace_lines_of(op)
-    if has_straight_line(op) and saves_tensors(op):
-        yield hooked.hooked_lines_of(op)
-    yield call.rare_form(op, out_form.with_out_lines(op), watched=True)
     yield dual.lines_of(op)
-    if recorder.recorder_of(op):
-        yield recorder.lines_of(op)
+    if build.recorder_of(op):
+        yield record.recorder_lines(op)
     plan = plan_of(op)
     rules = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
     for tensors in (True, False):
