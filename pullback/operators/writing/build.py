@@ -19,6 +19,7 @@ from pullback.core import arrays
 from pullback.core.mode import Dual, Hooked, Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
+from pullback.core.saved import pack_plainly
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED
@@ -27,7 +28,7 @@ from pullback.operators.watching.observe import Unwatched, look
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
-from pullback.operators.writing.hooked import hooked_form
+from pullback.operators.writing.hooked import hooked_lines_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
@@ -160,7 +161,8 @@ class Forms(dict[Any, Any]):
             if kind is Dual:
                 return ports.dual(op, {**scope}, plainly(op))
             if kind is Hooked:
-                return hooked_form(op, scope, plainly(op))
+                scope = {**scope, "pack": pack_plainly, "plainly": plainly(op)}
+                return define(hooked_lines_of(op), scope, f"{op.name}, with hooks")
         leave = [f"return call(op, {everything(op)})"]
         return define(block(f"def unusual(mode, {arguments(op)})", leave), {**scope}, op.name)
 

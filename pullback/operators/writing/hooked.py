@@ -1,4 +1,4 @@
-"""The form of an operator that hands what it saves to the user's saved-tensor hooks.
+"""Writes the form of an operator that hands what it saves to the user's saved-tensor hooks.
 
 The straight line leaves for it where hooks are all that is unusual. Inputs are packed before
 anything is computed: a hook that raises leaves all as it was, and one that has seen enough saves
@@ -8,77 +8,72 @@ keeps, and outputs are packed last, with their history.
 
 from __future__ import annotations
 
-from typing import Any
-
-from numpy import ndarray
-
-from pullback.core.mode import fast
-from pullback.core.node import Output
-from pullback.core.saved import pack_plainly
-from pullback.core.tensor import Tensor
-from pullback.core.view import NOWHERE, View, edge_of
 from pullback.operators.declare import Op
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.steps import saves_tensors
+from pullback.operators.writing.call import arguments, everything
+from pullback.operators.writing.plan import plan_of, several_outputs
+from pullback.operators.writing.record import edge_lines, nowhere_lines
+from pullback.operators.writing.steps import maybe_number, saves_tensors
+from pullback.operators.writing.writer import block, either, filled
 
-__all__ = ["hooked_form"]
+__all__ = ["hooked_lines_of"]
 
-
-def hooked_form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
-    """The form for a function whose globals are `scope`, and whose straight line is `plainly`."""
-    plan, saves, first = plan_of(op), saves_tensors(op), len(op.positional)
-    names = [param.name for param in op.params]
-    inputs = [(names.index(param.name), param.name in op.rules) for param in op.inputs]
-    kept = [
-        (names.index(one.name), plan.users(one.name), f"s_{one.name}", f"s_{one.name}_v")
-        for one in plan.inputs
-    ]
-
-    def hooked(mode: Any, *values: Any) -> Any:
-        usual, edges = fast.plain is not None, []
-        if usual and not (saves and mode.grad):
-            return plainly(mode.usual, *values)
-        for place, has_rule in inputs:
-            one, edge = values[place], None
-            if one.__class__ is Tensor:
-                edge = one._node
-                if edge is not None and edge._special:
-                    edge = edge_of(one)
-                usual = usual and type(one._array) is ndarray and edge is not NOWHERE
-            elif isinstance(one, Tensor):
-                usual = False
-            if has_rule:
-                edges.append(edge)
-        if not usual:
-            kwargs = dict(zip(names[first:], values[first:], strict=True))
-            return scope["call"](op, values[:first], kwargs)
-        packed = []
-        for place, rules, slot, version in kept:
-            one = values[place]
-            for i in rules:
-                if edges[i] is not None and one.__class__ is Tensor:
-                    node = edge_of(one) if one._node.__class__ is View else one._node
-                    packed.append((slot, pack_plainly(mode, one, node, output=False)))
-                    packed.append((version, one._cell[0]))
-                    break
-        made = plainly(mode.usual, *values)
-        results = made if made.__class__ is tuple else (made,)
-        for one in results:
-            if one._node is not None:
-                node = one._node.node if one._node.__class__ is Output else one._node
-                for slot, value in packed:
-                    setattr(node, slot, value)
-                for name in plan.outputs:
-                    keep_packed(mode, node, name, results[op.outputs.index(name)])
-                break
-        return made
-
-    return hooked
+_HOOKED = """
+def hooked(mode, {arguments}):
+    if fast.plain is None:
+        {leave}
+    if {saves_nothing}:
+        return plainly(mode.usual, {arguments})
+    {looked_at}
+    {edges}
+    {nowhere}
+    {packed}
+    {results} = plainly(mode.usual, {arguments})
+    if {result}._node is not None:
+        node = {result}._node{owner}
+        {kept}
+    return {results}
+"""
 
 
-def keep_packed(mode: Any, node: Any, name: str, result: Tensor) -> None:
-    """Have a node keep what the hook makes of an output."""
-    packed = pack_plainly(mode, result, None, output=True)
-    setattr(node, f"s_{name}", packed)
-    setattr(node, f"s_{name}_c", packed._cell)
-    setattr(node, f"s_{name}_v", result._cell[0])
+def hooked_lines_of(op: Op) -> list[str]:
+    """The function; `mode` is one of class `Hooked`."""
+    plan, number, saves = plan_of(op), maybe_number(op), saves_tensors(op)
+    results = [f"result{i}" for i in range(len(op.outputs))]
+    differentiable = [i for i, name in enumerate(op.outputs) if name not in op.fixed_outputs]
+    looked_at = [f"is_number = type({number.local}) in (float, int)"] if number else []
+    conditions = []
+    for param in op.inputs if saves else ():
+        absent = f"{param.local} is None" if param.kind == "optional" else ""
+        absent = "is_number" if param is number else absent
+        other = "{0}.__class__ is not Tensor or type({0}._array) is not ndarray".format(param.local)
+        conditions.append(f"not {absent} and ({other})" if absent else other)
+    leave = f"return call(op, {everything(op)})"
+    packed, kept = [], []
+    for param in plan.inputs if saves else ():
+        slot, x = f"s_{param.name}", param.local
+        needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
+        place = f"edge_of({x}) if {x}._node.__class__ is View else {x}._node"
+        made = f"p_{param.name} = pack(mode, {x}, {place}, output=False), {x}._cell[0]"
+        packed += [f"p_{param.name} = None", *block(f"if {x}.__class__ is Tensor and ({needed})", [made])]
+        put = f"node.{slot}, node.{slot}_v = p_{param.name}"
+        kept += block(f"if p_{param.name} is not None", [put])
+    for name in plan.outputs if saves else ():
+        slot, result = f"s_{name}", results[op.outputs.index(name)]
+        kept += [
+            f"node.{slot} = packed = pack(mode, {result}, None, output=True)",
+            f"node.{slot}_c, node.{slot}_v = packed._cell, {result}._cell[0]",
+        ]
+    return filled(
+        _HOOKED,
+        arguments=arguments(op),
+        leave=leave,
+        saves_nothing="not mode.grad" if saves else "True",
+        looked_at=[*looked_at, *either(conditions, [leave])],
+        edges=edge_lines(op) if saves else [],
+        nowhere=nowhere_lines(op, leave) if saves else [],
+        packed=packed,
+        results=", ".join(results),
+        result=results[differentiable[0]] if saves else "result0",
+        owner=".node" if several_outputs(op) else "",
+        kept=kept or ["pass"],
+    )
