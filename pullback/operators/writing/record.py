@@ -10,7 +10,7 @@ from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.plan import plan_of, several_outputs
 from pullback.operators.writing.specialise import array_call
-from pullback.operators.writing.steps import maybe_number
+from pullback.operators.writing.steps import knows_dtype, maybe_number
 from pullback.operators.writing.writer import block, either, filled, indented, theirs
 
 # The version counter of a result without history, and how a view was made, where grad mode is off.
@@ -69,15 +69,19 @@ def recorded_lines(op: Op) -> list[str]:
         passed_on = _ended_lines(op, cells)  # whole numbers have no history
         untracked = f"({untracked}) or r.dtype.kind not in 'fcVW'"
     counters = ["[0]" if name in plan.outputs else "UNWRITTEN" for name in op.outputs]
+    own = [f"{cells.replace(' =', ',')} = {', '.join(counters)}"]
+    led = _led_lines(op) if several else ["result._node = node"]
+    if counters == ["UNWRITTEN"]:
+        own, led = [], ["result._cell, result._node = UNWRITTEN, node"]
     return lines + filled(
         _RECORDED,
         edges=edge_lines(op),
         untracked=untracked,
         passed_on=passed_on,
         nowhere=nowhere_lines(op),
-        counters=[f"{cells.replace(' =', ',')} = {', '.join(counters)}"],
+        counters=own,
         node=node_lines(op),
-        led=_led_lines(op) if several else ["result._node = node"],
+        led=led,
         results=results,
     )
 
@@ -220,10 +224,11 @@ def node_lines(op: Op, *, inplace: bool = False) -> list[str]:
     """Make the node, with what the rules will ask for."""
     plan = plan_of(op)
     first = "r0" if len(op.outputs) > 1 else "r"
+    dtype = "dtype" if knows_dtype(op) and not inplace else f"{first}.dtype"
     lines = [
         "node = next(blank_nodes)",
         f"node._edges, node._cold = ({''.join(f'n{i}, ' for i in range(len(plan.edges)))}), None",
-        f"node._g_shape, node._g_dtype = {first}.shape, {first}.dtype",
+        f"node._g_shape, node._g_dtype = {first}.shape, {dtype}",
         *(f"node.s_{name} = {theirs(name)}" for name in plan.options),
     ]
     for name in plan.derived:
@@ -275,8 +280,8 @@ def recorder_lines(op: Op) -> list[str] | None:
         *edge_lines(op),
         *block(f"if {_untracked(op)}", nowhere),
         *nowhere_lines(op, "return False"),
-        "r = result._array",
-        *block("if r.dtype.kind not in 'fcV'", nowhere),
+        "r, dtype = result._array, result._array.dtype",
+        *block("if dtype.kind not in 'fcV'", nowhere),
     ]
     for i, param in enumerate(op.inputs):
         if param.name in {name.rpartition("_")[0] for name in plan.derived}:

@@ -41,7 +41,8 @@ def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
     for i, param in enumerate(op.inputs):
         name, take = param.local, f"{param.local}._plain"
         if param is number:
-            lines.append(f"is_number = type({name}) is float or type({name}) is int")
+            known = f"(type({name}) is float or type({name}) is int)"
+            lines.append(f"is_number = type({name}) is not Tensor and {known}")
             take = f"numbers[a0.dtype][{name}] if is_number else {take}"
         elif param.kind == "optional":
             take = f"None if {name} is None else {take}"
@@ -67,12 +68,18 @@ def takes_mixed(op: Op) -> bool:
     return op.promote is not None and all(param.kind == "tensor" for param in op.inputs)
 
 
+def knows_dtype(op: Op) -> bool:
+    """Whether the straight line knows the dtype of its result as that of the first operand."""
+    return takes_mixed(op) and len(op.inputs) > 1 and fits(op)
+
+
 _MIXED = """
 if {differ}:
     operands = brought(op, {given})
     if operands is None:
         {leave}
-    {arrays} = operands
+    {arrays}= operands
+    {again}
 """
 
 
@@ -84,7 +91,11 @@ def mixed_lines(op: Op, leave: str) -> list[str]:
         for i, param in enumerate(op.inputs)
     )
     arrays = "".join(f"a{i}, " for i in range(len(op.inputs)))
-    return filled(_MIXED, differ=differ, given=given, leave=leave, arrays=arrays) if differ else []
+    again = []
+    if knows_dtype(op):
+        differ, again = differ.replace("a0.dtype", "(dtype := a0.dtype)", 1), ["dtype = a0.dtype"]
+    parts = {"differ": differ, "given": given, "leave": leave, "arrays": arrays, "again": again}
+    return filled(_MIXED, **parts) if differ else []
 
 
 def _other_dtypes(op: Op) -> list[str]:

@@ -23,8 +23,7 @@ from pullback.operators.declare import (
     unwritten,
 )
 from pullback.operators.writing import build, inplace, nodes, record
-from pullback.operators.writing.inline import inlined
-from pullback.operators.writing.plan import plan_of
+from pullback.operators.writing.specialise import on_arrays
 from pullback.operators.writing.writer import settled
 from pullback.transforms import dual
 
@@ -146,10 +145,8 @@ def texts(op):
     yield dual.lines_of(op)
     if build.recorder_of(op):
         yield record.recorder_lines(op)
-    plan = plan_of(op)
-    rules = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
-    for tensors in (True, False):
-        yield nodes._running(plan, rules, "_run", tensors=tensors)
+    for name in ("_run", "_run_tensors"):
+        yield nodes.NodeWriter(op, {}, on_arrays).lines(name)
 
 
 def names_in(lines):
