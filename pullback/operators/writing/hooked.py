@@ -45,7 +45,8 @@ def hooked_lines_of(op: Op) -> list[str]:
     for param in op.inputs if saves else ():
         absent = f"{param.local} is None" if param.kind == "optional" else ""
         absent = "is_number" if param is number else absent
-        other = "{0}.__class__ is not Tensor or type({0}._array) is not ndarray".format(param.local)
+        x = param.local
+        other = f"{x}.__class__ is not Tensor or type({x}._array) is not ndarray"
         conditions.append(f"not {absent} and ({other})" if absent else other)
     leave = f"return call(op, {everything(op)})"
     packed, kept = [], []
@@ -54,7 +55,8 @@ def hooked_lines_of(op: Op) -> list[str]:
         needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
         place = f"edge_of({x}) if {x}._node.__class__ is View else {x}._node"
         made = f"p_{param.name} = pack(mode, {x}, {place}, output=False), {x}._cell[0]"
-        packed += [f"p_{param.name} = None", *block(f"if {x}.__class__ is Tensor and ({needed})", [made])]
+        packed.append(f"p_{param.name} = None")
+        packed += block(f"if {x}.__class__ is Tensor and ({needed})", [made])
         put = f"node.{slot}, node.{slot}_v = p_{param.name}"
         kept += block(f"if p_{param.name} is not None", [put])
     for name in plan.outputs if saves else ():

@@ -200,10 +200,10 @@ def _computed(op: Op) -> list[str]:
     if op.into is not None:
         number = iter(range(len(op.inputs)))
         given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
-        usual = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]
+        claims = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]
         if op.promote is None:  # else they are of one dtype, or the line was left
-            usual += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]
-        usual += [f"({p.local}.__class__ is float or {p.local}.__class__ is int)" for p in options]
+            claims += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]
+        claims += [f"({p.local}.__class__ is float or {p.local}.__class__ is int)" for p in options]
         into = [f"into(a0, {', '.join(given)})"]
-        lines += block(f"{'elif' if direct else 'if'} {' and '.join(usual)}", into)
+        lines += block(f"{'elif' if direct else 'if'} {' and '.join(claims)}", into)
     return tried_lines(op, [*lines, *block("else", after)] if lines else after, "a0")

@@ -246,7 +246,8 @@ class NodeWriter:
             # Whoever is one of two objects need not be asked for its kind: a third of the time.
             found = f"(dtype := {'g._array' if tensors else 'g'}.dtype)"
             unusual.append(f"({found} is not F64 and dtype is not F32 and dtype.kind in 'cW')")
-        lines = block(f"if {' or '.join(unusual)}", [f"return {_results(calls)}"]) if unusual else []
+        called = [f"return {_results(calls)}"]
+        lines = block(f"if {' or '.join(unusual)}", called) if unusual else []
         if not tensors and any(one.has_numbers for one in rules.values()):
             lines += filled(_NUMBERS)
         for i in rules:

@@ -42,7 +42,7 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
         missing = [place for place in spelled if args[place] is REQUIRED]
-        if missing or any([one is not None for one in renamed.values()]):
+        if missing or any(one is not None for one in renamed.values()):
             return respelled(op, args, {**renamed, **kwargs})
         return scope["call"](op, args, kwargs)
 

@@ -99,15 +99,16 @@ def _inherited_lines(op: Op, cells: str) -> list[str]:
     if first.kind != "tensor":
         return [f"{cells} = UNWRITTEN"]
     found = [f"own = inherited({', '.join(param.local for param in op.inputs)})"]
-    lines = [f"own = {first.local}._cell"]
-    for place, param in enumerate(others):
-        known = unless_absent(op, param, f"{param.local}._cell", "UNWRITTEN")
-        lines = [*lines, f"its = {known}"] if place else [f"own, its = {first.local}._cell, {known}"]
+    lines, start = [], f"own, its = {first.local}._cell, "
+    for param in others:
+        lines.append(start + unless_absent(op, param, f"{param.local}._cell", "UNWRITTEN"))
         unlike = "own is UNWRITTEN or type(its) is not tuple"
         lines += block(f"if its is not UNWRITTEN and ({unlike})", found)
         unlike = "its is not UNWRITTEN and type(own[1]) is not type(its[1])"
         lines += block(f"elif type(own) is not tuple or {unlike}", found)
-    lines += [] if others else block("if type(own) is not tuple", found)
+        start = "its = "
+    if not others:
+        lines = [f"own = {first.local}._cell", *block("if type(own) is not tuple", found)]
     return [*lines, f"{cells} = own"]
 
 
@@ -233,9 +234,9 @@ def node_lines(op: Op, *, inplace: bool = False) -> list[str]:
     ]
     for name in plan.derived:
         owner, _, what = name.rpartition("_")
-        i = [param.name for param in op.inputs].index(owner)
-        value = f"a{i}.{'flags.f_contiguous' if what == 'turned' else what}"
-        optional = op.inputs[i].kind == "optional"
+        place = [param.name for param in op.inputs].index(owner)
+        value = f"a{place}.{'flags.f_contiguous' if what == 'turned' else what}"
+        optional = op.inputs[place].kind == "optional"
         value = f"None if {theirs(owner)} is None else {value}" if optional else value
         lines.append(f"node.s_{name} = {value}")
     for param in plan.inputs:

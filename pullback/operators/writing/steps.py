@@ -55,12 +55,12 @@ def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
 
 def maybe_number(op: Op) -> Param | None:
     """The input that may be a Python number without leaving the straight line."""
+    last = op.inputs[-1] if len(op.inputs) > 1 else None
+    if last is None or last.name not in op.number_names:
+        return None
     if op.promote is not None:
-        last = op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
-    else:
-        last = op.inputs[-1] if len(op.inputs) > 1 else None
-        last = last if last is not None and last.kind == "tensor" and last.name in op.rules else None
-    return last if last is not None and last.name in op.number_names else None
+        return last if op.kind == "elementwise" and len(op.inputs) == 2 else None
+    return last if last.kind == "tensor" and last.name in op.rules else None
 
 
 def takes_mixed(op: Op) -> bool:

@@ -3,11 +3,11 @@
 Every function that the package writes comes through here: operators' and their nodes', those of
 users' operators, of forward mode and of the engine, guards, compiled programs.
 
-A part of a function is a list of lines from the margin; `filled` puts parts into a template, `block`
-and `indented` into one another. A name that somebody else chose, such as that of a parameter, is written with a mark before
-it: `theirs("mode")` is `$mode`. `settled` takes the marks away; where a name of ours is the same as
-one of theirs, ours gets an underscore. So no name is forbidden, and the text reads as if it had
-been written by hand.
+A part of a function is a list of lines from the margin; `filled` puts parts into a template,
+`block` and `indented` into one another. A name that somebody else chose, such as that of a
+parameter, is written with a mark before it: `theirs("mode")` is `$mode`. `settled` takes the marks
+away; where a name of ours is the same as one of theirs, ours gets an underscore. So no name is
+forbidden, and the text reads as if it had been written by hand.
 
 What the code calls is bound into its globals (`define`), or into its constants where the globals
 are not ours (`with_constants`).
@@ -92,12 +92,11 @@ _STATEMENT = re.compile(r"(if|elif|while|return|(?:[^()=]+ = )*[^()=]+ =) (.*?)(
 
 def folded(text: str) -> str:
     """The text with no line longer than a page is wide, as far as there is a place to break it."""
-    return "\n".join(
-        part for line in text.split("\n") for part in (_folded(line) if len(line) > WIDTH else [line])
-    )
+    lines = [_folded(line) if len(line) > WIDTH else line for line in text.split("\n")]
+    return "\n".join(lines)
 
 
-def _folded(line: str) -> list[str]:
+def _folded(line: str) -> str:
     """A long line as several: broken inside brackets, which it gets where it has none."""
     body = line.lstrip()
     margin = line[: len(line) - len(body)]
@@ -108,7 +107,7 @@ def _folded(line: str) -> list[str]:
         _apart(body).replace(" ", "\0").replace("\1", " "), WIDTH, initial_indent=margin,
         subsequent_indent=f"{margin}        ", break_long_words=False, break_on_hyphens=False,
     )  # fmt: skip
-    return [one.replace("\0", " ") for one in made]
+    return "\n".join(made).replace("\0", " ")
 
 
 def _apart(text: str) -> str:

@@ -3,8 +3,8 @@
 import pytest
 
 import pullback as torch
-from pullback.operators.declare import OPERATORS
 from pullback.core.ports import ports
+from pullback.operators.declare import OPERATORS
 from pullback.operators.writing import build
 from pullback.utils._python_dispatch import TorchDispatchMode
 
