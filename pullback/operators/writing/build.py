@@ -28,13 +28,19 @@ from pullback.operators.watching.observe import Unwatched, look
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
-from pullback.operators.writing.hooked import hooked_lines_of
+from pullback.operators.writing.hooked import packed_inputs
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
 from pullback.operators.writing.rare import rare_form
-from pullback.operators.writing.record import recorded_lines, recorder_lines, viewed_lines
+from pullback.operators.writing.record import (
+    edge_lines,
+    nowhere_lines,
+    recorded_lines,
+    recorder_lines,
+    viewed_lines,
+)
 from pullback.operators.writing.sequence import gives_sequence, sequence_lines, takes_sequence
 from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.steps import (
@@ -48,9 +54,10 @@ from pullback.operators.writing.steps import (
     normalised_lines,
     not_plain,
     other_arrays,
+    saves_tensors,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, settled
+from pullback.operators.writing.writer import block, define, settled, theirs
 
 
 def build(
@@ -282,7 +289,25 @@ def _mode_lines(op: Op, *, below: bool) -> list[str]:
     return [*MODE_LINES, *block(f"if {UNUSUAL_MODE}", [form])]
 
 
-def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -> list[str]:
+def hooked_lines_of(op: Op) -> list[str]:
+    """The form for a mode of class `Hooked`; what keeps no tensors runs as without hooks."""
+    unhooked = f"return plainly(mode.usual, {arguments(op)})"
+    leave = f"return call(op, {everything(op)})"
+    lines = block("if fast.plain is None", [leave])
+    if not saves_tensors(op):
+        return block(f"def hooked(mode, {arguments(op)})", [*lines, unhooked])
+    lines += block("if not mode.grad", [unhooked])
+    if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
+        lines += block(f"if {theirs('dtype')} is not None", [leave])
+    lines += ["hooks, mode = mode, mode.usual", *_straight_line(op, below=True, hooked=True)]
+    # The user called the function that calls this.
+    lines = [line.replace("getframe(1)", "getframe(2)") for line in lines]
+    return block(f"def hooked(mode, {arguments(op)})", lines)
+
+
+def _straight_line(
+    op: Op, *, below: bool = False, front: Front | None = None, hooked: bool = False
+) -> list[str]:
     leave = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
     lines = array_lines(op, leave, mixed=mixed)
@@ -293,8 +318,10 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
     lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
     lines += mixed_lines(op, leave) if mixed else []
     lines += normalised_lines(op) if front is None or not front.is_normal else []
+    lines += [*edge_lines(op), *nowhere_lines(op), *packed_inputs(op)] if hooked else []
     lines += computed_lines(op, "" if front is None else front.usual)
-    return lines + (viewed_lines(op) if op.kind == "view" else recorded_lines(op))
+    view = op.kind == "view"
+    return lines + (viewed_lines(op) if view else recorded_lines(op, hooked=hooked))
 
 
 ports.fill(build=build, recorder_of=recorder_of, split_large=split_large)

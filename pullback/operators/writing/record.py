@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import arguments, everything
+from pullback.operators.writing.hooked import packed_outputs
 from pullback.operators.writing.plan import plan_of, several_outputs
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import knows_dtype, maybe_number
@@ -45,8 +46,11 @@ return {results}
 """
 
 
-def recorded_lines(op: Op) -> list[str]:
-    """Make tensors of the arrays, and record them where somebody may ask for gradients."""
+def recorded_lines(op: Op, *, hooked: bool = False) -> list[str]:
+    """Make tensors of the arrays, and record them where somebody may ask for gradients.
+
+    Where hooks are at work, edges are known and inputs packed.
+    """
     plan, several = plan_of(op), len(op.outputs) > 1
     numbers = [str(i) for i in range(len(op.outputs))] if several else [""]
     cells = " = ".join(f"result{i}._cell" for i in numbers)
@@ -75,13 +79,13 @@ def recorded_lines(op: Op) -> list[str]:
         own, led = [], ["result._cell, result._node = UNWRITTEN, node"]
     return lines + filled(
         _RECORDED,
-        edges=edge_lines(op),
+        edges=[] if hooked else edge_lines(op),
         untracked=untracked,
         passed_on=passed_on,
-        nowhere=nowhere_lines(op),
+        nowhere=[] if hooked else nowhere_lines(op),
         counters=own,
-        node=node_lines(op),
-        led=led,
+        node=node_lines(op, hooked=hooked),
+        led=[*led, *packed_outputs(op)] if hooked else led,
         results=results,
     )
 
@@ -221,7 +225,7 @@ def nowhere_lines(op: Op, leave: str = "") -> list[str]:
     return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [leave])
 
 
-def node_lines(op: Op, *, inplace: bool = False) -> list[str]:
+def node_lines(op: Op, *, inplace: bool = False, hooked: bool = False) -> list[str]:
     """Make the node, with what the rules will ask for."""
     plan = plan_of(op)
     first = "r0" if len(op.outputs) > 1 else "r"
@@ -240,7 +244,9 @@ def node_lines(op: Op, *, inplace: bool = False) -> list[str]:
         value = f"None if {theirs(owner)} is None else {value}" if optional else value
         lines.append(f"node.s_{name} = {value}")
     for param in plan.inputs:
-        lines += _kept(op, param, inplace=inplace)
+        name = param.name
+        packed = [f"node.s_{name}, node.s_{name}_v = p_{name}, v_{name}"]
+        lines += packed if hooked else _kept(op, param, inplace=inplace)
     for name in plan.outputs:
         i = op.outputs.index(name) if len(op.outputs) > 1 else ""
         lines += [
