@@ -28,7 +28,6 @@ from pullback.operators.watching.observe import Unwatched, look
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.front import Front
 from pullback.operators.writing.front import stub as front_stub
-from pullback.operators.writing.hooked import packed_inputs
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
@@ -37,6 +36,7 @@ from pullback.operators.writing.rare import rare_form
 from pullback.operators.writing.record import (
     edge_lines,
     nowhere_lines,
+    packed_inputs,
     recorded_lines,
     recorder_lines,
     viewed_lines,

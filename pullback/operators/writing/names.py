@@ -3,16 +3,14 @@
 
 from __future__ import annotations
 
-from itertools import repeat, starmap
 from typing import Any
 
 import numpy
 from numpy import array, float32, ndarray
 
-from pullback.core import errors
 from pullback.core.arrays import F32, F64, LOOSE, SCALARS, numbers, numbers32, numbers64
 from pullback.core.arrays import as_array as asarray
-from pullback.core.explain.birth import Birth, Ended
+from pullback.core.explain.birth import Ended
 from pullback.core.explain.birth import make_birth as born
 from pullback.core.explain.cause import adopt, ended, ended_at, inherited
 from pullback.core.mode import Hooked, fast, get_mode

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from pullback.operators.declare import Op, Param
 from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.hooked import packed_outputs
 from pullback.operators.writing.plan import plan_of, several_outputs
 from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import knows_dtype, maybe_number
@@ -268,6 +267,38 @@ def _kept(op: Op, param: Param, *, inplace: bool) -> list[str]:
         version = f"None if {absent} else {version}" if absent else version
     value = f"None if {absent} else {param.local}" if absent else param.local
     return [f"node.s_{name} = {value}", f"node.s_{name}_v = {version}"]
+
+
+def packed_inputs(op: Op) -> list[str]:
+    """What saved-tensor hooks make of inputs that a rule of an edge which leads somewhere asks for.
+
+    Before anything is computed: a hook that raises leaves all as it was, and one that has seen
+    enough saves the work.
+    """
+    plan, lines = plan_of(op), []
+    for param in plan.inputs:
+        name, x = param.name, param.local
+        needed = " or ".join(f"n{i} is not None" for i in plan.users(name))
+        place = f"edge_of({x}) if {x}._node.__class__ is View else {x}._node"
+        lines += [
+            f"p_{name}, v_{name} = {x} if {needed} else None, None",
+            f"if p_{name}.__class__ is Tensor:",
+            f"    p_{name} = pack(hooks, {x}, {place}, output=False)",
+            f"    v_{name} = {x}._cell[0]",
+        ]
+    return lines
+
+
+def packed_outputs(op: Op) -> list[str]:
+    """The same of outputs, once they have their node."""
+    lines = []
+    for name in plan_of(op).outputs:
+        result = f"result{op.outputs.index(name) if len(op.outputs) > 1 else ''}"
+        lines += [
+            f"node.s_{name} = packed = pack(hooks, {result}, None, output=True)",
+            f"node.s_{name}_c = packed._cell",
+        ]
+    return lines
 
 
 def recorder_lines(op: Op) -> list[str] | None:

@@ -114,21 +114,11 @@ def float_call(op: Any) -> str | None:
         return None
     known = _floats.get(op, "")
     if known == "":
-        known = _single_call(op, _Single)
-        known = _floats[op] = known if known == _single_call(op, _Double) else None
+        # Stand-ins of which a forward may ask the dtype, and nothing else.
+        single, double = (type("_StandIn", (), {"dtype": dtype}) for dtype in (F32, F64))
+        known = _single_call(op, single)
+        known = _floats[op] = known if known == _single_call(op, double) else None
     return known
-
-
-class _Single:
-    """A stand-in of which a forward may ask the dtype, and nothing else."""
-
-    dtype = F32
-
-
-class _Double:
-    """The same of float64."""
-
-    dtype = F64
 
 
 def _single_call(op: Any, stand_in: type) -> str | None:
