@@ -86,7 +86,7 @@ def _usually(**changes: Any) -> Mode:
 class Hooked(Mode):
     """A mode in which saved-tensor hooks are all that is unusual; operators ask for the class.
 
-    Such calls are written out too (operators/writing/hooked.py): `pack` and `unpack` are the
+    Such calls are written out too (operators/writing/build.py): `pack` and `unpack` are the
     innermost pair, `usual` is the mode that would be without them.
     """
 

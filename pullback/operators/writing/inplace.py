@@ -85,41 +85,29 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     target = op.inputs[0].local
     saves_target = any(param is op.inputs[0] for param in plan_of(op).inputs)
     lines += [*array_lines(op, leave), *MODE_LINES, f"cell = {target}._cell"]
-    steps = filled(
-        _STEPS,
-        target=target,
-        leave=leave,
-        besides="True" if saves_tensors(op) else "before_write",
-        unusual=" or ".join([*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]),
-        normalised=normalised_lines(op),
-        memory=_memory_checked(op, leave),
-        has_history=_has_history(op),
-        edges=edge_lines(op),
-        nowhere=nowhere_lines(op, leave),
-        led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
-        before_write=_before_write(op),
-        computed=_computed(op),
-        frame=FRAME_LINES,
-        old=[f"{target} = old"] if saves_target else [],
-        node=node_lines(op, inplace=True),
-        adopted=_adopted(op),
+    return block(
+        head,
+        lines
+        + filled(
+            _STEPS,
+            target=target,
+            leave=leave,
+            besides="True" if saves_tensors(op) else "before_write",
+            unusual=" or ".join([*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]),
+            normalised=normalised_lines(op),
+            memory=_memory_checked(op, leave),
+            has_history=_has_history(op),
+            edges=edge_lines(op),
+            nowhere=nowhere_lines(op, leave),
+            led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
+            before_write=_before_write(op),
+            computed=_computed(op),
+            frame=FRAME_LINES,
+            old=[f"{target} = old"] if saves_target else [],
+            node=node_lines(op, inplace=True),
+            adopted=_adopted(op),
+        ),
     )
-    return block(head, lines + _dtype_read_once(op, steps))
-
-
-def _dtype_read_once(op: Op, lines: list[str]) -> list[str]:
-    """The lines, with the target's dtype in a variable where they compare it with several.
-
-    A number was brought to that dtype, and is no view.
-    """
-    number = maybe_number(op)
-    if number is not None:
-        given = f"a{op.inputs.index(number)}"
-        for claim in (f"a0.dtype is not {given}.dtype", f"{given}.base is not None"):
-            lines = [line.replace(claim, f"(not is_number and {claim})") for line in lines]
-    if len(op.inputs) == 1:
-        return lines
-    return ["dtype = a0.dtype", *(line.replace("a0.dtype", "dtype") for line in lines)]
 
 
 def _has_history(op: Op) -> str:
@@ -153,11 +141,11 @@ def _memory_checked(op: Op, leave: str) -> list[str]:
     if op.name + "_" in LENIENT:  # an expanded target is written step by step
         return block("if a0.base is not None and 0 in a0.strides", [leave])
     sources = op.inputs[1:] if op.kind == "elementwise" else ()
-    given = [
-        f"(a{i} is not None and a{i}.base is not None)" if param.kind == "optional"
-        else f"a{i}.base is not None"
-        for i, param in enumerate(sources, 1)
-    ]  # fmt: skip
+    given = []
+    for i, param in enumerate(sources, 1):  # a number is no view
+        absent = f"a{i} is not None and " if param.kind == "optional" else ""
+        absent = "not is_number and " if param is maybe_number(op) else absent
+        given.append(f"({absent}a{i}.base is not None)" if absent else f"a{i}.base is not None")
     checked = f"check_writable(called, {', '.join(f'a{i}' for i in range(len(sources) + 1))})"
     return block(f"if {' or '.join(['a0.base is not None', *given])}", [checked])
 

@@ -128,6 +128,8 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
     conditions = []
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
+        if maybe_number(op) is not None:  # which was brought to the dtype
+            conditions[0] = f"(not is_number and {conditions[0]})"
         conditions += [
             f"(a{i} is not None and a0.dtype is not a{i}.dtype)"
             for i, param in enumerate(op.inputs)
