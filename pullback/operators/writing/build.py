@@ -1,6 +1,6 @@
 """Writes, on an operator's first call, the function that one would write by hand.
 
-The written function is a straight line for the plain case: tensors on NumPy arrays of one dtype,
+The written function is a fast path for the plain case: tensors on NumPy arrays of one dtype,
 grad mode on or off and nothing else active. Whatever differs (numbers beyond float32 and float64,
 mixed dtypes, transforms, hooks, `out=`, subclasses that take over) leaves it for `interpret.call`.
 The code object is put into the function that users already hold, so nothing needs to be swapped.
@@ -22,12 +22,12 @@ from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
+from pullback.operators.dispatch.observers import Unwatched, observers
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED
 from pullback.operators.running import inplace, interpret, overlap
-from pullback.operators.watching.observe import Unwatched, look
+from pullback.operators.writing.adapter import Adapter
+from pullback.operators.writing.adapter import stub as adapter_stub
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
-from pullback.operators.writing.front import Front
-from pullback.operators.writing.front import stub as front_stub
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
@@ -49,7 +49,7 @@ from pullback.operators.writing.steps import (
     array_lines,
     computed_lines,
     fits,
-    has_straight_line,
+    has_fast_path,
     mixed_lines,
     normalised_lines,
     not_plain,
@@ -57,7 +57,7 @@ from pullback.operators.writing.steps import (
     saves_tensors,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, settled, theirs
+from pullback.operators.writing.writer import block, define, named, theirs
 
 
 def build(
@@ -66,23 +66,23 @@ def build(
     called: str,
     *,
     inplace: bool = False,
-    front: Front | None = None,
+    adapter: Adapter | None = None,
     sign: bool = False,
     **other: Any,
 ) -> Any:
     """Write an operator's function, or its in-place form, and put the code into `function`.
 
-    With a `front` it takes its arguments in another form; as a `sign`, operands alone.
+    With a `adapter` it takes its arguments in another form; as a `sign`, operands alone.
 
-    `other` are names that mean something else in this function, such as its way out of the straight
-    line. This is the one place where code is swapped, once for each function: whoever holds it
+    `other` are names that mean something else in this function, such as its way out of the fast
+    path. This is the one place where code is swapped, once for each function: whoever holds it
     (a method, a from-import) holds what was written.
     """
 
     def write(*, watched: bool) -> list[str]:
         if inplace:
             return inplace_lines_of(op, watched=watched)
-        return lines_of(op, watched=watched, sign=sign, front=front)
+        return lines_of(op, watched=watched, sign=sign, adapter=adapter)
 
     def unwatched() -> Any:
         made = define(write(watched=False), own, f"{function.__name__}, watched")
@@ -91,13 +91,13 @@ def build(
 
     with first_use:  # re-entrant: a rule that is tried out here may call other operators
         unwritten = code_of(function)
-        if unwritten not in (stub.__code__, front_stub.__code__):
+        if unwritten not in (stub.__code__, adapter_stub.__code__):
             return function  # another thread was faster
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
         scope["forms"] = Forms(op, own, out=not inplace)
         scope["unwatched"] = Unwatched(unwatched)
-        title = called if front is None else f"{called}, as {function.__name__}"
+        title = called if adapter is None else f"{called}, as {function.__name__}"
         made = define(write(watched=True), scope, title)
         _built[function] = unwritten
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
@@ -170,8 +170,8 @@ class Forms(dict[Any, Any]):
             if kind is Hooked:
                 scope = {**scope, "pack": pack_plainly, "plainly": plainly(op)}
                 return define(hooked_lines_of(op), scope, f"{op.name}, with hooks")
-        leave = [f"return call(op, {everything(op)})"]
-        return define(block(f"def unusual(mode, {arguments(op)})", leave), {**scope}, op.name)
+        bail_out = [f"return call(op, {everything(op)})"]
+        return define(block(f"def unusual(mode, {arguments(op)})", bail_out), {**scope}, op.name)
 
 
 def forms_of(op: Op) -> Any:
@@ -184,7 +184,7 @@ def forms_of(op: Op) -> Any:
 
 @cache  # an operator and its sign have one
 def plainly(op: Op) -> Any:
-    """The straight line, in a mode that it is given: the usual one below an unusual one.
+    """The fast path, in a mode that it is given: the usual one below an unusual one.
 
     None where an operator has none. It takes all parameters by place. Whatever leaves it
     goes below a level, too.
@@ -225,19 +225,19 @@ def scope_of(op: Op) -> dict[str, Any]:
     direct, floats = array_call(op), float_call(op)
     beside = getattr(op.forward, "__globals__", {})  # what the declaration can name, `usual` can
     return {
-        **{name: beside[name] for name in re.findall(r"\w+", op.usual) if name in beside},
+        **{name: beside[name] for name in re.findall(r"\w+", op.inline) if name in beside},
         **COMMON,
         **{function.__name__: function for function in _CALLED},
         **{f"as_{kind}": check for kind, check in NORMALISE.items()},
         **{f"default_{p.name}": p.default for p in op.params if p.default is not REQUIRED},
         "op": op,
-        "look": look,
+        "observers": observers,
         "before_write": inplace.before_write,
         "UNFILLED": UNFILLED,
         "REQUIRED": REQUIRED,
         "REFUSALS": interpret.REFUSALS,
         "forward": op.forward,
-        "into": op.into,
+        "into": op.out_kernel,
         "ufunc": getattr(numpy, direct) if direct else None,
         "of_floats": getattr(numpy, floats) if floats else None,
         "fits": fits(op),
@@ -248,27 +248,29 @@ def scope_of(op: Op) -> dict[str, Any]:
 @cache
 def recorder_of(op: Op) -> Any:
     """The function that gives an operator's result its node; None for those that need more."""
-    lines = recorder_lines(op) if has_straight_line(op) else None
+    lines = recorder_lines(op) if has_fast_path(op) else None
     return None if lines is None else define(lines, scope_of(op), f"record {op.name}")
 
 
 def source_of(op: Op) -> str:
     """The Python source of the operator's function."""
-    return settled(lines_of(op))[0]
+    return named(lines_of(op))[0]
 
 
 def lines_of(
-    op: Op, *, watched: bool = True, sign: bool = False, front: Front | None = None
+    op: Op, *, watched: bool = True, sign: bool = False, adapter: Adapter | None = None
 ) -> list[str]:
     """The operator's function; its first line asks who looks on.
 
     Of a `sign` Python's own `x + y` knows no options, so it does not matter how they are given.
-    With a `front` who looks on sees arguments in the operator's form.
+    With a `adapter` who looks on sees arguments in the operator's form.
     """
     step_by_step = [f"return call(op, {everything(op)})"]
-    if front is not None and watched:
-        lines = [*front.lines, *rare_lines(op, watched=True, sign=True)]
-        return block(f"def written({front.parameters})", [*lines, *_straight_line(op, front=front)])
+    if adapter is not None and watched:
+        lines = [*adapter.lines, *rare_lines(op, watched=True, sign=True)]
+        return block(
+            f"def written({adapter.parameters})", [*lines, *_fast_path(op, adapter=adapter)]
+        )
     lines = rare_lines(op, watched=watched, sign=sign)
     head = f"def written({signature_of(op, out=not sign, sign=sign)})"
     return block(head, [*lines, *(body_of(op) or step_by_step)])
@@ -278,7 +280,7 @@ def body_of(op: Op, *, below: bool = False) -> list[str] | None:
     """From the arguments to the result; None where that goes step by step."""
     if takes_sequence(op) or gives_sequence(op):
         return [*_mode_lines(op, below=below), *sequence_lines(op)]
-    return _straight_line(op, below=below) if has_straight_line(op) else None
+    return _fast_path(op, below=below) if has_fast_path(op) else None
 
 
 def _mode_lines(op: Op, *, below: bool) -> list[str]:
@@ -292,34 +294,34 @@ def _mode_lines(op: Op, *, below: bool) -> list[str]:
 def hooked_lines_of(op: Op) -> list[str]:
     """The form for a mode of class `Hooked`; what keeps no tensors runs as without hooks."""
     unhooked = f"return plainly(mode.usual, {arguments(op)})"
-    leave = f"return call(op, {everything(op)})"
-    lines = block("if fast.plain is None", [leave])
+    bail_out = f"return call(op, {everything(op)})"
+    lines = block("if fast.plain is None", [bail_out])
     if not saves_tensors(op):
         return block(f"def hooked(mode, {arguments(op)})", [*lines, unhooked])
     lines += block("if not mode.grad", [unhooked])
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
-        lines += block(f"if {theirs('dtype')} is not None", [leave])
-    lines += ["hooks, mode = mode, mode.usual", *_straight_line(op, below=True, hooked=True)]
+        lines += block(f"if {theirs('dtype')} is not None", [bail_out])
+    lines += ["hooks, mode = mode, mode.usual", *_fast_path(op, below=True, hooked=True)]
     # The user called the function that calls this.
     lines = [line.replace("getframe(1)", "getframe(2)") for line in lines]
     return block(f"def hooked(mode, {arguments(op)})", lines)
 
 
-def _straight_line(
-    op: Op, *, below: bool = False, front: Front | None = None, hooked: bool = False
+def _fast_path(
+    op: Op, *, below: bool = False, adapter: Adapter | None = None, hooked: bool = False
 ) -> list[str]:
-    leave = f"return call(op, {everything(op)})"
+    bail_out = f"return call(op, {everything(op)})"
     mixed = takes_mixed(op)
-    lines = array_lines(op, leave, mixed=mixed)
+    lines = array_lines(op, bail_out, mixed=mixed)
     if arrays.LIBRARIES:
         lines += block(f"if {other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
     lines += _mode_lines(op, below=below)
     unusual = not_plain(op, mixed=mixed)
-    lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
-    lines += mixed_lines(op, leave) if mixed else []
-    lines += normalised_lines(op) if front is None or not front.is_normal else []
+    lines += block(f"if {' or '.join(unusual)}", [bail_out]) if unusual else []
+    lines += mixed_lines(op, bail_out) if mixed else []
+    lines += normalised_lines(op) if adapter is None or not adapter.is_normal else []
     lines += [*edge_lines(op), *nowhere_lines(op), *packed_inputs(op)] if hooked else []
-    lines += computed_lines(op, "" if front is None else front.usual)
+    lines += computed_lines(op, "" if adapter is None else adapter.inline)
     view = op.kind == "view"
     return lines + (viewed_lines(op) if view else recorded_lines(op, hooked=hooked))
 

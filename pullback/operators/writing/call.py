@@ -55,7 +55,7 @@ def rare_lines(op: Op, *, watched: bool, out: bool = True, sign: bool = False) -
 
     And at who looks on, where that is asked. A `sign` has operands alone.
     """
-    conditions = ["look.by is not None"] if watched else []
+    conditions = ["observers.active is not None"] if watched else []
     if sign:
         return either(conditions, [f"return forms['sign']({arguments(op)})"])
     conditions += ["more is not UNFILLED"] if beyond(op, out=out) else []

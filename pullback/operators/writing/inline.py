@@ -133,7 +133,7 @@ def _sign(sign: str, name: str, *, reflected: bool = False) -> Callable[[_StandI
     def noted(self: _StandIn, other: Any) -> _StandIn:
         notes, own = self._notes, self._name
         given = notes.text(other)
-        # NumPy has short ways of its own; on tensors a number is divided, as torch does, by a
+        # NumPy has quick ways of its own; on tensors a number is divided, as torch does, by a
         # product with the reciprocal.
         notes.inlined.same_on_tensors &= name != "pow" and not (reflected and sign == "/")
         if name in ("mul", "add") and type(other) is _StandIn and not reflected:

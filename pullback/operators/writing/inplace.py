@@ -24,7 +24,7 @@ from pullback.operators.writing.steps import (
     asks_for_size,
     differs,
     forward_call,
-    has_straight_line,
+    has_fast_path,
     maybe_number,
     normalised_lines,
     not_plain,
@@ -37,10 +37,10 @@ from pullback.operators.writing.writer import block, filled
 _STEPS = f"""
 if {UNUSUAL_MODE}:
     if mode.__class__ is not Hooked or plain is None or {{besides}}:
-        {{leave}}
+        {{bail_out}}
     mode = mode.usual
 if {{unusual}}:
-    {{leave}}
+    {{bail_out}}
 {{normalised}}
 {{memory}}
 tracked = False
@@ -78,27 +78,27 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     """The in-place form; its first line asks who looks on."""
     head = f"def written({signature_of(op, out=False)})"
     lines = rare_lines(op, watched=watched, out=False)
-    leave = f"return call_inplace(op, called, {everything(op)})"
+    bail_out = f"return call_inplace(op, called, {everything(op)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
-    if not has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:
-        return block(head, [*lines, leave])
+    if not has_fast_path(op) or len(op.outputs) > 1 or not starts_with_target:
+        return block(head, [*lines, bail_out])
     target = op.inputs[0].local
     saves_target = any(param is op.inputs[0] for param in plan_of(op).inputs)
-    lines += [*array_lines(op, leave), *MODE_LINES, f"cell = {target}._cell"]
+    lines += [*array_lines(op, bail_out), *MODE_LINES, f"cell = {target}._cell"]
     return block(
         head,
         lines
         + filled(
             _STEPS,
             target=target,
-            leave=leave,
+            bail_out=bail_out,
             besides="True" if saves_tensors(op) else "before_write",
             unusual=" or ".join([*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]),
             normalised=normalised_lines(op),
-            memory=_memory_checked(op, leave),
+            memory=_memory_checked(op, bail_out),
             has_history=_has_history(op),
             edges=edge_lines(op),
-            nowhere=nowhere_lines(op, leave),
+            nowhere=nowhere_lines(op, bail_out),
             led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
             before_write=_before_write(op),
             computed=_computed(op),
@@ -134,12 +134,12 @@ def _adopted(op: Op) -> list[str]:
     return block(f"if {known}", [adopted]) if known else []
 
 
-def _memory_checked(op: Op, leave: str) -> list[str]:
+def _memory_checked(op: Op, bail_out: str) -> list[str]:
     """Only views are expanded; operands of which none is a view do not overlap in part."""
     if op.apart:
         return [f"check_apart(called, {', '.join(f'a{i}' for i in range(len(op.inputs)))})"]
     if op.name + "_" in LENIENT:  # an expanded target is written step by step
-        return block("if a0.base is not None and 0 in a0.strides", [leave])
+        return block("if a0.base is not None and 0 in a0.strides", [bail_out])
     sources = op.inputs[1:] if op.kind == "elementwise" else ()
     given = []
     for i, param in enumerate(sources, 1):  # a number is no view
@@ -185,7 +185,7 @@ def _computed(op: Op) -> list[str]:
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
             into = [*block("if a0.size < LARGE", into), *shared]
         lines += block(f"if {usual}", into)
-    if op.into is not None:
+    if op.out_kernel is not None:
         number = iter(range(len(op.inputs)))
         given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
         claims = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]

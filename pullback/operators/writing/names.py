@@ -16,7 +16,7 @@ from pullback.core.explain.cause import adopt, ended, ended_at, inherited
 from pullback.core.mode import Hooked, fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.origin import caller, getframe, internal, last_user
-from pullback.core.overriding import LEAVES
+from pullback.core.overriding import BAIL_OUTS
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, blanks, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten

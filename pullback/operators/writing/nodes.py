@@ -185,8 +185,8 @@ class NodeWriter:
         }
         for i, param in enumerate(self.plan.edges):
             scope[f"rule_{i}"] = specialise(self.op.rules[param.name])
-        if self.op.jointly is not None:
-            scope["jointly"] = self.specialise(self.op.jointly)
+        if self.op.fused_backward is not None:
+            scope["fused_backward"] = self.specialise(self.op.fused_backward)
         for one in self.rules:
             if one is not None:
                 known = one.tensor_scope if tensors else one.array_scope
@@ -212,9 +212,9 @@ class NodeWriter:
         head = f"def {name}(edges, g, /{kept})" if apart else f"def {name}(self, g, edges)"
         if self.sequence:
             return block(head, [*lines, f"return {calls[0]}"])
-        if op.jointly is not None and not tensors:
+        if op.fused_backward is not None and not tensors:
             others = " or ".join(f"e{i} is not None" for i in self.edges[1:])
-            joint = f"return jointly({plan.given(op.jointly, 'edges')})"
+            joint = f"return fused_backward({plan.given(op.fused_backward, 'edges')})"
             lines += block(f"if e0 is not None and ({others})", [joint])
         lines += self._written_out(calls, tensors=tensors)
         return block(head, [*lines, f"return {_results(calls)}"])

@@ -11,8 +11,8 @@ from typing import Any
 
 from pullback.core.version import bump
 from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.dispatch.observers import observed, observers
 from pullback.operators.options import UNFILLED, numbers_between, respelled
-from pullback.operators.watching.observe import look, shown
 from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
 from pullback.operators.writing.steps import MODE_LINES, array_lines, differs, fits, maybe_number
 from pullback.operators.writing.writer import block, define, either, theirs
@@ -35,9 +35,9 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
     def rare(*values: Any) -> Any:
         args, kwargs = values[:first], dict(zip(named, values[last:], strict=True))
         called, unfilled = scope["called"], first == last or values[first] is UNFILLED
-        if unfilled and watched and look.by is not None:
+        if unfilled and watched and observers.active is not None:
             operands = tuple([args[place] for place in tensors])
-            return shown(op, called, scope["unwatched"], args, kwargs, operands)
+            return observed(op, called, scope["unwatched"], args, kwargs, operands)
         renamed = {name: kwargs.pop(name) for name in op.spellings} if out else {}
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
@@ -53,7 +53,7 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
 def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
     """The form of what is one array function, which may write into `out`; `rare` does the rest."""
     out, names, number = theirs("out"), all_names(op), maybe_number(op)
-    leave = [f"return rare({names})"]
+    bail_out = [f"return rare({names})"]
     unlike = ["(dtype is not F32 and dtype is not F64)", f"{out}._cell is INFERENCE_CELL"]
     unlike += [differs(param) for param in op.params if not param.is_tensor]
     for array, param in [("target", None), *((f"a{i}", one) for i, one in enumerate(op.inputs))]:
@@ -69,12 +69,14 @@ def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
             conditions = [f"(not is_number and {one})" for one in conditions]
         unlike += conditions
     lines = [
-        *either(["more is not UNFILLED", "look.by is not None", f"{out} is None"], leave),
-        *array_lines(op, leave[0]),
+        *either(
+            ["more is not UNFILLED", "observers.active is not None", f"{out} is None"], bail_out
+        ),
+        *array_lines(op, bail_out[0]),
         *MODE_LINES,
-        *either([f"{out}.__class__ is not Tensor", _OTHER_MODE], leave),
+        *either([f"{out}.__class__ is not Tensor", _OTHER_MODE], bail_out),
         f"target, dtype = {out}._array, {out}._array.dtype",
-        *either(unlike, leave),
+        *either(unlike, bail_out),
         f"ufunc({', '.join(f'a{i}' for i in range(len(op.inputs)))}, target)",
         f"bump({out}, called)",
         f"return {out}",

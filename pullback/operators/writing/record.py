@@ -1,4 +1,4 @@
-"""Writes the last steps of a straight line: tensors of the results, and what is recorded of a call.
+"""Writes the last steps of a fast path: tensors of the results, and what is recorded of a call.
 
 By themselves they are the `recorder` of results that came from a handler below autograd: what
 `recording.py` does step by step for any call takes 7 us, which is more than a handler does.
@@ -61,8 +61,8 @@ def recorded_lines(op: Op, *, hooked: bool = False) -> list[str]:
         lines += block(f"if type(r{i}) is not ndarray", [made])
         if not several and array_call(op) is None and len(op.inputs) > 1:
             # The first has data, another may have none.
-            leave = [f"return call(op, {everything(op)})"]
-            lines += indented(block("if type(r) is not ndarray", leave))
+            bail_out = [f"return call(op, {everything(op)})"]
+            lines += indented(block("if type(r) is not ndarray", bail_out))
         lines += [f"result{i} = next(blanks)", f"result{i}._array, result{i}._node = r{i}, None"]
     lines += filled(_UNRECORDED, cells=cells, results=results)
     if not op.rules:
@@ -216,12 +216,12 @@ def edge_from(edge: str, node: str, tensor: str) -> list[str]:
     return [f"{edge} = {node}", *block(f"if {edge} is not None and {edge}._special", [found])]
 
 
-def nowhere_lines(op: Op, leave: str = "") -> list[str]:
+def nowhere_lines(op: Op, bail_out: str = "") -> list[str]:
     """An input that leads nowhere needs no values of the others: `interpret` sorts that out."""
     if len(op.differentiable) < 2 or not plan_of(op).inputs:
         return []
-    leave = leave or f"return call(op, {everything(op)})"
-    return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [leave])
+    bail_out = bail_out or f"return call(op, {everything(op)})"
+    return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [bail_out])
 
 
 def node_lines(op: Op, *, inplace: bool = False, hooked: bool = False) -> list[str]:

@@ -1,4 +1,4 @@
-"""Writes the straight line of operators over sequences: `cat` takes many, `split` gives many.
+"""Writes the fast path of operators over sequences: `cat` takes many, `split` gives many.
 
 As build.py, whose lines these are, but with loops over the sequence where that has names.
 """
@@ -57,7 +57,7 @@ def sequence_lines(op: Op) -> list[str]:
         _JOINED if takes else _PARTS,
         name=name,
         source=source,
-        leave=f"return call(op, {everything(op)})",
+        bail_out=f"return call(op, {everything(op)})",
         other=other if LIBRARIES else "type(arrays[0]) is not ndarray",
         call=call.replace("a0", "arrays", 1) if takes else call,
         normalised=normalised_lines(op),
@@ -74,16 +74,16 @@ arrays = []
 try:
     for one in {{source}}:
         arrays.append(one._plain)
-except LEAVES:
-    {{leave}}
+except BAIL_OUTS:
+    {{bail_out}}
 if not arrays or {{other}}:
-    {{leave}}
+    {{bail_out}}
 try:
     r = {{call}}
 except REFUSALS as error:
     raise explained(op, {{{{'{{name}}': arrays}}}}, error) from None
 if type(r) is not ndarray:
-    {{leave}}
+    {{bail_out}}
 result = next(blanks)
 result._array, result._cell, result._node = r, UNWRITTEN, None
 if mode is not plain:
@@ -117,10 +117,10 @@ return result
 _PARTS = f"""
 try:
     a0 = {{source}}._plain
-except LEAVES:
-    {{leave}}
+except BAIL_OUTS:
+    {{bail_out}}
 if type(a0) is not ndarray:
-    {{leave}}
+    {{bail_out}}
 {{normalised}}
 try:
     arrays = {{call}}

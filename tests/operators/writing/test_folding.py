@@ -11,7 +11,7 @@ from pullback.operators import writing
 from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.writing import build, inplace
-from pullback.operators.writing.writer import WIDTH, folded, settled
+from pullback.operators.writing.writer import WIDTH, folded, named
 from pullback.transforms import dual
 
 
@@ -30,8 +30,7 @@ def texts(op):
 
 def test_no_written_line_is_longer_than_a_page_is_wide():
     longest = {
-        (name, lines[0]): max(settled(lines)[0].splitlines(), key=len)
-        for name, lines in all_texts()
+        (name, lines[0]): max(named(lines)[0].splitlines(), key=len) for name, lines in all_texts()
     }
     assert {name: line for name, line in longest.items() if len(line) > WIDTH} == {}
 

@@ -11,7 +11,7 @@ import pytest
 import pullback as torch
 from pullback.func import jvp
 from pullback.library import _scoped_library
-from pullback.library.call.straight_line import lines_of as call_lines_of
+from pullback.library.call.fast_path import lines_of as call_lines_of
 from pullback.operators import declare
 from pullback.operators.declare import (
     OPERATORS,
@@ -24,7 +24,7 @@ from pullback.operators.declare import (
 )
 from pullback.operators.writing import build, inplace, nodes, record
 from pullback.operators.writing.specialise import on_arrays
-from pullback.operators.writing.writer import settled
+from pullback.operators.writing.writer import named
 from pullback.transforms import dual
 
 graph = torch.autograd.graph
@@ -150,7 +150,7 @@ def texts(op):
 
 
 def names_in(lines):
-    tree = ast.parse(settled(lines)[0])
+    tree = ast.parse(named(lines)[0])
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return used | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
@@ -228,7 +228,7 @@ def test_an_operator_over_a_sequence_too():
 
 
 def test_a_users_operator_too():
-    """Its keywords keep their names; none of them takes it off the straight line."""
+    """Its keywords keep their names; none of them takes it off the fast path."""
     with _scoped_library("names_of_ours", "DEF") as library:
         library.define("first(Tensor x, *, float scale=1.0) -> Tensor")
         library.impl("first", lambda x, *, scale=1.0: x * scale, "CPU")
@@ -240,7 +240,7 @@ def test_a_users_operator_too():
             library.impl(f"one{number}", lambda x, **given: x * next(iter(given.values())), "CPU")
             called = getattr(torch.ops.names_of_ours, f"one{number}")
             lines = call_lines_of(called.default._operator)
-            assert len(lines) > 10, name  # a straight line
+            assert len(lines) > 10, name  # a fast path
             x = torch.ones(2)
             assert called(x, **{name: 3.0}).tolist() == [3, 3], name
             assert called(x).tolist() == [1, 1], name
