@@ -18,6 +18,7 @@ from pullback.operators.indexing import rows
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
+from pullback.operators.nn.loss import classes
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
 from pullback.operators.reduce import extremes, norms, statistics, sums
@@ -238,6 +239,38 @@ def _softmax_gradients(n: int, function: Any) -> Iterator[Sample]:
 
 SAMPLES[softmax._softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.softmax)  # type: ignore[attr-defined]  # declared
 SAMPLES[softmax._log_softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.log_softmax)  # type: ignore[attr-defined]  # declared
+
+
+@at(classes.nll_of_indices, classes.cross_entropy_of_indices)
+def _class_losses(n: int) -> Iterator[Sample]:
+    for shape in ((1, n), (n, 1), (5, 7), (64, 40)):
+        for char in "fd":
+            input = drawn(*shape, char=char) if shape[0] > 1 else drawn(*shape, char=char) / 2
+            target = numpy.arange(shape[0]) % max(shape[1], 1)
+            for reduction in ("mean", "sum"):
+                options = {"weight": None, "ignore_index": -100, "reduction": reduction}
+                if input.size:
+                    yield {"input": input, "target": target, **options}
+    yield {"input": drawn(5, 7) * 90, "target": numpy.arange(5), **options}
+    yield {"input": drawn(64, 40), "target": numpy.arange(64) % 8, **options, "reduction": "none"}
+    if n:
+        target = numpy.zeros(n, numpy.int64)
+        yield {"input": drawn(n, 1), "target": target, **options, "weight": abs(drawn(1))}
+    yield {"input": drawn(64, 40), "target": numpy.arange(64) % 8, **options, "ignore_index": 3}
+
+
+@at(classes._nll_adjoint)
+def _class_places(n: int) -> Iterator[Sample]:
+    for one in _class_losses(n):
+        input = one.pop("input")
+        rows = (len(input),) if one["reduction"] == "none" else ()
+        yield {"gradient": drawn(*rows, char=input.dtype.char), "shape": input.shape, **one}
+
+
+@at(classes._cross_entropy_adjoint)
+def _class_slopes(n: int) -> Iterator[Sample]:
+    for one, shaped in zip(_class_losses(n), _class_places(n), strict=True):
+        yield {"gradient": shaped["gradient"], **one}
 
 
 @at(dot_product._attention_weights)
