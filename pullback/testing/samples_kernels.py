@@ -13,16 +13,21 @@ from typing import Any
 
 import numpy
 
+from pullback.core.layout import preserve_format
+from pullback.operators.create import sizes as create_sizes
 from pullback.operators.declare import REQUIRED, Op
-from pullback.operators.indexing import rows
+from pullback.operators.indexing import rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
+from pullback.operators.nn.conv import fold
 from pullback.operators.nn.loss import classes
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
-from pullback.operators.reduce import extremes, norms, statistics, sums
-from pullback.operators.shape import joining
+from pullback.operators.pointwise import arithmetic, exponentials, extrema, powers
+from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums
+from pullback.operators.shape import joining, tiling
+from pullback.operators.special import functions
 
 __all__ = ["SAMPLES", "Sample", "samples_of"]
 
@@ -125,6 +130,129 @@ def _spreads(n: int) -> Iterator[Sample]:
                 yield {"input": input, "dim": dim, "keepdim": keepdim, "correction": 0}
                 if input.size > 1:
                     yield {"input": input, "dim": None, "keepdim": keepdim}
+
+
+# Scans and orders ---------------------------------------------------------------------------------
+
+
+@at(scan.cumsum, scan.cumprod, scan.reverse_cumsum)
+def _scans(n: int) -> Iterator[Sample]:
+    near_one = {"f": 1 + drawn(512, 100) / 1000, "d": 1 + drawn(512, 100, char="d") / 1000}
+    for input in (*in_layouts(n), *in_layouts(2, n), *in_layouts(3, n), *near_one.values()):
+        for dim in range(input.ndim):
+            yield {"input": input, "dim": dim}
+    if n < 100:
+        yield {"input": drawn(512, n), "dim": 1}
+
+
+@at(scan.recurrence)
+def _recurrences(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        yield {"a": drawn(3, n, char=char), "b": drawn(3, n, char=char) + 1, "dim": 0}
+        yield {"a": drawn(n, 3, char=char), "b": drawn(n, 3, char=char) + 1, "dim": 1}
+
+
+@at(sorting._sort_default, sorting._sort_stable)
+def _sorted(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(n).round(), drawn(5, n // 4)):
+        for descending in (False, True):
+            yield {"input": input, "dim": input.ndim - 1, "descending": descending}
+
+
+@at(sorting._isin)
+def _contained(n: int) -> Iterator[Sample]:
+    for invert in (False, True):
+        for test in (drawn(n)[:1], numpy.array([1, 2])):
+            elements = drawn(n) if test.dtype.kind == "f" else numpy.arange(n)
+            given = {"elements": elements, "test_elements": test}
+            yield {**given, "assume_unique": False, "invert": invert}
+
+
+# Elements -----------------------------------------------------------------------------------------
+
+
+@at(arithmetic.add, arithmetic.sub)
+def _with_factor(n: int) -> Iterator[Sample]:
+    for one in _each_precision(input=(n,), other=(n,)):
+        for alpha in (1, 0.5, -2):
+            yield {**one, "alpha": alpha}
+        yield {"input": drawn(2, 1), "other": one["other"], "alpha": 3}
+
+
+@at(arithmetic._lerp_number)
+def _interpolated(n: int) -> Iterator[Sample]:
+    for one in _each_precision(input=(n,), end=(n,)):
+        for weight in (0, 0.3, -0.7, 1):
+            yield {**one, "weight": weight}
+
+
+@at(arithmetic.lifted)
+def _lifted(n: int) -> Iterator[Sample]:
+    for input in in_layouts(n, 2):
+        yield {"input": input, "bound": 0.25}
+
+
+@at(extrema._clamp_numbers)
+def _clamped(n: int) -> Iterator[Sample]:
+    numbers = drawn(n) * 9
+    for input in (numbers, numbers.astype("d"), numbers.astype("e"), numbers.astype("i4")):
+        for min, max in ((-1, 2), (0.5, 0.25), (None, 1), (1, None)):
+            yield {"input": input, "min": min, "max": max}
+
+
+@at(exponentials.nan_to_num)
+def _numbers(n: int) -> Iterator[Sample]:
+    for input in in_layouts(n, 2):
+        yield {"input": input}
+    yield {"input": numpy.array([1, numpy.nan, numpy.inf], "f")}
+
+
+@at(functions._polygamma)
+def _polygammas(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        for order in (0, 1, 3):
+            yield {"input": numpy.asarray(abs(drawn(char=char)) + 1, char), "n": order}
+
+
+@at(selection._where)
+def _chosen_elements(n: int) -> Iterator[Sample]:
+    condition = drawn(n, char="d") > 0
+    for one in _each_precision(input=(n,), other=(n,)):
+        yield {"condition": condition, **one}
+        yield {"condition": condition, "input": one["input"], "other": 0}
+        yield {"condition": condition, "input": 0, "other": one["other"]}
+        yield {"condition": condition, "input": one["input"][:1], "other": one["other"]}
+
+
+@at(powers._pow_number)
+def _powers(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), numpy.arange(n)):
+        for exponent in (2, 2.0, 3):
+            yield {"input": input, "exponent": exponent}
+
+
+@at(tiling._flip)
+def _flipped(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n, 3), drawn(n, 3).T):
+        yield {"input": input, "dims": (0,)}
+
+
+@at(create_sizes._like)
+def _like(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n, 3), drawn(n, 3).T):
+        for number in (False, 2.5):
+            options = {"dtype": input.dtype, "memory_format": preserve_format}
+            yield {"input": input, "number": number, **options}
+
+
+@at(fold._col2im)
+def _columns(n: int) -> Iterator[Sample]:
+    none = ((0, 0), (0, 0))
+    for kernel, count, channels in (((2, 2), 2, 3), ((1, 1), n, 1)):
+        step = {"stride": kernel, "padding": none, "dilation": (1, 1)}
+        size = (kernel[0], kernel[1] * count)
+        for one in _each_precision(input=(channels * kernel[0] * kernel[1], count)):
+            yield {**one, "size": size, "kernel": kernel, **step}
 
 
 # Joins and rows -----------------------------------------------------------------------------------
