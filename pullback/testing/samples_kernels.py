@@ -21,6 +21,7 @@ from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
 from pullback.operators.nn.conv import fold
+from pullback.operators.nn.conv import operators as conv
 from pullback.operators.nn.loss import classes
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
@@ -416,6 +417,62 @@ def _mix(n: int) -> Iterator[Sample]:
             heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
             yield {"weights": drawn(1, 1, queries, keys, char=char), "value": heads}
     yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
+
+
+# Convolutions -------------------------------------------------------------------------------------
+
+
+def _convolved(n: int) -> Iterator[tuple[Sample, dict[str, Any]]]:
+    """Images and filters, and how windows lie."""
+    shapes = [
+        ((1, 1, 1, n), (1, 1, 1, 1), 1, 1),
+        ((1, 2, 5, 6), (3, 2, 3, 3), 1, 1),
+        ((3, 4, 7, 6), (4, 2, 3, 2), 2, 2),
+        ((4, 16, 16, 16), (16, 16, 3, 3), 1, 1),
+        ((8, 3, 20, 20), (64, 3, 3, 3), 1, 1),
+        ((2, 16, 12, 12), (16, 8, 3, 3), 1, 2),
+        ((1, 16, 16, 16, 16), (32, 16, 3, 3, 3), 1, 1),
+        ((4, 16, 17, 17), (16, 16, 3, 3), 2, 1),
+        ((4, 6, 16, 16), (128, 3, 3, 3), 1, 2),
+    ]
+    for images, filters, step, groups in shapes:
+        dims = len(images) - 2
+        pads = ((1, 1),) * dims if filters[-1] > 1 else ((0, 0),) * dims
+        how: Sample = {"stride": (step,) * dims, "padding": pads, "dilation": (1,) * dims}
+        for one in _each_precision(input=images, weight=filters):
+            yield one, {**how, "groups": groups}
+    how = {"stride": (2, 2), "padding": ((0, 0), (0, 0)), "dilation": (2, 2), "groups": 1}
+    for one in _each_precision(input=(4, 8, 15, 15), weight=(64, 8, 3, 3)):
+        yield one, how
+
+
+def _forward(function: Any, *arrays: Any, **options: Any) -> Any:
+    return function.op.forward(numpy, *arrays, **options)
+
+
+@at(conv.convolution)
+def _convolutions(n: int) -> Iterator[Sample]:
+    for one, how in _convolved(n):
+        yield {**one, "bias": None, **how}
+        yield {**one, "bias": drawn(len(one["weight"]), char=one["input"].dtype.char), **how}
+
+
+@at(conv.transposed_convolution)
+def _transposed_convolutions(n: int) -> Iterator[Sample]:
+    for one, how in _convolved(n):
+        given = {"bias": None, **how}
+        size = one["input"].shape[2:]
+        made = _forward(conv.convolution, one["input"], one["weight"], **given)
+        bias = drawn(one["input"].shape[1], char=made.dtype.char)
+        yield {"input": made, "weight": one["weight"], "size": size, **given}
+        yield {"input": made, "weight": one["weight"], "size": size, **given, "bias": bias}
+
+
+@at(conv.convolution_weight)
+def _filter_gradients(n: int) -> Iterator[Sample]:
+    for one, how in _convolved(n):
+        made = _forward(conv.convolution, one["input"], one["weight"], None, **how)
+        yield {"gradient": made, "input": one["input"], "kernel": one["weight"].shape[2:], **how}
 
 
 # Pooling ------------------------------------------------------------------------------------------
