@@ -18,9 +18,10 @@ from pullback.operators.declare import (
     primitive,
 )
 from pullback.operators.writing.choice import choice_source, notes
-from pullback.testing import samples_kernels
+from pullback.testing import samples_kernels, samples_kernels_nn
 
 load_all()
+assert samples_kernels_nn  # imported for the samples that it enters
 ENTRIES = [
     pytest.param(op, one, id=f"{key}: {one.name}")
     for key, op in sorted(OPERATORS.items())

@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import BLOCK, ONES, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import FEW, row_sums
@@ -346,7 +347,7 @@ def _few_losses(
 def _many_losses(input: Array, target: Array, ignore_index: int, reduction: str) -> Array | None:
     if not _has_classes(input, target, ignore_index):
         return None
-    made = by_machine_code("class_losses", (input, target), ignore_index)
+    made = by_machine_code(programs.CLASS_LOSSES, (input, target), ignore_index)
     if made is None:
         return None
     all_alike = Chosen((), None, None, input.dtype.type(len(target)))
@@ -514,7 +515,7 @@ def _many_slopes(
     if reduction == "mean":
         gradient = gradient / input.dtype.type(target.size)
     gradient = numpy.asarray(gradient, input.dtype)
-    made = by_machine_code("class_slopes", (gradient, input, target), ignore_index)
+    made = by_machine_code(programs.CLASS_SLOPES, (gradient, input, target), ignore_index)
     return None if made is None else made[0]
 
 
