@@ -5,13 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy
-
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import NotLowered, constant, dims_of, floating, lower
-
-_LARGEST = {"f4": float(numpy.finfo("f4").max), "f8": float(numpy.finfo("f8").max)}
 
 
 @lower("divide_or_zero")
@@ -26,24 +22,6 @@ def _sign(b: Builder, input: Val) -> Val:
     floating(input)
     known = b.ew("eq", input, input)  # not NaN, whose sign is 0
     return b.ew("where", known, b.ew("sign", input), constant(b, 0, input))
-
-
-@lower("nan_to_num")
-def _nan_to_num(
-    b: Builder, input: Val, nan: float | None, posinf: float | None, neginf: float | None
-) -> Val:
-    floating(input)
-    largest = _LARGEST[input.dtype]
-    changes = (
-        (math.inf, largest if posinf is None else posinf),
-        (-math.inf, -largest if neginf is None else neginf),
-    )
-    known = b.ew("eq", input, input)
-    made = b.ew("where", known, input, constant(b, 0.0 if nan is None else nan, input))
-    for old, new in changes:
-        found = b.ew("eq", input, constant(b, old, input))
-        made = b.ew("where", found, constant(b, new, input), made)
-    return made
 
 
 def _with_nan_ignored(word: str) -> Any:

@@ -155,11 +155,3 @@ def test_the_environment_and_the_switch_turn_it_off():
 def test_products_that_blas_has_as_quick_are_left_to_it():
     assert by_machine_code("dot", (drawn(4, 300), drawn(300, 300))) is None
     assert by_machine_code("linear", (drawn(4, 300), drawn(300, 300), drawn(300))) is None
-
-
-def test_every_program_that_is_asked_for_is_written():
-    from pullback.compiled.eager.formulas import FORMULAS
-    from pullback.operators.arrays import programs
-
-    asked = {one for one in vars(programs).values() if type(one) is programs.Program}
-    assert asked == set(FORMULAS)
