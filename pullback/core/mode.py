@@ -310,6 +310,8 @@ def _perturbed(settings: tuple[Any, ...], seen: tuple[Any, ...]) -> Mode:
     grad, inference, forward_ad, dual_depth, levels, *others = settings
     if dual_depth != 1 or not forward_ad or inference or tuple(others) != _OTHERS:
         return Perturbed(settings, seen)
+    if seen[0].rule is not None:
+        return Perturbed(settings, seen)
     below = PLAIN if grad else NO_GRAD
     if not levels:
         return Dual(settings, seen, below, None)
