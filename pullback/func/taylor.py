@@ -8,9 +8,8 @@ from typing import Any
 
 from pullback.core.captured import Scope
 from pullback.core.tensor import Tensor
-from pullback.core.trees.pytree import tree_flatten, tree_unflatten
+from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_unflatten
 from pullback.func.forward_mode import check_directions
-from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.joining import stack
 from pullback.transforms.arguments import flat_tensors, name_of
 from pullback.transforms.batched import batched
@@ -18,7 +17,7 @@ from pullback.transforms.mapping import mapped, taken_out
 from pullback.transforms.pushing import Pushing
 from pullback.transforms.series import SeriesLevel
 
-__all__ = ["jet"]
+__all__ = ["expanded", "jet"]
 
 
 def jet(
@@ -59,30 +58,38 @@ def jet(
     def arguments(inside: Sequence[Any]) -> Any:
         return tree_unflatten(list(inside), spec)
 
+    outputs, out_spec, rows = expanded("jet", func, arguments, leaves, coefficients)
+    lists = [
+        [row * factor for row, factor in zip(made.unbind(0), factorials, strict=True)]
+        for made in rows
+    ]
+    return tree_unflatten(outputs, out_spec), tree_unflatten(lists, out_spec)
+
+
+def expanded(
+    transform: str,
+    func: Any,
+    arguments: Callable[[Sequence[Any]], Any],
+    leaves: list[Any],
+    coefficients: list[Any],
+) -> tuple[list[Any], TreeSpec, list[Any]]:
+    """The outputs of a function of series, their structure, and their coefficients from order 1."""
     scope = Scope(func, arguments(leaves))
-    with mapped(len(terms), "same", for_tangents=True) as maps:
-        rows = [batched(one, 0, maps) for one in coefficients]
-        pushing = Pushing("jet", leaves, rows, scope, SeriesLevel(maps))
-        with pushing as inside:
-            output = func(*arguments(inside))
-            outputs, out_spec = tree_flatten(output)
-            found = [_tangent(func, pushing, one) for one in outputs]
-    lists = []
-    for one, tangent in zip(outputs, found, strict=True):
-        if tangent is None:
-            lists.append([zeros_like(one) for _ in factorials])
-            continue
-        made = taken_out(tangent, maps)
-        lists.append([row * factor for row, factor in zip(made.unbind(0), factorials, strict=True)])
-    return output, tree_unflatten(lists, out_spec)
+    with mapped(coefficients[0].shape[0], "same", for_tangents=True) as maps:
+        inside = [batched(one, 0, maps) for one in coefficients]
+        pushing = Pushing(transform, leaves, inside, scope, SeriesLevel(maps))
+        with pushing as duals:
+            outputs, spec = tree_flatten(func(*arguments(duals)))
+            rows = [_tangent(transform, func, pushing, one) for one in outputs]
+    return outputs, spec, [taken_out(one, maps) for one in rows]
 
 
-def _tangent(func: Any, pushing: Pushing, output: Any) -> Any:
+def _tangent(transform: str, func: Any, pushing: Pushing, output: Any) -> Any:
     if not isinstance(output, Tensor):
         raise RuntimeError(
-            f"jet: {name_of(func)} must return only Tensors, found {type(output).__name__}."
+            f"{transform}: {name_of(func)} must return only Tensors, found {type(output).__name__}."
         )
-    return pushing.tangent_of(output)
+    return pushing.tangent_or_zeros(output)
 
 
 def _checked(func: Any, primals: Any, series: Any) -> tuple[list[Any], Any, list[list[Any]]]:

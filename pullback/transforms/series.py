@@ -28,7 +28,7 @@ from pullback.transforms.pushing import Within
 from pullback.transforms.recurrences import RECURRENCES
 from pullback.transforms.vmap_level import VmapLevel
 
-__all__ = ["SeriesLevel", "constant_slope", "multiplies"]
+__all__ = ["Entering", "SeriesLevel", "constant_slope", "fitted", "multiplies", "order_of", "rows_at"]
 
 # Primitives that are a product of two inputs and a sum with the others.
 _FACTORS = {
@@ -68,17 +68,18 @@ class SeriesLevel(Level):
         if constant_slope(op, moving):
             return derive.jvp(op, values, options, results, moving)
         with with_levels([one for one in get_mode().levels if one is not self.maps]):
-            later = {name: self._taken(given) for name, given in moving.items()}
+            later = {name: rows_at(self.maps, given) for name, given in moving.items()}
             made = _series(op, values, options, results, later)
             return [None if one is None else batched(one, 0, self.maps) for one in made]
 
-    def _taken(self, tangent: Any) -> Any:
-        """The coefficients of one input, along the first dimension; of a sequence those of each."""
-        if isinstance(tangent, tuple | list):
-            return [None if one is None else self._taken(one) for one in tangent]
-        if not is_batched_at(tangent, self.maps):
-            return tangent.unsqueeze(0).expand((self.maps.size, *tangent.shape))
-        return tangent.value.movedim(tangent.bdim, 0)
+
+def rows_at(maps: VmapLevel, tangent: Any) -> Any:
+    """All examples of a tangent, along the first dimension; of a sequence those of each."""
+    if isinstance(tangent, tuple | list):
+        return [None if one is None else rows_at(maps, one) for one in tangent]
+    if not is_batched_at(tangent, maps):
+        return tangent.unsqueeze(0).expand((maps.size, *tangent.shape))
+    return tangent.value.movedim(tangent.bdim, 0)
 
 
 def constant_slope(op: Op, moving: dict[str, Any]) -> bool:
@@ -181,8 +182,7 @@ def _integrated(
     Where the rule asks for y itself, order by order: the series of y' up to an order needs that of
     y up to the same, and gives the next.
     """
-    first = next(one for one in later.values() if one is not None)
-    order = next(one for one in first if one is not None).shape[0] if _many(first) else len(first)
+    order = order_of(later)
     itself = bool(_asked(op, later) & set(op.outputs))
     known: list[Any] = [None] * len(results)
     for reached in range(0 if itself else order - 1, order):
@@ -192,6 +192,13 @@ def _integrated(
         None if one is None else fitted(one, result)
         for one, result in zip(known, results, strict=True)
     ]
+
+
+def order_of(later: dict[str, Any]) -> int:
+    """How many rows the inputs that move have."""
+    first = next(iter(later.values()))
+    rows = next(one for one in first if one is not None) if _many(first) else first
+    return int(rows.shape[0])
 
 
 def _many(given: Any) -> bool:
@@ -221,10 +228,10 @@ def _slopes(
     order: int,
 ) -> list[Any]:
     """The coefficients 0 to `order` of the derivative of each result; None of one that has none."""
-    entering = _Entering(order)
-    inputs = {name: entering.each(values[name], later.get(name)) for name in values}
-    directions = {name: entering.each_slope(later[name]) for name in later}
-    outputs = [entering.one(result, known[i]) for i, result in enumerate(results)]
+    entering = Entering()
+    inputs = {name: entering.each(values[name], _up_to(order, later.get(name))) for name in values}
+    directions = {name: _slope(entering, order, later[name]) for name in later}
+    outputs = [entering.one(result, _up_to(order, known[i])) for i, result in enumerate(results)]
     if order == 0:
         made = derive.jvp(op, inputs, options, outputs, directions)
         return [None if one is None else one.unsqueeze(0) for one in made]
@@ -251,34 +258,43 @@ def _slopes(
     return made
 
 
-class _Entering:
-    """Tensors on their way into a perturbation, each with its series up to an order."""
+def _up_to(order: int, rows: Any) -> Any:
+    """The first coefficients; None if that is none."""
+    if rows is None or not order:
+        return None
+    if _many(rows):
+        return [_up_to(order, one) for one in rows]
+    return rows[:order]
 
-    def __init__(self, order: int) -> None:
-        self.order = order
+
+def _slope(entering: Entering, order: int, rows: Any) -> Any:
+    """The derivative of a series, as a tensor that enters with its own."""
+    if _many(rows):
+        return [None if one is None else _slope(entering, order, one) for one in rows]
+    weights = [float(number + 2) for number in range(order)]
+    return entering.one(rows[0], _weighted(rows[1 : order + 1], weights) if weights else None)
+
+
+class Entering:
+    """Tensors on their way into a perturbation, each with its tangent."""
+
+    def __init__(self) -> None:
         self.primals: list[Any] = []
         self.tangents: list[Any] = []
 
-    def one(self, value: Any, rows: Any) -> Any:
-        """A tensor that has a series, as a place to be filled; itself if it has none."""
-        if rows is None or self.order == 0:
+    def one(self, value: Any, tangent: Any) -> Any:
+        """A tensor that has a tangent, as a place to be filled; itself if it has none."""
+        if tangent is None:
             return value
         self.primals.append(value)
-        self.tangents.append(rows[: self.order])
+        self.tangents.append(tangent)
         return _Place(len(self.primals) - 1)
 
-    def each(self, value: Any, rows: Any) -> Any:
+    def each(self, value: Any, tangent: Any) -> Any:
         """The same for an input that may be a sequence."""
-        if rows is not None and _many(rows):
-            return [self.one(v, r) for v, r in zip(value, rows, strict=True)]
-        return self.one(value, rows)
-
-    def each_slope(self, rows: Any) -> Any:
-        """The derivative of a series as a tensor with a series."""
-        if _many(rows):
-            return [None if one is None else self.each_slope(one) for one in rows]
-        weights = [float(number + 2) for number in range(self.order)]
-        return self.one(rows[0], _weighted(rows[1 : self.order + 1], weights) if weights else None)
+        if _many(tangent):
+            return [self.one(v, t) for v, t in zip(value, tangent, strict=True)]
+        return self.one(value, tangent)
 
     def replaced(self, duals: list[Any]) -> Callable[[Any], Any]:
         """What fills the places."""

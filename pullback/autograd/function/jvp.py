@@ -31,6 +31,8 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
     for depth, level in enumerate(list(visible_levels())):
         if not any(isinstance(arg, Tensor) and level.get(arg) is not None for arg in args):
             continue
+        if level.rule is not None:
+            raise function_errors.first_derivatives_only(ctx._forward_cls.__name__)
         before = get_mode()
         # Tangents of this level are not seen while they are computed; those outside of it are.
         try:
