@@ -105,11 +105,11 @@ def hessian_diagonal(
     *,
     chunk_size: int | None = None,
 ) -> Callable[..., Any]:
-    """The function that gives the diagonal of the Hessian of `func`: second derivatives by each
-    input element.
+    """The function that gives the diagonal of the Hessian of `func`.
 
-    Forward mode of order 2 (`jet`) along all coordinate axes at once; the other second derivatives
-    are not computed. For a function whose Hessian is sparse, `sparse_hessian` may take fewer runs.
+    Those are the second derivatives by each input element alone: forward mode of order 2 (`jet`)
+    along all coordinate axes at once; the others are not computed. For a function whose Hessian is
+    sparse, `sparse_hessian` may take fewer runs.
 
     Args:
         func: a function of Tensors; of a result with a shape, each element has its own diagonal.
@@ -135,7 +135,9 @@ def hessian_diagonal(
 
         def along(*direction: Any) -> list[Any]:
             terms = [stack([one, zeros_like(one)]) for one in direction]
-            _, spec, rows = expanded("hessian_diagonal", func, chosen.replaced, chosen.leaves, terms)
+            _, spec, rows = expanded(
+                "hessian_diagonal", func, chosen.replaced, chosen.leaves, terms
+            )
             specs.append(spec)
             return [one[1] * 2 for one in rows]
 

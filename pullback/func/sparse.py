@@ -14,7 +14,6 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.func.forward_mode import pushed
 from pullback.func.reverse_mode import grad, pulled, refuse_complex
 from pullback.func.sparsity import SparsityPattern, found_pattern
-from pullback.operators.sparse.create import sparse_coo_tensor
 from pullback.transforms.arguments import Chosen, name_of
 from pullback.transforms.batched import Batched, batched
 from pullback.transforms.mapping import mapped, over_batch, taken_out
@@ -127,6 +126,8 @@ def _jacobian(
     transform: str, func: Any, chosen: Chosen, pattern: SparsityPattern, *, given: bool
 ) -> Any:
     """The entries of the pattern, from products with one vector for each colour."""
+    from pullback.operators.sparse.create import sparse_coo_tensor  # which few need
+
     leaf = chosen.leaves[0]
     if tuple(leaf.shape) != pattern.in_shape:
         raise RuntimeError(
@@ -140,8 +141,7 @@ def _jacobian(
     values = rows[:last].reshape(-1)[wrap(pattern.recovery)]
     _check(transform, func, pattern, seeds[-1], values.detach(), rows[last].detach(), given=given)
     shape = (*pattern.out_shape, *pattern.in_shape)
-    made = sparse_coo_tensor(wrap(pattern.indices), values, shape, is_coalesced=True)
-    return made
+    return sparse_coo_tensor(wrap(pattern.indices), values, shape, is_coalesced=True)
 
 
 def _seeds(pattern: SparsityPattern, dtype: Any) -> Array:

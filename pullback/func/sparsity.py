@@ -59,10 +59,11 @@ class SparsityPattern:
         self.in_shape: tuple[int, ...] = tuple(in_shape)
         height, width = math.prod(self.out_shape), math.prod(self.in_shape)
         down, across = (numpy.asarray(one, numpy.int64).reshape(-1) for one in (rows, columns))
-        if down.size != across.size or (
-            down.size
-            and not (0 <= down.min() and down.max() < height and 0 <= across.min() < width)
-        ) or (across.size and across.max() >= width):
+        outside = [
+            one.size and not (one.min() >= 0 and one.max() < size)
+            for one, size in ((down, height), (across, width))
+        ]
+        if down.size != across.size or any(outside):
             raise ValueError(
                 f"SparsityPattern: rows must be numbers below {height}, columns below {width}, and "
                 "as many of both."
@@ -129,8 +130,8 @@ class SparsityPattern:
         height, width = math.prod(self.out_shape), math.prod(self.in_shape)
         shape = (*self.out_shape, *self.in_shape)
         return (
-            f"SparsityPattern({self.nnz} of {height * width} entries of shape {shape}, {self.mode}, "
-            f"{self.colours} colours)"
+            f"SparsityPattern({self.nnz} of {height * width} entries of shape {shape}, "
+            f"{self.mode}, {self.colours} colours)"
         )
 
 
@@ -198,6 +199,4 @@ def found_pattern(
             f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}."
         )
     sets = shadow.read(output._raw) or Sets.empty(output.numel())
-    return SparsityPattern(
-        sets.owners, sets.members, output.shape, leaf.shape, symmetric=symmetric
-    )
+    return SparsityPattern(sets.owners, sets.members, output.shape, leaf.shape, symmetric=symmetric)

@@ -20,9 +20,7 @@ from pullback.transforms.series import SeriesLevel
 __all__ = ["expanded", "jet"]
 
 
-def jet(
-    func: Callable[..., Any], primals: Any, series: Any
-) -> tuple[Any, Any]:
+def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, Any]:
     """`(output, derivatives)` of `func` along a path, up to any order, in one run.
 
     The path `x(t)` is given by its derivatives at `t = 0`; what comes back are those of

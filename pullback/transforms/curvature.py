@@ -43,7 +43,7 @@ class CurvatureLevel(Level):
         super().__init__(everywhere=False)
         self.maps = maps
 
-    def rule(  # type: ignore[override]  # None in the class above
+    def rule(
         self,
         op: Op,
         values: dict[str, Any],

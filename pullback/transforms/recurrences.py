@@ -31,9 +31,7 @@ def _convolved(a: Any, b: list[Any]) -> Any:
 def _riccati(constant: int, linear: int, square: int) -> Callable[..., Any]:
     """For y' = (constant + linear * y + square * y * y) * x'."""
 
-    def recurrence(
-        values: dict[str, Any], later: dict[str, Any], out: Tensor
-    ) -> Any:
+    def recurrence(values: dict[str, Any], later: dict[str, Any], out: Tensor) -> Any:
         rows = _aligned(next(iter(later.values())), out)
         slopes = stack([row * (number + 1) for number, row in enumerate(rows)])
         ys: list[Any] = [out]
@@ -49,9 +47,7 @@ def _riccati(constant: int, linear: int, square: int) -> Callable[..., Any]:
     return recurrence
 
 
-def _sqrt(
-    values: dict[str, Any], later: dict[str, Any], out: Tensor
-) -> Any:
+def _sqrt(values: dict[str, Any], later: dict[str, Any], out: Tensor) -> Any:
     """From y * y = x."""
     rows = _aligned(next(iter(later.values())), out)
     ys: list[Any] = []
@@ -61,9 +57,7 @@ def _sqrt(
     return stack(ys)
 
 
-def _quotient(
-    values: dict[str, Any], later: dict[str, Any], out: Tensor
-) -> Any:
+def _quotient(values: dict[str, Any], later: dict[str, Any], out: Tensor) -> Any:
     """From y * b = a."""
     above, below = later.get("input"), later.get("other")
     divisor = values["other"]

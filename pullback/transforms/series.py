@@ -28,7 +28,15 @@ from pullback.transforms.pushing import Within
 from pullback.transforms.recurrences import RECURRENCES
 from pullback.transforms.vmap_level import VmapLevel
 
-__all__ = ["Entering", "SeriesLevel", "constant_slope", "fitted", "multiplies", "order_of", "rows_at"]
+__all__ = [
+    "Entering",
+    "SeriesLevel",
+    "constant_slope",
+    "fitted",
+    "multiplies",
+    "order_of",
+    "rows_at",
+]
 
 # Primitives that are a product of two inputs and a sum with the others.
 _FACTORS = {
@@ -52,7 +60,7 @@ class SeriesLevel(Level):
         super().__init__(everywhere=False)
         self.maps = maps
 
-    def rule(  # type: ignore[override]  # None in the class above
+    def rule(
         self,
         op: Op,
         values: dict[str, Any],
@@ -98,7 +106,9 @@ def multiplies(op: Op) -> bool:
     """Whether it is linear in each of its inputs, all of which are tensors by themselves."""
     if op.name == "mul":
         return True
-    return op.kind == "multilinear" and op.jvp is None and all(p.kind == "tensor" for p in op.inputs)
+    return (
+        op.kind == "multilinear" and op.jvp is None and all(p.kind == "tensor" for p in op.inputs)
+    )
 
 
 def _asked(op: Op, moving: dict[str, Any]) -> set[str]:

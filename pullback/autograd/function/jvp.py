@@ -11,6 +11,7 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.view import View
 from pullback.operators.derive import write_tangents
+from pullback.transforms.batched import base_of
 
 
 def missing_jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -31,8 +32,6 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
     for depth, level in enumerate(list(visible_levels())):
         if not any(isinstance(arg, Tensor) and level.get(arg) is not None for arg in args):
             continue
-        if level.rule is not None:
-            raise function_errors.first_derivatives_only(ctx._forward_cls.__name__)
         before = get_mode()
         # Tangents of this level are not seen while they are computed; those outside of it are.
         try:
@@ -40,6 +39,15 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
             _Call(ctx, args, outputs, dirty, level, depth).run()
         finally:
             current.set(before)
+
+
+def refuse_series(cls: Any, args: tuple[Any, ...]) -> None:
+    """Refuse arguments that carry more than a first derivative, which is all that jvp gives."""
+    for level in visible_levels():
+        if level.rule is None:
+            continue
+        if any(isinstance(arg, Tensor) and level.get(base_of(arg)) is not None for arg in args):
+            raise function_errors.first_derivatives_only(cls.__name__)
 
 
 def tangents_of(ctx: Any, args: tuple[Any, ...], level: Level) -> list[Any]:

@@ -17,6 +17,7 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import Op
+from pullback.transforms.colouring import columns
 from pullback.transforms.dependence.sets import Sets, spans
 from pullback.transforms.dependence.shadow import broadcast_places
 
@@ -24,13 +25,17 @@ __all__ = ["related"]
 
 # Not linear by kind, but affine in each tensor, whatever the others are.
 _AFFINE = frozenset(
-    """
-    _constant_pad _copy _diagonal_scatter _embedding_adjoint _fill _fill_rows _fill_rows_with
-    _fill_with _index_put _index_put_many _narrow_copy _padded _put _refill _refill_with _scatter
-    _select_scatter _slice_scatter _strided_scatter _weight_adjoint _zero addbmm addmm addmv addr
-    baddbmm cat convolution embedding fill_along index_add index_copy linear masked_scatter pick put put_back put_places scatter_add stack take_places
-    transposed_convolution
-    """.split()
+    {
+        *("_constant_pad", "_copy", "_diagonal_scatter", "_embedding_adjoint", "_fill"),
+        *("_fill_rows", "_fill_rows_with", "_fill_with", "_index_put", "_index_put_many"),
+        *("_narrow_copy", "_padded", "_put", "_refill", "_refill_with"),
+        *("_scatter", "_select_scatter", "_slice_scatter", "_strided_scatter", "_weight_adjoint"),
+        *("_zero", "addbmm", "addmm", "addmv", "addr"),
+        *("baddbmm", "cat", "convolution", "embedding", "fill_along"),
+        *("index_add", "index_copy", "linear", "masked_scatter", "pick"),
+        *("put", "put_back", "put_places", "scatter_add", "stack"),
+        *("take_places", "transposed_convolution"),
+    }
 )
 
 # Element by element, though not by kind; which input an element comes from is a matter of values.
@@ -38,11 +43,14 @@ _BY_PLACE = frozenset({"_where", "masked_fill"})
 
 # Each element of the result depends on the elements along `dim` at its own place in other dims.
 _ALONG_DIM = frozenset(
-    """
-    _log_softmax_adjoint _softmax_adjoint amax amin aminmax cummax cummin cumprod kthvalue
-    log_softmax logcumsumexp logsumexp max mean_of_ties median min mode nanmedian nansum prod
-    softmax sort sort.stable std std_mean topk var var_mean vector_norm
-    """.split()
+    {
+        *("_log_softmax_adjoint", "_softmax_adjoint", "amax", "amin", "aminmax"),
+        *("cummax", "cummin", "cumprod", "kthvalue", "log_softmax"),
+        *("logcumsumexp", "logsumexp", "max", "mean_of_ties", "median"),
+        *("min", "mode", "nanmedian", "nansum", "prod"),
+        *("softmax", "sort", "sort.stable", "std", "std_mean"),
+        *("topk", "var", "var_mean", "vector_norm"),
+    }
 )
 
 
@@ -74,7 +82,12 @@ def places_in(op: Op, bound: dict[str, Any]) -> list[Place]:
 
 
 def related(
-    op: Op, bound: dict[str, Any], place: Place, sets: Sets, shape: tuple[int, ...], moving: set[int]
+    op: Op,
+    bound: dict[str, Any],
+    place: Place,
+    sets: Sets,
+    shape: tuple[int, ...],
+    moving: set[int],
 ) -> Sets:
     """What the elements of a result of this shape depend on through one input.
 
@@ -146,7 +159,9 @@ def _probed(
         if still.shape != shape or not place.tensor.numel():
             return None
         copied = _copied(still, moved, values)
-        return copied if copied is not None else _by_digits(call, still, values)
+        if copied is not None:
+            return copied
+        return _refined(call, still, values, *_by_digits(call, still, values))
     except (RuntimeError, TypeError, ValueError, NotImplementedError):
         return None
 
@@ -214,9 +229,7 @@ def _digits(shape: tuple[int, ...]) -> list[tuple[int, Array]]:
     return made
 
 
-def _by_digits(
-    call: Callable[[Array], Array], still: Array, values: Array
-) -> tuple[Array, Array]:
+def _by_digits(call: Callable[[Array], Array], still: Array, values: Array) -> tuple[Array, Array]:
     """For each element of the result, all input elements each of whose digits has an effect.
 
     A run for each digit: of a dimension of length n there are two of about its square root.
@@ -226,7 +239,10 @@ def _by_digits(
     digits = _digits(values.shape)
     for base, digit in digits:
         hit = numpy.stack(
-            [(call(numpy.where(digit == one, values, 0)) != still).reshape(-1) for one in range(base)],
+            [
+                (call(numpy.where(digit == one, values, 0)) != still).reshape(-1)
+                for one in range(base)
+            ],
             1,
         )
         counts = hit.sum(1)
@@ -237,6 +253,27 @@ def _by_digits(
         parts = [numpy.repeat(one, repeats) for one in parts] + [chosen[places]]
         owners = numpy.repeat(owners, repeats)
     return _numbered(digits, values.shape, owners, parts)
+
+
+def _refined(
+    call: Callable[[Array], Array], still: Array, values: Array, owners: Array, places: Array
+) -> tuple[Array, Array]:
+    """The pairs without those that have no effect, by a run for each colour; all if many."""
+    if 4 * owners.size > still.size * values.size:
+        return owners, places
+    colours = columns(Sets.of_pairs(still.size, owners, places), values.size)
+    count = int(colours.max(initial=-1)) + 1
+    if 4 * count > values.size:
+        return owners, places
+    painted = colours.reshape(values.shape)
+    hit = numpy.stack(
+        [
+            (call(numpy.where(painted == one, values, 0)) != still).reshape(-1)
+            for one in range(count)
+        ]
+    )
+    real = hit[colours[places], owners]
+    return owners[real], places[real]
 
 
 def _numbered(

@@ -48,6 +48,8 @@ def traced(function: Callable[[], Any], inputs: Sequence[Tensor]) -> tuple[Any, 
 class _Handler:
     """Stands where the dispatch modes of users do."""
 
+    takes_declared = True
+
     def __init__(self, shadow: Shadow) -> None:
         self.shadow = shadow
 
@@ -88,7 +90,7 @@ class _Following(FunctionalLevel):
     def process_inplace(self, op: Op, called: str, target: Tensor, bound: dict[str, Any]) -> Tensor:
         """Run a write; what was in that memory is replaced."""
         found = self._sets(op, bound, target)
-        made = self._run(lambda: call_inplace(op, called, (), bound), shown=True)
+        made: Tensor = self._run(lambda: call_inplace(op, called, (), bound), shown=True)
         if target.dtype.is_differentiable:
             self.shadow.write(_memory(target), found)
         return made
@@ -108,13 +110,13 @@ class _Following(FunctionalLevel):
             return None
         ids = {id(place.tensor) for place, _ in moving}
         shape = tuple(result.shape)
-        return self._run(
-            lambda: union(
-                result.numel(),
-                [related(op, bound, place, sets, shape, ids) for place, sets in moving],
-            ),
-            shown=False,
-        )
+
+        def united() -> Sets:
+            parts = [related(op, bound, place, sets, shape, ids) for place, sets in moving]
+            return union(result.numel(), parts)
+
+        made: Sets = self._run(united, shown=False)
+        return made
 
 
 def _memory(tensor: Tensor) -> Any:
