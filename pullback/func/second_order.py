@@ -142,7 +142,7 @@ def hessian_diagonal(
             return [one[1] * 2 for one in rows]
 
         runs = [
-            over_batch(along, basis(chosen.leaves, start, count), count)
+            over_batch(along, basis(chosen.leaves, start, count), count, for_tangents=True)
             for start, count in _chunks(sum(sizes), chunk_size)
         ]
         return tree_unflatten(_blocks(runs, sizes, chosen), specs[0])

@@ -136,7 +136,9 @@ def test_under_vmap_values_directions_or_both_are_mapped():
     for dims in [(0, 0), (0, None), (None, 0)]:
         a, b = xs if dims[0] == 0 else X, vs if dims[1] == 0 else V
         got = vmap(fourth, in_dims=dims)(a, b)
-        rows = [fourth(xs[i] if dims[0] == 0 else X, vs[i] if dims[1] == 0 else V) for i in range(3)]
+        rows = [
+            fourth(xs[i] if dims[0] == 0 else X, vs[i] if dims[1] == 0 else V) for i in range(3)
+        ]
         _assert_close(got, torch.stack(rows))
 
 
@@ -168,7 +170,9 @@ def test_compiled():
 
 def test_module_as_the_function():
     torch.manual_seed(0)
-    net = torch.nn.Sequential(torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)).double()
+    net = torch.nn.Sequential(
+        torch.nn.Linear(2, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1)
+    ).double()
     for a, b in zip(jet(net, (X,), _line(X, V, 3))[1], _nested(net, X, V, 3), strict=True):
         _assert_close(a, b)
 
