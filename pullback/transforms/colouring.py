@@ -40,28 +40,52 @@ def columns(rows: Sets, width: int) -> Array:
 def star(rows: Sets) -> Array:
     """A colour for each column of a symmetric matrix."""
     width = len(rows)
-    near = [rows.members[rows.starts[i] : rows.starts[i + 1]] for i in range(width)]
-    near = [one[one != i] for i, one in enumerate(near)]
-    colours = numpy.full(width, -1, numpy.int64)
-    for column in numpy.argsort([-one.size for one in near], kind="stable"):
-        colours[column] = _smallest_free(numpy.array(_forbidden(int(column), near, colours)))
-    return colours
+    if 4 * rows.members.size > width * width:  # there is little to save, and much to look at
+        return numpy.arange(width)
+    return _Star(rows).coloured()
 
 
-def _forbidden(column: int, near: list[Array], colours: Array) -> list[int]:
-    """Colours that would make a path of four columns with two colours, or join two of a colour."""
-    taken: list[int] = []
-    for middle in near[column]:
-        colour = colours[middle]
-        if colour >= 0:
-            taken.append(int(colour))
-        for other in near[middle]:
-            if other == column or colours[other] < 0:
+class _Star:
+    """A colouring in which no path of four columns has two colours alone, as it grows."""
+
+    def __init__(self, rows: Sets) -> None:
+        near = [
+            rows.members[rows.starts[i] : rows.starts[i + 1]].tolist() for i in range(len(rows))
+        ]
+        self.near = [[one for one in found if one != i] for i, found in enumerate(near)]
+        self.colours = [-1] * len(rows)
+        # How many neighbours of each colour a column has.
+        self.met: list[dict[int, int]] = [{} for _ in self.near]
+        # Of a coloured column: the colours of those neighbours that have another of its own colour.
+        self.shared: list[set[int]] = [set() for _ in self.near]
+
+    def coloured(self) -> Array:
+        """All colours."""
+        for column in sorted(range(len(self.near)), key=lambda one: -len(self.near[one])):
+            self._paint(column, self._free(column))
+        return numpy.array(self.colours, numpy.int64)
+
+    def _free(self, column: int) -> int:
+        """The smallest colour that joins no two of a colour and closes no path."""
+        taken: set[int] = set()
+        for other in self.near[column]:
+            colour = self.colours[other]
+            taken.add(colour)
+            taken.update(self.met[other] if colour < 0 else self.shared[other])
+        free = 0
+        while free in taken:
+            free += 1
+        return free
+
+    def _paint(self, column: int, colour: int) -> None:
+        self.colours[column] = colour
+        for other in self.near[column]:
+            of_other = self.colours[other]
+            if of_other >= 0 and self.met[column][of_other] >= 2:
+                self.shared[other].add(colour)
+            count = self.met[other][colour] = self.met[other].get(colour, 0) + 1
+            if of_other < 0 or count < 2:
                 continue
-            if colour < 0:
-                taken.append(int(colours[other]))
-                continue
-            ends = near[other]
-            if (colours[ends[ends != middle]] == colour).any():
-                taken.append(int(colours[other]))
-    return taken
+            for third in self.near[other] if count == 2 else (column,):
+                if self.colours[third] == colour:
+                    self.shared[third].add(of_other)
