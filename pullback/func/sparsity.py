@@ -170,7 +170,7 @@ def hessian_sparsity(func: Callable[..., Any], argnums: int = 0) -> Callable[...
         argnums: which positional argument, a Tensor, the derivatives are taken by.
 
     >>> import pullback as torch
-    >>> pattern = torch.func.hessian_sparsity(lambda x: (x[0] * x).sum())(torch.zeros(1000))
+    >>> pattern = torch.func.hessian_sparsity(lambda x: (x[0] * x**2).sum())(torch.zeros(1000))
     >>> pattern.nnz, pattern.colours  # an arrow: the first row, the first column, the diagonal
     (2998, 2)
     """

@@ -35,6 +35,8 @@ from pullback.transforms.batched import (
 class Pushing(Whole):
     """One forward derivative; as a context, the time while the function runs."""
 
+    listed = True  # among the derivatives that this thread takes
+
     def __init__(
         self,
         transform: str,
@@ -58,7 +60,10 @@ class Pushing(Whole):
         """Open the level; the inputs, each with its tangent."""
         self._inside.open()
         before = self.before
-        self._listed()
+        if self.listed:
+            place = len(self._outside) + 1
+            made = (self.transform, place, self.level, self.scope, (), before.levels)
+            running.set((*self._outside, tuple.__new__(Derivative, made)))
         current.set(self._inside.mode)
         duals = []
         alone = len(self._inside.seen) == 1  # a tangent of an outer derivative goes along, too
@@ -66,12 +71,6 @@ class Pushing(Whole):
             dual = _plain_dual(primal, tangent, self.level, before) if alone else None
             duals.append(self._dual(primal, tangent) if dual is None else dual)
         return duals
-
-    def _listed(self) -> None:
-        """Tell those who ask which derivatives run."""
-        levels = self.before.levels
-        made = (self.transform, len(self._outside) + 1, self.level, self.scope, (), levels)
-        running.set((*self._outside, tuple.__new__(Derivative, made)))
 
     def _leave(self) -> None:
         current.set(self.before)
@@ -114,8 +113,7 @@ class Within(Pushing):
     So `detach()` in a rule, which is for the innermost derivative alone, does not mean this one.
     """
 
-    def _listed(self) -> None:
-        pass
+    listed = False
 
 
 # A dual is a view of its value, but its tangent has nothing to do with its base's.
