@@ -10,6 +10,7 @@ series of one order less, and integrated.
 
 from __future__ import annotations
 
+import functools
 import itertools
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -306,15 +307,16 @@ class Entering:
             return [self.one(v, t) for v, t in zip(value, tangent, strict=True)]
         return self.one(value, tangent)
 
-    def replaced(self, duals: list[Any]) -> Callable[[Any], Any]:
+    @staticmethod
+    def replaced(duals: list[Any]) -> Callable[[Any], Any]:
         """What fills the places."""
+        return functools.partial(_filled, duals)
 
-        def entered(one: Any) -> Any:
-            if isinstance(one, list):
-                return [entered(part) for part in one]
-            return duals[one.number] if isinstance(one, _Place) else one
 
-        return entered
+def _filled(duals: list[Any], one: Any) -> Any:
+    if isinstance(one, list):
+        return [_filled(duals, part) for part in one]
+    return duals[one.number] if isinstance(one, _Place) else one
 
 
 class _Place:

@@ -1,12 +1,13 @@
 """func.jet: Taylor mode, and how it lives with the other transforms."""
 
+import gc
 import math
 
 import numpy
 import pytest
 
 import pullback as torch
-from pullback.func import grad, jacfwd, jet, jvp, vmap
+from pullback.func import grad, hessian_diagonal, jacfwd, jet, jvp, laplacian, vmap
 
 F64 = torch.float64
 
@@ -243,3 +244,37 @@ def test_complex_tangent_of_an_operator_with_a_negative_dim():
     numpy.testing.assert_allclose(
         jvp(function, (x,), (v,))[1].numpy(), wanted.numpy(), rtol=1e-6, atol=1e-8
     )
+
+
+def test_no_cycles_are_left():
+    def function(x):
+        return torch.softmax(x, 0) * x.exp()
+
+    works = [
+        lambda: jet(function, (X,), _line(X, V, 3)),
+        lambda: laplacian(function)(X),
+        lambda: hessian_diagonal(function)(X),
+        lambda: grad(lambda x: jet(function, (x,), _line(x, V, 2))[1][1].sum())(X),
+    ]
+    for work in works:
+        work()
+    gc.collect()
+    gc.disable()
+    try:
+        for work in works:
+            work()
+            assert gc.collect() == 0
+    finally:
+        gc.enable()
+
+
+def test_third_derivative_of_a_determinant_is_that_of_the_cubic():
+    """Torch 2.13's nested jvp of det is wrong from order 2 on, so the polynomial is the oracle."""
+    x = torch.tensor([[0.6, 0.3, 0.2], [0.2, 0.7, 0.7], [0.6, 0.6, 0.5]], dtype=F64)
+    v = torch.tensor([[-0.4, 0.2, -0.1], [0.1, 0.3, 0.2], [0.5, -0.3, 0.1]], dtype=F64)
+    times = numpy.linspace(-1, 1, 9)
+    heights = [numpy.linalg.det(x.numpy() + t * v.numpy()) for t in times]
+    cubic = numpy.polyfit(times, heights, 3)[::-1]
+    _, terms = jet(torch.linalg.det, (x,), _line(x, v, 4))
+    wanted = [cubic[1], 2 * cubic[2], 6 * cubic[3], 0.0]
+    numpy.testing.assert_allclose([float(one) for one in terms], wanted, atol=1e-10)
