@@ -32,7 +32,7 @@ from pullback.transforms.batched import (
     is_batched_at,
     levels_of,
 )
-from pullback.transforms.short_way import is_random
+from pullback.transforms.vmap_fast_path import is_random
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)

@@ -15,8 +15,8 @@ from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.tensor import Tensor
 from pullback.operators import derive
 from pullback.operators.declare import Op
+from pullback.operators.dispatch import dispatch
 from pullback.operators.running.inplace import call_inplace
-from pullback.operators.watching import dispatch
 from pullback.transforms.dependence.relations import places_in, related
 from pullback.transforms.dependence.sets import Sets, union
 from pullback.transforms.dependence.shadow import Shadow
@@ -121,7 +121,7 @@ class _Following(FunctionalLevel):
 
 def _memory(tensor: Tensor) -> Any:
     array = tensor._raw
-    if not isinstance(array, numpy.ndarray) or tensor._kind is not None:
+    if not isinstance(array, numpy.ndarray) or tensor._layout is not None:
         raise RuntimeError(
             f"sparsity: {type(tensor).__name__} of layout {tensor.layout} on {tensor.device} was "
             "met; patterns are found for dense tensors on the CPU. Give the pattern yourself, as "
