@@ -107,8 +107,8 @@ class Hooked(Mode):
 class Mapped(Mode):
     """A mode in which vmap levels are all that is unusual; operators ask for the class.
 
-    Such calls are written out too (transforms/vmap_fast_path.py): `level` is the innermost, `below` is
-    the mode without it.
+    Such calls are written out too (transforms/vmap_fast_path.py): `level` is the innermost, `below`
+    is the mode without it.
     """
 
     __slots__ = ("below", "level")
