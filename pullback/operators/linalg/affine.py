@@ -18,7 +18,6 @@ from pullback.operators.linalg.contraction import einsum
 from pullback.operators.linalg.products import (
     LARGE,
     are_halves,
-    check_inner,
     expands,
     has_blas,
     matmul,
@@ -89,7 +88,11 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     if bias is not None and are_halves(xp, input, weight, bias):
         return in_single(xp, linear, input, weight, bias)
     matrix = weight.T
-    check_inner("linear", input, matrix)
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear: a weight of shape {weight.shape} takes {weight.shape[-1]} features in the "
+            f"last dimension; the input has {input.shape[-1]} (shape {input.shape})."
+        )
     result = product(xp, "linear", input, matrix)
     return result if bias is None else _shifted(result, bias)
 

@@ -1,4 +1,4 @@
-"""Sums, products and quotients: the operators behind Python's operators, and what rules are made of."""
+"""Sums, products and quotients: what Python's operators call, and what rules are made of."""
 
 from __future__ import annotations
 
