@@ -16,6 +16,7 @@ from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.direct import are_plain, putmask
 from pullback.operators.arrays.direct import where as where_of
+from pullback.operators.arrays.turning import in_order
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 from pullback.operators.options import as_int
@@ -83,7 +84,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         if condition.device is META:
             raise errors.no_data("where() of a condition alone")
-        return tuple(wrap(places) for places in numpy.atleast_1d(condition._array).nonzero())
+        found = numpy.atleast_1d(condition._array).nonzero()
+        return tuple([wrap(places.copy()) for places in found])  # not views of one array
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(
             f"where: the condition must be a bool tensor, got {condition.dtype}; compare first."
@@ -181,19 +183,20 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
         choice = where_of if are_plain((mask, value, input)) else xp.where
-        return choice(mask, value, input)
+        filled = choice(mask, value, input)
+        return in_order(filled)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
             "where()."
         )
     if not hasattr(value, "dtype"):
-        return xp.where(mask, checked_number("masked_fill", value, dtype), input)
+        return in_order(xp.where(mask, checked_number("masked_fill", value, dtype), input))
     if value.dtype.kind in "cW" and dtype.kind not in "cW":
         raise RuntimeError(
             f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(dtype)}."
         )
-    return xp.where(mask, xp.asarray(value).astype(dtype), input)
+    return in_order(xp.where(mask, xp.asarray(value).astype(dtype), input))
 
 
 # Triangles ---------------------------------------------------------------------------------------

@@ -11,6 +11,7 @@ from pullback.core.arrays import is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope, variant
@@ -397,7 +398,7 @@ def nan_to_num(
     >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
     tensor([0., 9.])
     """
-    out = input.copy()
+    out = copy_kept(xp, input)
     if input.dtype.kind in "biu":
         return out
     if out.dtype.char in "fd" and is_finite(out):

@@ -33,6 +33,7 @@ from pullback.operators.arrays.sums import (
     few_total,
     total,
 )
+from pullback.operators.arrays.turning import in_order
 from pullback.operators.conditions import (
     above,
     at_most,
@@ -383,7 +384,8 @@ def _prod(
         return xp.multiply.reduce(input, axis, xp.int64, None, keepdim)
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         return xp.multiply.reduce(input, axis, xp.float32, None, keepdim).astype(input.dtype)
-    return xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
+    made = xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
+    return made if axis is None or made.ndim < 2 else in_order(made)
 
 
 def _prod_adjoint(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
@@ -437,12 +439,14 @@ def _few_in_double(xp: Namespace, input: Array, keepdim: bool, input_dtype: Any)
 
 @kernel(_prod_dim, when=host & floating & says("dim == input_ndim - 1") & above(kernels.MANY))
 def _long_rows_halved(xp: Namespace, input: Array, dim: int, keepdim: bool) -> Array:
-    return xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
+    made = xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
+    return made if made.ndim < 2 else in_order(made)
 
 
 @kernel(_prod_dim, when=host & floating & has_dims)
 def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
-    return xp.multiply.reduce(input, dim, None, None, keepdim)
+    made = xp.multiply.reduce(input, dim, None, None, keepdim)
+    return made if made.ndim < 2 else in_order(made)
 
 
 @method

@@ -17,6 +17,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
+from pullback.operators.arrays.turning import in_order
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
@@ -189,7 +190,7 @@ def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
         shifted = x[..., None] - 0.5 * xp.arange(p)
         return gamma.lgamma(xp, shifted).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
-    return in_double(xp, total, input)
+    return in_order(in_double(xp, total, input))
 
 
 def _no_order_derivative(op: str) -> Any:
