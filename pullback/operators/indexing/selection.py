@@ -14,9 +14,9 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.direct import are_plain, putmask
+from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
-from pullback.operators.arrays.turning import in_order
+from pullback.operators.arrays.turning import in_order, row_major
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 from pullback.operators.options import as_int
@@ -182,9 +182,11 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
-        choice = where_of if are_plain((mask, value, input)) else xp.where
-        filled = choice(mask, value, input)
-        return in_order(filled)
+        if numpy.ndarray is type(mask) is type(value) is type(input):
+            filled = where_of(mask, value, input)
+        else:
+            filled = xp.where(mask, value, input)
+        return filled if filled.flags.c_contiguous else row_major(filled)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "

@@ -171,7 +171,8 @@ def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
     if dtype.kind in "iu":
         return in_order(_integer_power(xp, xp.asarray(base).astype(dtype), input))
     exact = base == 2 and dtype.kind == "f"
-    return in_order(xp.exp2(input) if exact else xp.power(dtype.type(base), input))
+    made = xp.exp2(input) if exact else xp.power(dtype.type(base), input)
+    return made if made.flags.c_contiguous else in_order(made)
 
 
 # Neither ----------------------------------------------------------------------------------------

@@ -440,13 +440,18 @@ def _few_in_double(xp: Namespace, input: Array, keepdim: bool, input_dtype: Any)
 @kernel(_prod_dim, when=host & floating & says("dim == input_ndim - 1") & above(kernels.MANY))
 def _long_rows_halved(xp: Namespace, input: Array, dim: int, keepdim: bool) -> Array:
     made = xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
-    return made if made.ndim < 2 else in_order(made)
+    return made if made.flags.c_contiguous else in_order(made)
+
+
+@kernel(_prod_dim, when=host & floating & has_dims & says("input_ndim < 3"))
+def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+    return xp.multiply.reduce(input, dim, None, None, keepdim)
 
 
 @kernel(_prod_dim, when=host & floating & has_dims)
-def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+def _reduced_in_order(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
     made = xp.multiply.reduce(input, dim, None, None, keepdim)
-    return made if made.ndim < 2 else in_order(made)
+    return made if made.flags.c_contiguous else in_order(made)
 
 
 @method

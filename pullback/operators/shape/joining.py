@@ -472,7 +472,7 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     # As in `_cat`: the dtype that all others fit into is torch's choice too.
     if stacked.dtype is not tensors[0].dtype:
         stacked = _stacked(join, _common(tensors), dim, shape)
-    return in_order(stacked)
+    return stacked if stacked.flags.c_contiguous else in_order(stacked)
 
 
 @kernel(_stack, when=host & given(dim=0) & at_most(_FEW, "len(tensors)"), declines=True)

@@ -103,7 +103,8 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
     else:
         end, start = input[cut:], input[:cut]
     join = concatenate if type(input) is numpy.ndarray else xp.concatenate
-    return joined_in_order(join((end, start), dim), (input,))
+    joined = join((end, start), dim)
+    return joined if joined.flags.c_contiguous else joined_in_order(joined, (input,))
 
 
 def repeat(input: Any, repeats: Any) -> Any:
