@@ -179,16 +179,14 @@ def test_fake_tensors_are_written_as_if_they_had_data():
         torch.save(values, file)
     file.seek(0)
     loaded = torch.load(file)
-    assert {name: tuple(one.shape) for name, one in loaded.items()} == {
-        **{"weight": (3, 2), "bias": (3,), "parameter": (3, 2), "turned": (2, 3), "small": (3,)}
-    }
+    shapes = {name: tuple(one.shape) for name, one in loaded.items()}
+    assert shapes.pop("small") == shapes.pop("bias") == (3,)
+    assert shapes == {"weight": (3, 2), "parameter": (3, 2), "turned": (2, 3)}
     assert isinstance(loaded["parameter"], torch.nn.Parameter)
     assert loaded["small"].dtype is torch.uint16
     assert loaded["turned"].data_ptr() == loaded["weight"].data_ptr() != 0
     assert not loaded["weight"].is_meta
+    with serialization.skip_data():
+        file = saved(turned)
     with pytest.raises(pickle.UnpicklingError, match="FakeTensor"):
-        file = io.BytesIO()
-        with serialization.skip_data():
-            torch.save(turned, file)
-        file.seek(0)
         torch.load(file)
