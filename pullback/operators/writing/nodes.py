@@ -22,7 +22,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
-from pullback.operators.running.followed import followed, is_followed
+from pullback.operators.running.followed import followed, inputs_followed
 from pullback.operators.writing.common import COMMON
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.plan import Plan, plan_of, several_outputs
@@ -80,8 +80,8 @@ def written_class(
     for name, tensors in (("_run", False), ("_run_tensors", True)):
         source = _running(plan, lines, name, tensors=tensors, elsewhere=elsewhere)
         members[name] = _defined(name, source, plan, lines, tensors, *how)
-    if is_followed(op.node_name):
-        members["_run_tensors"] = followed(members["_run_tensors"])
+    if places := inputs_followed(op.node_name):
+        members["_run_tensors"] = followed(members["_run_tensors"], places)
     if release := _release(plan):
         members["_release"] = _defined("_release", release, plan, [], False, *how)
     members["_output_tensor"] = lambda node, name: output_tensor(node, name, op.outputs.index(name))
