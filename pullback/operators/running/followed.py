@@ -78,7 +78,7 @@ def followed(run: Run, places: tuple[int, ...]) -> Run:
 
 
 def _has_no_history(g: Any) -> bool:
-    return g.__class__ is Tensor and g._node is None and type(g._array) is numpy.ndarray
+    return g.__class__ is Tensor and not g.requires_grad and type(g._array) is numpy.ndarray
 
 
 def _leading_to(g: Tensor, edges: tuple[Any, ...]) -> Tensor:
