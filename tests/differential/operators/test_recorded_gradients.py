@@ -24,10 +24,6 @@ ENDS = {
         nn.functional.multi_margin_loss nn.functional.multilabel_margin_loss segment_reduce
         nn.functional.scaled_dot_product_attention nn.functional.multi_head_attention_forward
     """,
-    "groups with a padded output are several operators here": """
-        conv_transpose1d conv_transpose2d conv_transpose3d nn.functional.conv_transpose1d
-        nn.functional.conv_transpose2d nn.functional.conv_transpose3d
-    """,
 }
 
 
