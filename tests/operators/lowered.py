@@ -49,7 +49,9 @@ WORDS = frozenset(
 
 
 # More of them, by their whole names.
-NAMES = frozenset("PIECE _CHAIN _MOST_OF_MATRIX _MOST_POINTS _MOST_RUNS _POINTS _ROUNDS".split())
+NAMES = frozenset(
+    ("PIECE", "_CHAIN", "_MOST_OF_MATRIX", "_MOST_POINTS", "_MOST_RUNS", "_POINTS", "_ROUNDS")
+)
 
 
 def compared_numbers() -> list[tuple[str, str]]:
@@ -109,11 +111,14 @@ def results(name: str, dtype: torch.dtype) -> list[object]:
             if recorded and inputs:
                 ones = [torch.ones_like(one) for one in recorded]
                 made += torch.autograd.grad(recorded, inputs, ones, allow_unused=True)
-        except (RuntimeError, ValueError, TypeError, IndexError, ArithmeticError) as error:
+        except _ERRORS as error:
             found.append(type(error).__name__)
             continue
         found.append([None if one is None else _array(one) for one in made])
     return found
+
+
+_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
 
 
 def _array(tensor: torch.Tensor) -> object:

@@ -29,7 +29,7 @@ OTHERS = {
     "as many as the machine adds at once": "_LANES",
 }
 
-BOUNDS = {"float32": 4e-6, "float64": 1e-13}  # of the largest number in an array
+BOUNDS = {4: 4e-6, 8: 1e-13}  # of the largest number in an array, by bytes
 
 
 def made(to, folder):
@@ -44,25 +44,26 @@ def usual(tmp_path_factory):
     return made("usual", tmp_path_factory.mktemp("usual"))
 
 
-def differs(a, b, bound):
+def differs(a, b):
     if isinstance(a, str) or isinstance(b, str) or a is None or b is None:
         return a is not b and a != b
     if a.shape != b.shape or a.dtype != b.dtype:
         return True
+    bound = BOUNDS.get(a.real.itemsize, 0)
     with numpy.errstate(all="ignore"):
         finite = a[numpy.isfinite(a)]
         scale = numpy.abs(finite).max(initial=1) if a.dtype.kind in "fc" else 0
         return not numpy.allclose(a, b, rtol=bound, atol=bound * scale, equal_nan=True)
 
 
-@pytest.mark.parametrize("to", ["7", "20"])
+@pytest.mark.parametrize("to", ["2", "7"])
 def test_kernels_for_many_elements_agree_with_those_for_few(to, usual, tmp_path):
     found = made(to, tmp_path)
     wrong = []
     for (name, dtype), expected in usual.items():
         for number, (a, b) in enumerate(zip(expected, found[name, dtype], strict=True)):
             pairs = [(a, b)] if isinstance(a, str) or isinstance(b, str) else zip(a, b, strict=True)
-            if any(differs(one, other, BOUNDS[dtype]) for one, other in pairs):
+            if any(differs(one, other) for one, other in pairs):
                 wrong.append((name, dtype, number))
     assert not wrong
 

@@ -58,6 +58,8 @@ def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array
         return kept(xp, condition, input)
     if type(input) is int and input == 0:
         return kept(xp, ~condition, other)
+    if type(input) in _NUMBERS or type(other) in _NUMBERS:  # as rules may have them, too
+        return xp.where(condition, input, other)
     return choose(xp, condition, input, other)
 
 
