@@ -1,6 +1,6 @@
 """All samples with every size at which another kernel takes over brought down to a few elements.
 
-`python lowered.py 7 results.pickle` writes what the operators give then, "usual" what they give as
+`python lowered.py 7 results.pickle` writes what the operators give then, "inline" what they give as
 they are. In a process of its own: the code that is written on first use keeps the numbers.
 """
 
@@ -129,7 +129,7 @@ def main() -> None:
     """Write the results of all samples."""
     to, path = sys.argv[1:]
     warnings.simplefilter("ignore")
-    if to != "usual":
+    if to != "inline":
         lower(int(to))
     names = [name for name in SAMPLES if resolve(torch, name) is not None]
     made = {(name, d): results(name, getattr(torch, d)) for name in names for d in DTYPES}

@@ -41,7 +41,7 @@ def made(to, folder):
 
 @pytest.fixture(scope="module")
 def usual(tmp_path_factory):
-    return made("usual", tmp_path_factory.mktemp("usual"))
+    return made("inline", tmp_path_factory.mktemp("inline"))
 
 
 def differs(a, b):

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.core.arrays import Array, Namespace
 from pullback.core.layout import empty_like, order_kept
-from pullback.operators.arrays.turning import in_order, row_major
+from pullback.operators.arrays.row_major import in_order, row_major
 
 __all__ = [
     "copy_kept",

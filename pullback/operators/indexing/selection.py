@@ -16,7 +16,7 @@ from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
-from pullback.operators.arrays.turning import in_order, row_major
+from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
 from pullback.operators.options import as_int
@@ -46,7 +46,7 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     numbers=True,
     aten="where.self",
     meta="lengths kept",
-    usual="where_of(a0, a1, a2) if host_array is type(a0) is type(a1) is type(a2) "
+    inline="where_of(a0, a1, a2) if host_array is type(a0) is type(a1) is type(a2) "
     "and a0.size < FEW else forward(numpy, a0, a1, a2)",
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:

@@ -16,7 +16,7 @@ from pullback.core.device import META
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
-from pullback.operators.arrays.turning import in_order
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.indexing.gather import enlarged

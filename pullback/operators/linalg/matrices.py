@@ -17,8 +17,8 @@ from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import MANY
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sums import few_sums
-from pullback.operators.arrays.turning import in_order
 from pullback.operators.conditions import (
     at_least,
     at_most,

@@ -19,7 +19,7 @@ from pullback.core.errors import unsupported
 from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.turning import in_order
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.declare import Array, Namespace, elementwise, method, quick
 from pullback.operators.pointwise.arithmetic import (
     conj,
@@ -198,7 +198,7 @@ def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
     method=False,
     node="PowBackward1",
     aten="pow.Tensor_Tensor",
-    usual="numpy.power(a0, a1) if a1.size > 1 and a0.dtype is F32 else forward(numpy, a0, a1)",
+    inline="numpy.power(a0, a1) if a1.size > 1 and a0.dtype is F32 else forward(numpy, a0, a1)",
 )
 def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
     kind = input.dtype.kind

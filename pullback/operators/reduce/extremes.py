@@ -13,9 +13,9 @@ from pullback.core.arrays import F32
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import total
-from pullback.operators.arrays.turning import in_order
 from pullback.operators.batching import filled, ndim_of, together
 from pullback.operators.conditions import below, flat, not_empty, says
 from pullback.operators.declare import (

@@ -18,7 +18,7 @@ from pullback.core.dtype import numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import is_moderate
-from pullback.operators.arrays.turning import in_order
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.batching import together
 from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, linear, method, primitive
 from pullback.operators.indexing.picking import add_back, pick

@@ -23,6 +23,7 @@ from pullback.operators.arrays.reductions import (
     kept_shape,
     reduced_count,
 )
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import (
     PIECE,
@@ -33,7 +34,6 @@ from pullback.operators.arrays.sums import (
     few_total,
     total,
 )
-from pullback.operators.arrays.turning import in_order
 from pullback.operators.conditions import (
     above,
     at_most,

@@ -13,7 +13,7 @@ from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
 from pullback.operators.arrays.formats import joined_in_order
-from pullback.operators.arrays.turning import in_order
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.conditions import at_most, given, host
 from pullback.operators.declare import (
     Array,

@@ -16,8 +16,8 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
-from pullback.operators.arrays.turning import in_order
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
