@@ -119,7 +119,7 @@ class Ports:
     split_large: Callable[[], None]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
-    # operators/running -> dispatch/asking: an argument that overrides calls itself, met by an operator.
+    # operators/running -> dispatch/asking: an argument that overrides calls, met by an operator.
     met: Callable[..., tuple[bool, Any]]
     met_by: Callable[[str, tuple[Any, ...]], tuple[bool, Any]]
     # operators/dispatch/intercept -> asking: function and arguments as torch would report them.

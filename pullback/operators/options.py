@@ -91,11 +91,15 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
         shape = (shape,)
     shape = tuple(shape)
     if shape and isinstance(shape[0], bool):  # torch looks for bools in the first place only
-        raise TypeError(f"{op}(): a shape must consist of ints, got {shape!r}.")
+        raise _no_shape(op, shape)
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:
-        raise TypeError(f"{op}(): a shape must consist of ints, got {shape!r}.") from None
+        raise _no_shape(op, shape) from None
+
+
+def _no_shape(op: str, shape: Any) -> TypeError:
+    return TypeError(f"{op.lstrip('_')}(): a shape must consist of ints, got {shape!r}.")
 
 
 def as_optional_dim(dim: Any, ndim: int, op: str) -> int | None:

@@ -45,7 +45,8 @@ def written(operator: Operator) -> Any:
 def _scope(operator: Operator) -> dict[str, Any]:
     scope: dict[str, Any] = {
         **COMMON, "operator": operator, "op": operator.declaration, "called": operator.qualname,
-        "observers": observers, "observed": observed, "set_mode": current.set, "NO_GRAD": NO_GRAD, "QUIET": QUIET,
+        "observers": observers, "observed": observed, "set_mode": current.set,
+        "NO_GRAD": NO_GRAD, "QUIET": QUIET,
         "finish": finish, "save": save, "bail_out": bail_out, "checked": returns.checked,
         "check_aliases": check_aliases, "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class,
         "call": call, "least": least, "attach": fallback.attach,

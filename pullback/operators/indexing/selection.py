@@ -18,7 +18,8 @@ from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
 from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned
-from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
+from pullback.operators.conditions import at_least, below, host, says
+from pullback.operators.declare import Array, Namespace, Op, kernel, linear, method, primitive
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import FEW, choose, kept
 from pullback.operators.running.writes import number_array as checked_number
@@ -50,17 +51,31 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     "and a0.size < FEW else forward(numpy, a0, a1, a2)",
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
-    if condition.size < FEW or condition.dtype is not _BOOL:
-        if numpy.ndarray is type(condition) is type(input) is type(other):
-            return where_of(condition, input, other)
-        return xp.where(condition, input, other)
-    if type(other) is int and other == 0:  # as the rules have it
-        return kept(xp, condition, input)
-    if type(input) is int and input == 0:
-        return kept(xp, ~condition, other)
-    if type(input) in _NUMBERS or type(other) in _NUMBERS:  # as rules may have them, too
-        return xp.where(condition, input, other)
-    return choose(xp, condition, input, other)
+    return xp.where(condition, input, other)
+
+
+_plain = says("ndarray is type(condition) is type(input) is type(other)", ndarray=numpy.ndarray)
+_many = says("condition_dtype is BOOL", BOOL=_BOOL) & at_least(FEW, "condition_size")
+
+
+@kernel(_where, when=_plain & below(FEW, "condition_size"))
+def _few(condition: Array, input: Array, other: Array) -> Array:
+    return where_of(condition, input, other)
+
+
+@kernel(_where, when=_plain & _many & says("input_dtype is other_dtype"))
+def _by_bits(condition: Array, input: Array, other: Array) -> Array:
+    return choose(numpy, condition, input, other)
+
+
+@kernel(_where, when=host & _many & says("type(other) is int", "other == 0"))  # as rules have it
+def _or_zero(xp: Namespace, condition: Array, input: Array) -> Array:
+    return kept(xp, condition, input)
+
+
+@kernel(_where, when=host & _many & says("type(input) is int", "input == 0"))
+def _zero_or(xp: Namespace, condition: Array, other: Array) -> Array:
+    return kept(xp, ~condition, other)
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:

@@ -12,7 +12,8 @@ from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
 from pullback.operators.arrays.formats import copy_kept
-from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
+from pullback.operators.conditions import floating
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, primitive
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope, variant
 from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
@@ -401,14 +402,17 @@ def nan_to_num(
     out = copy_kept(xp, input)
     if input.dtype.kind in "biu":
         return out
-    if out.dtype.char in "fd" and is_finite(out):
-        return out
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
         largest = _largest(part.dtype)
         xp.copyto(part, 0.0 if nan is None else nan, where=part != part)
         xp.copyto(part, largest if posinf is None else posinf, where=part == math.inf)
         xp.copyto(part, -largest if neginf is None else neginf, where=part == -math.inf)
     return out
+
+
+@kernel(nan_to_num, when=floating, declines=True)
+def _finite(input: Array) -> Array | None:
+    return input.copy() if is_finite(input) else None
 
 
 @cache

@@ -20,7 +20,8 @@ from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.row_major import in_order
-from pullback.operators.declare import Array, Namespace, elementwise, method, quick
+from pullback.operators.conditions import floating, says
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
 from pullback.operators.pointwise.arithmetic import (
     conj,
     in_single,
@@ -129,8 +130,6 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
     aten="pow.Tensor_Scalar",
 )
 def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
-    if exponent.__class__ is int and exponent == 2 and input.dtype is F32:  # most of all
-        return input * input
     if input.dtype.kind in "biu" or isinstance(exponent, complex):
         input = cast_kept(input, dtype_with_number(input.dtype, exponent))
         if input.dtype.kind in "iu" and exponent < 0:
@@ -148,6 +147,11 @@ def _log_of(base: Any, exponent: Any) -> Any:
     if isinstance(base, complex) or (base < 0 and is_complex(exponent)):
         return complex(numpy.log(complex(base)))
     return math.log(base) if base > 0 else math.nan
+
+
+@kernel(_pow_number, when=says("exponent.__class__ is int", "exponent == 2") & floating)
+def _square(input: Array) -> Array:
+    return input * input
 
 
 def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:

@@ -21,7 +21,8 @@ from pullback.operators.arrays.sorting import (
     ranks,
     searched,
 )
-from pullback.operators.declare import Array, Dim, Namespace, method, primitive, quick
+from pullback.operators.conditions import at_most, below, has_dims, host, real, says
+from pullback.operators.declare import Array, Dim, Namespace, kernel, method, primitive, quick
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
 from pullback.operators.options import as_int
@@ -55,8 +56,6 @@ def _sort(xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False) 
     check_ordered("sort", input)
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
-    if input.size < FEW and not descending:
-        return few_in_order(xp, input, dim)
     indices = order_along(xp, input, dim, descending=descending)
     return read_along(xp, input, dim, indices), indices
 
@@ -76,6 +75,15 @@ _sort_stable = primitive(
     aten="sort.stable(input * dim descending)",
     node="SortBackward1",
 )(_sort)
+
+
+@kernel(
+    _sort_default, _sort_stable, when=host & has_dims & below(FEW) & real & says("not descending")
+)
+def _few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
+    return few_in_order(xp, input, dim)
+
+
 _SortResult = result_class("sort", "values indices")
 
 
@@ -354,7 +362,16 @@ def _isin(
     elements, test_elements = xp.asarray(elements), xp.asarray(test_elements)
     for array in (elements, test_elements):
         check_ordered("isin", array, "bc")
-    if elements.size * test_elements.size <= _FEW_PAIRS:
-        found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
-        return ~found if invert else found
     return xp.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)
+
+
+@kernel(
+    _isin,
+    when=host
+    & says("ndarray is type(elements) is type(test_elements)", ndarray=numpy.ndarray)
+    & says("elements_dtype.kind not in 'bc'", "test_elements_dtype.kind not in 'bc'")
+    & at_most(_FEW_PAIRS, "elements_size * test_elements_size"),
+)
+def _each_pair(elements: Array, test_elements: Array, invert: bool) -> Array:
+    found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
+    return ~found if invert else found

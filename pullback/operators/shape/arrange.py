@@ -50,8 +50,8 @@ def _checked(op: str, tensors: Any) -> tuple[Any, ...]:
     """A sequence of tensors; TypeError where it is not one."""
     if isinstance(tensors, Tensor):
         raise TypeError(
-            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
-            "unbind() to take it apart."
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor. Put the "
+            f"tensors in a list, {op}([a, b]), or take one apart by unbind()."
         )
     for one in tensors:
         if not isinstance(one, Tensor):

@@ -336,8 +336,8 @@ def _listed(op: str, tensors: Any) -> Any:
     """The sequence of tensors that a join takes."""
     if isinstance(tensors, Tensor):
         raise TypeError(
-            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
-            "unbind() to take it apart."
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor. Put the "
+            f"tensors in a list, {op}([a, b]), or take one apart by unbind()."
         )
     return tuple(tensors)
 
@@ -459,9 +459,10 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     join = concatenate
     for one in tensors:
         if one.shape != shape:
+            number = next(n for n, other in enumerate(tensors) if other is one)
             raise RuntimeError(
-                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, another has "
-                f"{one.shape}."
+                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, tensor {number} "
+                f"has {one.shape}."
             )
         if type(one) is not ndarray:
             join = xp.concatenate

@@ -14,7 +14,8 @@ from pullback.operators.arrays.direct import concatenate
 from pullback.operators.arrays.formats import joined_in_order
 from pullback.operators.arrays.sums import sums
 from pullback.operators.batching import per_dim
-from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
+from pullback.operators.conditions import contiguous
+from pullback.operators.declare import Array, Dims, Namespace, Shape, kernel, linear
 from pullback.operators.options import as_dim, as_shape
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import spread
@@ -34,14 +35,21 @@ _WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
     aten="flip.default",
 )
 def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
+    out = empty_like(xp, input)
+    out[...] = _flipped(input, dims)
+    return out
+
+
+def _flipped(input: Array, dims: Any) -> Array:
     turned = [_WHOLE] * input.ndim
     for dim in dims if input.ndim else ():
         turned[dim] = _BACKWARDS
-    if input.flags.c_contiguous:
-        return input[tuple(turned)].copy()
-    out = empty_like(xp, input)
-    out[...] = input[tuple(turned)]
-    return out
+    return input[tuple(turned)]
+
+
+@kernel(_flip, when=contiguous)
+def _copied(input: Array, dims: Any) -> Array:
+    return _flipped(input, dims).copy()
 
 
 def flip(input: Any, dims: Any) -> Any:

@@ -256,9 +256,11 @@ def _unwatched(function: Any, lines: list[str]) -> Any:
 def scope_of(op: Op) -> dict[str, Any]:
     """What the written code calls by name."""
     direct, floats = array_call(op), float_call(op)
-    beside = getattr(op.forward, "__globals__", {})  # what the declaration can name, `usual` can
+    # What the declaration can name, and what kernels in line do, `usual` can.
+    beside = [getattr(one, "__globals__", {}) for one in (op.meaning, op.forward)]
+    named = re.findall(r"\w+", op.inline)
     return {
-        **{name: beside[name] for name in re.findall(r"\w+", op.inline) if name in beside},
+        **{name: one[name] for one in beside for name in named if name in one},
         **COMMON,
         "op": op,
         "observers": observers,

@@ -16,6 +16,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64
 from pullback.core.home import is_ours
+from pullback.operators.conditions import may_run
 from pullback.operators.writing.layers import code_of
 
 _made: dict[tuple[Any, Any], Any] = {}
@@ -132,13 +133,13 @@ class _Double:
 
 
 def _single_call(op: Any, stand_in: type) -> str | None:
-    if any(one.on == "host" for one in op.kernels):  # among which the forward chooses
-        return None
+    options = {param.name: param.default for param in op.params if param.kind != "tensor"}
+    if any(one.on == "host" and may_run(one.when, options) for one in op.kernels):
+        return None  # among which the forward chooses
     probe = _Probe()
     stand_ins = [stand_in() for param in op.params if param.kind == "tensor"]
-    options = {param.name: param.default for param in op.params if param.kind != "tensor"}
     try:
-        result = op.forward(probe, *stand_ins, **options)
+        result = op.meaning(probe, *stand_ins, **options)
     except (TypeError, AttributeError, ValueError, IndexError, RuntimeError):  # and not implemented
         result = None
     if result is probe.result and len(probe.calls) == 1:

@@ -241,7 +241,7 @@ def test_a_users_operator_too():
         library.impl("first", lambda x, *, scale=1.0: x * scale, "CPU")
         overload = torch.ops.names_of_ours.first.default
         used = sorted(names_in(call_lines_of(overload._operator)) - {"x"})
-        assert {"self", "mode", "leave", "kernel"} <= {*used}
+        assert {"self", "mode", "bail_out", "kernel"} <= {*used}
         for number, name in enumerate(used):
             library.define(f"one{number}(Tensor x, *, float {name}=1.0) -> Tensor")
             library.impl(f"one{number}", lambda x, **given: x * next(iter(given.values())), "CPU")
