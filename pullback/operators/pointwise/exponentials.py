@@ -411,8 +411,8 @@ def nan_to_num(
 
 
 @kernel(nan_to_num, when=floating, declines=True)
-def _finite(input: Array) -> Array | None:
-    return input.copy() if is_finite(input) else None
+def _finite(xp: Namespace, input: Array) -> Array | None:
+    return copy_kept(xp, input) if is_finite(input) else None
 
 
 @cache

@@ -373,5 +373,5 @@ def _isin(
     & at_most(_FEW_PAIRS, "elements_size * test_elements_size"),
 )
 def _each_pair(elements: Array, test_elements: Array, invert: bool) -> Array:
-    found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
+    found = in_order((elements[..., None] == test_elements.reshape(-1)).any(-1))
     return ~found if invert else found
