@@ -102,6 +102,8 @@ def _along(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(2, n)):
         yield {"input": input, "dim": input.ndim - 1}
         yield {"input": input, "dim": 0, "keepdim": True}
+    for input in in_layouts(2, 3, 2):
+        yield {"input": input, "dim": 1}
 
 
 @at(extremes._max_full, extremes._min_full)

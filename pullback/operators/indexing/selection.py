@@ -14,8 +14,9 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.direct import are_plain, putmask
+from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
+from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned
 from pullback.operators.conditions import at_least, below, host, says
 from pullback.operators.declare import Array, Namespace, Op, kernel, linear, method, primitive
@@ -100,7 +101,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         if condition.device is META:
             raise errors.no_data("where() of a condition alone")
-        return tuple(wrap(places) for places in numpy.atleast_1d(condition._array).nonzero())
+        found = numpy.atleast_1d(condition._array).nonzero()
+        return tuple([wrap(places.copy()) for places in found])  # not views of one array
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(
             f"where: the condition must be a bool tensor, got {condition.dtype}; compare first."
@@ -197,20 +199,23 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
-        choice = where_of if are_plain((mask, value, input)) else xp.where
-        return choice(mask, value, input)
+        if numpy.ndarray is type(mask) is type(value) is type(input):
+            filled = where_of(mask, value, input)
+        else:
+            filled = xp.where(mask, value, input)
+        return filled if filled.flags.c_contiguous else row_major(filled)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
             "where()."
         )
     if not hasattr(value, "dtype"):
-        return xp.where(mask, checked_number("masked_fill", value, dtype), input)
+        return in_order(xp.where(mask, checked_number("masked_fill", value, dtype), input))
     if value.dtype.kind in "cW" and dtype.kind not in "cW":
         raise RuntimeError(
             f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(dtype)}."
         )
-    return xp.where(mask, xp.asarray(value).astype(dtype), input)
+    return in_order(xp.where(mask, xp.asarray(value).astype(dtype), input))
 
 
 # Triangles ---------------------------------------------------------------------------------------

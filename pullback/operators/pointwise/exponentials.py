@@ -11,6 +11,7 @@ from pullback.core.arrays import is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.conditions import floating
 from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, primitive
 from pullback.operators.formula.declare import pointwise
@@ -398,7 +399,7 @@ def nan_to_num(
     >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
     tensor([0., 9.])
     """
-    out = input.copy()
+    out = copy_kept(xp, input)
     if input.dtype.kind in "biu":
         return out
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
@@ -410,8 +411,8 @@ def nan_to_num(
 
 
 @kernel(nan_to_num, when=floating, declines=True)
-def _finite(input: Array) -> Array | None:
-    return input.copy() if is_finite(input) else None
+def _finite(xp: Namespace, input: Array) -> Array | None:
+    return copy_kept(xp, input) if is_finite(input) else None
 
 
 @cache

@@ -10,6 +10,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import clip
@@ -154,7 +155,7 @@ def _promoted(op: str, input: Array, *limits: Any) -> Array:
     dtype = input.dtype
     for limit in limits:
         dtype = dtype if limit is None else dtype_with_number(dtype, limit)
-    return input.astype(dtype)
+    return cast_kept(input, dtype)
 
 
 def _bound(op: str, value: Any, dtype: Any) -> Array:

@@ -16,8 +16,10 @@ from pullback.core import errors
 from pullback.core.arrays import F32, LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.conditions import floating, says
 from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
 from pullback.operators.pointwise.arithmetic import (
@@ -129,7 +131,7 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
 )
 def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
     if input.dtype.kind in "biu" or isinstance(exponent, complex):
-        input = input.astype(dtype_with_number(input.dtype, exponent))
+        input = cast_kept(input, dtype_with_number(input.dtype, exponent))
         if input.dtype.kind in "iu" and exponent < 0:
             raise RuntimeError(
                 f"pow: integers to the negative power {exponent} are not integers; convert the "
@@ -169,10 +171,12 @@ def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
 def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
     dtype = dtype_with_number(input.dtype, base)
     if input.dtype != dtype:
-        input = input.astype(dtype)
+        input = cast_kept(input, dtype)
     if dtype.kind in "iu":
-        return _integer_power(xp, xp.asarray(base).astype(dtype), input)
-    return xp.exp2(input) if base == 2 and dtype.kind == "f" else xp.power(dtype.type(base), input)
+        return in_order(_integer_power(xp, xp.asarray(base).astype(dtype), input))
+    exact = base == 2 and dtype.kind == "f"
+    made = xp.exp2(input) if exact else xp.power(dtype.type(base), input)
+    return made if made.flags.c_contiguous else in_order(made)
 
 
 # Neither ----------------------------------------------------------------------------------------

@@ -20,6 +20,7 @@ from pullback.core.dtype import numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import is_moderate
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.batching import together
 from pullback.operators.conditions import at_least, below, given, has_dims, host, says
 from pullback.operators.declare import (
@@ -64,7 +65,7 @@ def _accumulated(xp: Namespace, ufunc: Any, input: Array, dim: int, dtype: Any) 
     if result_dtype.kind == "V":
         wide = xp.dtype(xp.float32)
     result = ufunc.accumulate(input, dim, wide)
-    return result if result.dtype == result_dtype else result.astype(result_dtype)
+    return result.astype(result_dtype, "C", copy=False)
 
 
 # From so many neighbouring lines on, going through them together, a step at a time, is faster: for
@@ -151,7 +152,7 @@ _lines &= at_least(_LINES, "prod(input_shape[dim + 1:])")
 
 @kernel(cumsum, when=_few)  # cast on the way: 0.3 us
 def _sums_in_double(input: Array, dim: int) -> Array:
-    return numpy.add.accumulate(input.astype(F64), dim).astype(F32)
+    return numpy.add.accumulate(input.astype(F64), dim).astype(F32, "C")
 
 
 @kernel(cumsum, when=given(dtype=None) & _blocks, declines=True)
@@ -301,7 +302,7 @@ def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Arra
 
 @kernel(cumprod, when=_few)
 def _products_in_double(input: Array, dim: int) -> Array:
-    return numpy.multiply.accumulate(input.astype(F64), dim).astype(F32)
+    return numpy.multiply.accumulate(input.astype(F64), dim).astype(F32, "C")
 
 
 @kernel(cumprod, when=_lines)
@@ -323,6 +324,7 @@ def _running_extreme(xp: Namespace, op: str, ufunc: Any, input: Array, dim: int)
         raise unsupported(op, input)
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
+    input = in_order(input)
     values = ufunc.accumulate(input, dim)
     reached = input == values
     if input.dtype.kind in "fV":
@@ -417,7 +419,7 @@ def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
     if is_complex(input):
         return _complex_logcumsumexp(xp, input, dim)
     wide = xp.float32 if input.dtype.itemsize == 2 else input.dtype
-    return xp.logaddexp.accumulate(input, dim, wide).astype(input.dtype, copy=False)
+    return xp.logaddexp.accumulate(input, dim, wide).astype(input.dtype, "C", copy=False)
 
 
 def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
@@ -455,4 +457,4 @@ def _in_running_branch(xp: Namespace, input: Array, out: Array, dim: int) -> Arr
     off = xp.nan_to_num(xp.rint((angle - out.imag) / turn), nan=0, posinf=0, neginf=0)
     out = out.copy()
     out.imag += (turn * off).astype(out.real.dtype)
-    return xp.moveaxis(out, -1, dim)
+    return in_order(xp.moveaxis(out, -1, dim))

@@ -9,6 +9,7 @@ import numpy
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.formats import ordered
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import (
@@ -354,6 +355,7 @@ _FEW_PAIRS = 4096  # so many are compared sooner than sorted: 4 us for 100, wher
 
 
 @primitive(batch=batch_indexing.contained, numbers=True, method=False)
+@ordered
 def _isin(
     xp: Namespace, elements: Array, test_elements: Array, *, assume_unique: bool, invert: bool
 ) -> Array:
@@ -371,5 +373,5 @@ def _isin(
     & at_most(_FEW_PAIRS, "elements_size * test_elements_size"),
 )
 def _each_pair(elements: Array, test_elements: Array, invert: bool) -> Array:
-    found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
+    found = in_order((elements[..., None] == test_elements.reshape(-1)).any(-1))
     return ~found if invert else found

@@ -11,6 +11,7 @@ from pullback.core.arrays import namespace
 from pullback.core.layout import empty_like
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
+from pullback.operators.arrays.formats import joined_in_order
 from pullback.operators.arrays.sums import sums
 from pullback.operators.batching import per_dim
 from pullback.operators.conditions import contiguous
@@ -110,7 +111,8 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
     else:
         end, start = input[cut:], input[:cut]
     join = concatenate if type(input) is numpy.ndarray else xp.concatenate
-    return join((end, start), dim)
+    joined = join((end, start), dim)
+    return joined if joined.flags.c_contiguous else joined_in_order(joined, (input,))
 
 
 def repeat(input: Any, repeats: Any) -> Any:

@@ -16,6 +16,7 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
 from pullback.operators.conditions import host, says
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, kernel, method
@@ -197,7 +198,7 @@ def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
         shifted = x[..., None] - 0.5 * xp.arange(p)
         return gamma.lgamma(xp, shifted).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
-    return in_double(xp, total, input)
+    return in_order(in_double(xp, total, input))
 
 
 def _no_order_derivative(op: str) -> Any:

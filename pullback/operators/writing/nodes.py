@@ -22,7 +22,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
-from pullback.operators.running.followed import followed, is_followed
+from pullback.operators.running.followed import followed, inputs_followed
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.plan import plan_of, several_outputs
@@ -65,8 +65,8 @@ def written_class(
     """
     writer = NodeWriter(op, names, specialise, fuse)
     members = {"_run": writer.method("_run"), "_run_tensors": writer.method("_run_tensors")}
-    if is_followed(op.node_name):
-        members["_run_tensors"] = followed(members["_run_tensors"])
+    if places := inputs_followed(op.node_name):
+        members["_run_tensors"] = followed(members["_run_tensors"], places)
     plan = writer.plan
     if plan.inputs or plan.outputs:
         members["_release"] = writer.method("_release")
