@@ -11,6 +11,7 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.formats import ordered
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import (
     FEW,
