@@ -80,7 +80,7 @@ def test_a_class_that_takes_calls_is_asked_as_the_method():
 
 def test_without_the_question_who_looks_on_it_is_the_operator_s_own_function():
     op = torch.select.op
-    front = Adapter("$input, $index", ["$dim = 0"], "a0[$index, ...]")
+    adapter = Adapter("$input, $index", ["$dim = 0"], "a0[$index, ...]")
     assert lines_of(op, watched=False, adapter=adapter) == lines_of(op, watched=False)
 
 
