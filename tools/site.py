@@ -41,7 +41,10 @@ NAV: dict[str, list[str] | dict[str, list[str]]] = {
             *("tensors.md", "modules.md", "optim.md", "data.md", "random.md", "distributions.md"),
             *("sparse.md", "nested.md", "mixed-precision.md"),
         ],
-        "Derivatives": ["transforms.md", "custom-functions.md", "engine-order.md"],
+        "Derivatives": [
+            *("transforms.md", "derivatives.md", "custom-functions.md", "numbers.md"),
+            "engine-order.md",
+        ],
         "Debugging": ["faq.md", "debugging.md", "seeing-the-graph.md"],
         "Speed and memory": [
             *("performance.md", "compiled.md", "memory.md", "checkpointing.md", "benchmarks.md"),

@@ -100,6 +100,9 @@ class Ports:
     accumulate_by_call: Callable[..., tuple[()]]
     # operators/declare -> writing: the code of an operator's function, or of its in-place form.
     build: Callable[..., Any]
+    # operators/running/answered -> writing: what gives a handler's result its node; None: step by
+    # step.
+    recorder_of: Callable[[Any], Callable[..., bool] | None]
     # operators/running/interpret -> autocasting: an operator's call inside a region.
     autocast: Callable[..., Any]
     # operators/running/interpret -> transforms: a call with its tangent, or NotImplemented.
