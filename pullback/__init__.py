@@ -199,6 +199,7 @@ _MODULES = frozenset(
         "accelerator",
         "amp",
         "ao",
+        "array_api",
         "compiler",
         "backends",
         "cpu",
