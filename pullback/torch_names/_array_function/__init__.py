@@ -19,7 +19,7 @@ from pullback.core.mode import fast, get_mode
 from . import fourier, joining, linear, reductions, selection, shapes
 from ._table import TABLE, bound
 
-__all__ = ["answered"]
+__all__ = ["answered", "named"]
 
 _FILLED_BY = (fourier, joining, linear, reductions, selection, shapes)
 
@@ -40,6 +40,11 @@ def answered(function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str,
             "with gradients, inside transforms and on devices. Use torch's functions, or "
             "`tensor.detach()` where no gradient is wanted."
         ) from error
+
+
+def named(name: str) -> Any:
+    """What answers a function of NumPy's with this name; None where nothing does."""
+    return None if name.startswith("_") else TABLE.get(getattr(numpy, name, None))
 
 
 def _name(function: Any) -> str:

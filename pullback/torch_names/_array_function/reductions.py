@@ -134,6 +134,50 @@ def _nanmean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = Fal
     return _nansum(x, axis, keepdims=keepdims) / there
 
 
+@answers(np.nanprod)
+def _nanprod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False) -> Tensor:
+    x = as_tensor(a)
+    return _prod(torch.where(torch.isnan(x), 1.0, x), axis, dtype, keepdims=keepdims)
+
+
+def _without_nan(a: Any, axis: Any, *, instead: float, keepdims: Any, most: Any) -> Tensor:
+    """An extreme of all that is not NaN; NaN where there is nothing else."""
+    x = as_tensor(a)
+    found: Tensor = most(torch.where(torch.isnan(x), instead, x), axis, keepdims=keepdims)
+    return torch.where(_all(torch.isnan(x), axis, keepdims=keepdims), torch.nan, found)
+
+
+@answers(np.nanmax)
+def _nanmax(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
+    return _without_nan(a, axis, instead=-torch.inf, keepdims=keepdims, most=_max)
+
+
+@answers(np.nanmin)
+def _nanmin(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
+    return _without_nan(a, axis, instead=torch.inf, keepdims=keepdims, most=_min)
+
+
+@answers(np.nanvar)
+def _nanvar(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: Any = False
+) -> Tensor:
+    x = _floating(a, dtype)
+    missing = torch.isnan(x)
+    # Without NaN before the product, whose slope would be NaN as well.
+    apart = torch.where(missing, 0.0, x) - torch.where(
+        missing, 0.0, _nanmean(x, axis, keepdims=True)
+    )
+    there = _sum(~missing, axis, keepdims=keepdims)
+    return _sum((apart * apart.conj()).real, axis, keepdims=keepdims) / (there - ddof)
+
+
+@answers(np.nanstd)
+def _nanstd(
+    a: Any, axis: Any = None, dtype: Any = None, *, ddof: float = 0, keepdims: Any = False
+) -> Tensor:
+    return torch.sqrt(_nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
+
+
 def _running(a: Any, axis: int | None) -> tuple[Tensor, int]:
     x = as_tensor(a)
     return (x.reshape(-1), 0) if axis is None else (x, axis)
@@ -149,6 +193,18 @@ def _cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
 def _cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     x, along = _running(a, axis)
     return array_api.cumulative_prod(x, axis=along, dtype=kind_of(dtype))
+
+
+@answers(np.nancumsum)
+def _nancumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    x = as_tensor(a)
+    return _cumsum(torch.where(torch.isnan(x), 0.0, x), axis, dtype)
+
+
+@answers(np.nancumprod)
+def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+    x = as_tensor(a)
+    return _cumprod(torch.where(torch.isnan(x), 1.0, x), axis, dtype)
 
 
 @answers(np.cumulative_sum)
@@ -207,6 +263,13 @@ def _percentile(
 @answers(np.median)
 def _median(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
     return _quantile(a, 0.5, axis, keepdims=keepdims)
+
+
+@answers(np.nanmedian)
+def _nanmedian(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
+    if isinstance(axis, tuple | list):
+        raise TypeError("numpy.nanmedian of tensors: one axis, or all of them.")
+    return torch.nanquantile(_floating(a, None), 0.5, axis, kept(keepdims))
 
 
 @answers(np.trapezoid)

@@ -12,7 +12,9 @@ tensor([0.6000, 0.8000])
 
 from __future__ import annotations
 
+from importlib import import_module as _import_module
 from math import e, inf, nan, pi
+from typing import Any as _Any
 
 from pullback import (
     bool,
@@ -90,3 +92,11 @@ __all__ += _searching.__all__
 __all__ += _statistical.__all__
 
 __dir__ = _only_public(globals())
+
+
+def __getattr__(name: str) -> _Any:
+    """Functions of NumPy's beyond the standard, for which xarray asks: `einsum`, `nanmean`."""
+    found = _import_module("pullback._array_function").named(name)
+    if found is None:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return found

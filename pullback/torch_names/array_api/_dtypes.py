@@ -30,6 +30,7 @@ KINDS: dict[str, tuple[dtype, ...]] = {
     "numeric": (*SIGNED, *UNSIGNED, *FLOATING, *COMPLEX),
 }
 NUMBERS = (bool, int, float, complex)
+NAMED = {one._name: one for kind in ("bool", "numeric") for one in KINDS[kind]}
 
 
 def isdtype(dtype: Any, kind: Any) -> bool:
@@ -76,6 +77,8 @@ def result_type(*arrays_and_dtypes: Any) -> dtype:
 
 def _dtype(of: Any) -> dtype:
     found = of.dtype if isinstance(of, Tensor) else of
+    if isinstance(of, str) and of in NAMED:  # as xarray asks: how wide a Python number must be
+        found = NAMED[of]
     if not isinstance(found, dtype):
         raise TypeError(
             f"expected an array or a dtype of this namespace, got {of!r} of type "

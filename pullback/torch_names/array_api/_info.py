@@ -7,9 +7,7 @@ from typing import Any
 import pullback as torch
 from pullback import device, dtype
 
-from ._dtypes import KINDS
-
-_NAMES = {one._name: one for kind in ("bool", "numeric") for one in KINDS[kind]}
+from ._dtypes import KINDS, NAMED
 
 
 class Info:
@@ -46,7 +44,7 @@ class Info:
     ) -> dict[str, dtype]:
         """The dtypes of a kind, or of several; by their names."""
         if kind is None:
-            return dict(_NAMES)
+            return dict(NAMED)
         kinds = kind if isinstance(kind, tuple) else (kind,)
         for one in kinds:
             if one not in KINDS:
@@ -54,7 +52,7 @@ class Info:
                     f"dtypes: no kind is called {one!r}; there are {', '.join(KINDS)}."
                 )
         wanted = {one for name in kinds for one in KINDS[name]}
-        return {name: one for name, one in _NAMES.items() if one in wanted}
+        return {name: one for name, one in NAMED.items() if one in wanted}
 
     def devices(self) -> list[device]:
         """The devices that can hold arrays here."""

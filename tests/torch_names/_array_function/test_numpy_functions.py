@@ -9,7 +9,8 @@ from pullback._array_function import TABLE
 import pullback as torch
 from pullback.autograd import gradcheck
 
-# `f` and `g` are matrices, `v` a vector, `t` has three dimensions, `s` is symmetric, `c` complex.
+# `f` and `g` are matrices, `v` a vector, `t` has three dimensions, `s` is symmetric, `c` complex,
+# `n` has NaN.
 CALLS = """
     concatenate([f,g]) concatenate((f,v),axis=None) concatenate([f,w],axis=1)
     stack([f,g],axis=1) vstack([v,f]) hstack([f,g]) dstack([f,g]) column_stack([v,v])
@@ -30,7 +31,9 @@ CALLS = """
     var(f,axis=0,ddof=1) std(f,axis=1) std(f,correction=1) average(f)
     average(f,weights=g*g,axis=1) average(f,axis=1,weights=np.arange(4.0)) max(f) max(f,axis=1)
     amax(f,0) min(f) amin(f,axis=1) ptp(f,axis=0) all(f) any(f,axis=0) count_nonzero(f)
-    nansum(f,axis=0) nanmean(f) cumsum(f) cumsum(f,axis=1) cumprod(f,axis=0)
+    nansum(f,axis=0) nanmean(f) nansum(n) nanmean(n,axis=0) nanprod(n,axis=1) nanmax(n)
+    nanmin(n,axis=1) nanvar(n) nanstd(n,axis=1,ddof=1) nancumsum(n,axis=1) nancumprod(n,axis=0)
+    nanmedian(n,axis=1) nanmedian(n,keepdims=True) cumsum(f) cumsum(f,axis=1) cumprod(f,axis=0)
     cumulative_sum(f,axis=0,include_initial=True) cumulative_prod(v) diff(f) diff(v,n=2)
     diff(f,axis=0,prepend=0.0) diff(v,append=v[:1]) quantile(f,0.3) quantile(f,[0.2,0.7],axis=1)
     quantile(f,0.4,method="lower") percentile(f,30) median(v) median(f,axis=0,keepdims=True)
@@ -65,17 +68,20 @@ DECOMPOSITIONS = """
     linalg.eig(s) linalg.eigvals(s) empty_like(f)
 """
 FLAT = {"zeros_like", "ones_like", "full_like", "round", "around", "fix", "imag"}
-NAMES = "fgvtsc"
+NAMES = "fgvtscn"
 
 
 def arrays():
     rng = np.random.default_rng(1)
     root = rng.standard_normal((3, 3))
+    holes = rng.standard_normal((3, 4))
+    holes[[0, 1, 2], [2, 0, 1]] = np.nan
     return {
         "f": rng.standard_normal((3, 4)),
         "g": rng.standard_normal((3, 4)),
         "w": rng.standard_normal((3, 4)),
         "m": rng.integers(0, 2, (3, 4)).astype(bool),
+        "n": holes,
         "v": rng.standard_normal(4),
         "t": rng.standard_normal((2, 3, 4)),
         "s": root @ root.T + 3 * np.eye(3),
