@@ -33,6 +33,7 @@ NAV: dict[str, list[str]] = {
         "memory.md",
         *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
         *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
+        "array-api.md",
     ],
     "Subjects": [
         *("tensors.md", "transforms.md", "modules.md", "optim.md", "distributions.md"),
