@@ -7,6 +7,7 @@
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
     put                     a value with a part of it written over
+    take place              elements of a value where indices say, and the way back: see indexed.py
     maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
     beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py
@@ -68,6 +69,7 @@ EW = frozenset(
         "sin",
         "sqrt",
         "sub",
+        "take",
         "tanh",
         "trunc",
         "where",
@@ -83,6 +85,7 @@ COST = {
     **dict.fromkeys(LIBM, 40),
     "log1p": 12,
     "powi": 4,
+    "take": 4,
 }
 BYTES = {"f4": 4, "f8": 8, "b1": 1, "i8": 8, "i4": 4}
 

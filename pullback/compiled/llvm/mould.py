@@ -126,6 +126,7 @@ class Cast(NativeProgram):
         (arena, offsets, strides, shapes, geometries, between, work), words = mould.cast(*sizes)
         self.in_place, self.code, self.slots = mould.in_place, mould.code, mould.slots
         self.words, self.addresses, self.how = words, mould.addresses, mould.how
+        self.fault = mould.plan.fault
         self.strides = list(strides)
         self.arena = arena
         self.offsets = dict(zip(mould.plan.offsets, offsets, strict=True))
@@ -178,12 +179,12 @@ class Cast(NativeProgram):
                 return made
         return super().__call__(arrays)
 
-    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> None:
-        for function, _, between in self.parts:
-            if function is not None:
-                function(memory.address)
-            else:
-                between(memory, held)
+    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> bool:
+        return self._run(memory, held)
+
+    def _by_kernels(self, arrays: list[Any]) -> list[Any]:
+        made: list[Any] = self._whole()._by_kernels(arrays)
+        return made
 
 
 def _bracketed(decisions: dict[str, bool]) -> list[tuple[str, bool]]:

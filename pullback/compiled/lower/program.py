@@ -15,6 +15,7 @@ from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
+from pullback.compiled.lower.indexing import INDEXING
 from pullback.compiled.lower.integers import of_integers
 from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
 
@@ -104,6 +105,8 @@ class Lowered:
         """`stores`: whether the back end can write over a part of a value."""
         self.b = Builder()
         self._stores = stores
+        # One that draws random numbers cannot begin again where an index names nothing.
+        self._stops = stores and not any(call.random for call in calls)
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
@@ -199,7 +202,8 @@ class Lowered:
         made = of_integers(self.b, key, given)
         if made is not None:
             return made
-        rule = RULES.get(key)
+        rule = INDEXING.get(key) if self._stops else None
+        rule = rule or RULES.get(key)
         if rule is None and op.formula is not None:
             return by_formula(op.formula, self.b, given)
         if rule is None:

@@ -37,7 +37,7 @@ _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its AB
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
 _RESULT = 5  # words for each result: dtype, rank, sizes, slot, order of memory
 _COLUMNS_FIRST = 2  # NumPy's flag of an array whose first dimension is the fastest
-_OWN = 11  # words of a program's own, before those of `_ADDRESSES`
+_OWN = 12  # words of a program's own, before those of `_ADDRESSES`
 
 # ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
@@ -55,6 +55,7 @@ entry:
   %flag = ptr of %D at word 8
   %places = ptr of %D at word 9
   %held = ptr of %D at word 10
+  %fault = ptr of %D at word 11
   %isbig = icmp ne i64 %big, 0
 {addresses}
   %args_fit = icmp eq i64 %nargs, %want_args
@@ -190,9 +191,18 @@ free:
   %state = call ptr %at_save()
   call void %fn(ptr %B)
   call void %at_restore(ptr %state)
-  br label %end
+  br label %look
 locked:
   call void %fn(ptr %B)
+  br label %look
+look:
+  %found = load i64, ptr %fault
+  %faulty = icmp ne i64 %found, 0
+  br i1 %faulty, label %decline, label %end
+decline:
+  store i64 0, ptr %fault
+  call void %at_decref(ptr %tup)
+  call void %at_incref(ptr %at_none)
   br label %end
 {dropped_array}drop:
   call void %at_decref(ptr %tup)
@@ -200,7 +210,7 @@ locked:
 fail:
   br label %end
 end:
-  %answer = phi ptr [ %tup, %free ], [ %tup, %locked ], [ null, %fail ]
+  %answer = phi ptr [ %tup, %look ], [ %at_none, %decline ], [ null, %fail ]
   br i1 %holds, label %let_go, label %leave
 let_go:
   %l = phi i64 [ 0, %end ], [ %l1, %let_go ]
@@ -429,6 +439,7 @@ def bound(
     keep: list[Any],
     of_arrays: bool = False,
     geometries: list[int] | None = None,
+    fault: int | None = None,
 ) -> Any:
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
@@ -436,7 +447,8 @@ def bound(
     in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
     that its table points to. `of_arrays`: arrays in their place, all of them arguments.
     `geometries`: where sizes and strides of each tensor, and sizes of each result, stand, if the
-    caller keeps them.
+    caller keeps them. `fault`: where a word is that the program sets if it cannot go on; the answer
+    is then None, too.
     """
     kept_by_caller = iter(geometries or ())
     kept: list[Any] = [*keep, table]
@@ -463,7 +475,8 @@ def bound(
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
-            words(places), words([0] * len(tensors)), *_addresses().values()]  # fmt: skip
+            words(places), words([0] * len(tensors)), words([0]) if fault is None else fault,
+            *_addresses().values()]  # fmt: skip
     code, entry = _entry(of_arrays=of_arrays)
     return fastcall(entry, [*kept, code], numpy.array(data, numpy.int64).tobytes())
 

@@ -216,6 +216,7 @@ class Writer:
             tensors=tensors, places=places, results=results, table=memory.table,
             address=address or _nothing(), arguments=self._count, is_large=program.is_large,
             keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+            fault=memory.fault,
         )  # fmt: skip
 
     @property
@@ -280,6 +281,7 @@ class _Parted(Writer):
             table=memory.table, address=first_address(program), arguments=self._count,
             is_large=program.is_large,
             keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+            fault=memory.fault,
         )  # fmt: skip
         slots = [(slot, number, tensor)
                  for slot, (number, tensor, _) in zip(places, tensors, strict=True)]  # fmt: skip

@@ -152,8 +152,8 @@ class _Writer(Writer):
             tensors=tensors, places=places,
             results=[known[one.slot] for one in program.outputs], table=table,
             address=program.parts[0][1], arguments=len(order), is_large=program.is_large,
-            keep=[program, self.scope, [one.place for one in self.captured.inputs]],
-            geometries=addresses,
+            keep=[program, memory, self.scope, [one.place for one in self.captured.inputs]],
+            geometries=addresses, fault=memory.fault,
         )  # fmt: skip
 
     def _now(self, places: Any) -> Any:
