@@ -25,7 +25,7 @@ NUMPY: dict[str, Any] = {
     "or": numpy.logical_or, "recip": numpy.reciprocal, "rint": numpy.rint, "sigmoid": _sigmoid,
     "rsqrt": lambda x: 1 / numpy.sqrt(x), "sign": numpy.sign, "sin": numpy.sin,
     "sqrt": numpy.sqrt, "sub": numpy.subtract, "tanh": numpy.tanh, "trunc": numpy.trunc,
-    "where": numpy.where, "xor": numpy.logical_xor,
+    "floordiv": numpy.floor_divide, "remainder": numpy.remainder, "where": numpy.where, "xor": numpy.logical_xor,
     "acos": numpy.arccos, "acosh": numpy.arccosh, "asin": numpy.arcsin, "asinh": numpy.arcsinh,
     "atan": numpy.arctan, "atan2": numpy.arctan2, "atanh": numpy.arctanh, "cosh": numpy.cosh,
     "exp2": numpy.exp2, "fmod": numpy.fmod, "hypot": numpy.hypot, "log10": numpy.log10,

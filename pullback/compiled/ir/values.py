@@ -47,6 +47,7 @@ EW = frozenset(
         "exp",
         "expm1",
         "floor",
+        "floordiv",
         "ge",
         "gt",
         "le",
@@ -62,6 +63,7 @@ EW = frozenset(
         "or",
         "powi",
         "recip",
+        "remainder",
         "rint",
         "rsqrt",
         "sigmoid",
@@ -87,7 +89,7 @@ COST = {
     "powi": 4,
     "take": 4,
 }
-BYTES = {"f4": 4, "f8": 8, "b1": 1, "i8": 8, "i4": 4}
+BYTES = {"f4": 4, "f8": 8, "b1": 1, "i8": 8, "i4": 4, "i2": 2, "i1": 1, "u1": 1}
 
 
 class Val:

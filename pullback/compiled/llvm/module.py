@@ -120,8 +120,12 @@ class ModuleText:
     def _stop_at_fault(self, number: int) -> None:
         """Nothing is written to what the caller has once an index was none."""
         p = self._loaded(f"%f{number}", self.plan.fault or 0)
-        self._lines += [f"  {p}.w = load i64, ptr {p}", f"  {p}.n = icmp eq i64 {p}.w, 0",
-                        f"  br i1 {p}.n, label %on{number}, label %out", f"on{number}:"]  # fmt: skip
+        self._lines += [
+            f"  {p}.w = load i64, ptr {p}",
+            f"  {p}.n = icmp eq i64 {p}.w, 0",
+            f"  br i1 {p}.n, label %on{number}, label %out",
+            f"on{number}:",
+        ]
 
     def _dot(self, name: str, v: Val, update: Update | None = None) -> None:
         writer = DotText(self.plan, name, v, self.machine, update)

@@ -6,7 +6,8 @@ own, and what follows is in the same loop.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, TypeVar
 
 from pullback.compiled.ir import indexed
 from pullback.compiled.ir.builder import Builder
@@ -17,12 +18,13 @@ from pullback.operators.nn.embedding import rows as tables
 
 __all__ = ["INDEXING"]
 
+R = TypeVar("R", bound=Rule)
 INDEXING: dict[str, Rule] = {}
 _INDICES = ("i4", "i8")
 
 
-def _lower(*operators: Any) -> Any:
-    def enter(rule: Rule) -> Rule:
+def _lower(*operators: Any) -> Callable[[R], R]:
+    def enter(rule: R) -> R:
         for one in operators:
             INDEXING[key_of(one.op)] = rule
         return rule
@@ -41,7 +43,7 @@ def _whole_numbers(x: Val) -> None:
         raise NotLowered
 
 
-# Where elements are that indices along some dimensions name: shape, strides, indices that broadcast.
+# Where elements are that indices name: shape, strides, and indices that broadcast to it.
 
 
 def _beside(b: Builder, shape: Any, strides: Any, dims: Any, indices: Any) -> Any:

@@ -199,7 +199,7 @@ class Lowered:
                 given[param.name] = self.b.const(given[param.name], like)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
-        made = of_integers(self.b, key, given)
+        made = of_integers(self.b, key, given, dtype_name(call.results[0].dtype))
         if made is not None:
             return made
         rule = INDEXING.get(key) if self._stops else None

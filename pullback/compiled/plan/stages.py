@@ -135,4 +135,4 @@ def start_of(v: Val) -> Any:
     """What a reduction starts from."""
     if v.op == "sum":
         return 0
-    return float("-inf") if v.dtype[0] == "f" else -(2 ** (63 if v.dtype == "i8" else 31))
+    return float("-inf") if v.dtype[0] == "f" else -(2 ** (8 * v.itemsize - 1))
