@@ -8,6 +8,7 @@
     pad padsum cat          movement
     put                     a value with a part of it written over
     take place              elements of a value where indices say, and the way back: see indexed.py
+    scan                    running sums along a dimension
     maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
     beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py

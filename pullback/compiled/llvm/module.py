@@ -14,6 +14,7 @@ from pullback.compiled.llvm.indexed import place_texts
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text, put_texts
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
+from pullback.compiled.llvm.scans import scan_text
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
@@ -109,6 +110,7 @@ class ModuleText:
                 "padsum": padsum_text,
                 "place": place_texts,
                 "put": put_texts,
+                "scan": scan_text,
             }[v.op](self.plan, name, v)
             listed = texts if isinstance(texts, list) else [texts]
             self.texts += listed

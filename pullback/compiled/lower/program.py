@@ -12,12 +12,23 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
 from pullback.compiled.ir.values import BYTES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
-from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
+from pullback.compiled.lower import (  # noqa: F401 (imported to register their lowerings)
+    classes,
+    extremes,
+    formulas,
+    indexing,
+    libm,
+    pointwise,
+    products,
+    rows,
+    scans,
+    shapes,
+    windows,
+)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
-from pullback.compiled.lower.indexing import INDEXING
 from pullback.compiled.lower.integers import of_integers
-from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
+from pullback.compiled.lower.rules import FLOATING, RULES, STOPPING, STORED, NotLowered, key_of
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -106,7 +117,7 @@ class Lowered:
         self.b = Builder()
         self._stores = stores
         # One that draws random numbers cannot begin again where an index names nothing.
-        self._stops = stores and not any(call.random for call in calls)
+        self._stops = not any(call.random for call in calls)
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
@@ -202,7 +213,8 @@ class Lowered:
         made = of_integers(self.b, key, given, dtype_name(call.results[0].dtype))
         if made is not None:
             return made
-        rule = INDEXING.get(key) if self._stops else None
+        stored = self._stores and (self._stops or key not in STOPPING)
+        rule = STORED.get(key) if stored else None
         rule = rule or RULES.get(key)
         if rule is None and op.formula is not None:
             return by_formula(op.formula, self.b, given)

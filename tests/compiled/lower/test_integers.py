@@ -60,7 +60,17 @@ def _same(function, *args, lowered=True):
 @pytest.mark.parametrize("source", [*KINDS, *REAL])
 def test_casts_give_numpys_bits(source):
     if source in REAL:
-        large = [2.0**31, -(2.0**31), 2.0**63, -(2.0**63), 1e30, -1e30, numpy.inf, -numpy.inf, numpy.nan]
+        large = [
+            2.0**31,
+            -(2.0**31),
+            2.0**63,
+            -(2.0**63),
+            1e30,
+            -1e30,
+            numpy.inf,
+            -numpy.inf,
+            numpy.nan,
+        ]
         x = torch.tensor([0.0, -0.0, 0.5, -0.9, 1.5, -2.5, 254.9, 255.0, 256.0, -129.0, *large])
         x = torch.cat([x, torch.linspace(-300, 300, 40)]).to(source)
     else:
