@@ -49,10 +49,11 @@ class Mould:
         wishes: dict[int, int] | None,
         symbols: Symbols,
         names: Sequence[str],
+        ahead: frozenset[int] | None = None,
     ) -> None:
         """`names` of the sizes, in the order in which a cast is given them."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True, ahead=ahead)
         self.how = lowered.how
         self.plan = plan = Plan(lowered.b, lowered.outputs, threads, wishes)
         self.in_place = plan.in_place

@@ -170,10 +170,11 @@ class LlvmProgram(NativeProgram):
         threads: int = 1,
         wishes: dict[int, int] | None = None,
         shared: Any = None,
+        ahead: frozenset[int] | None = None,
     ) -> None:
-        """`shared` as for any native program."""
+        """`shared` as for any native program; `ahead`: numbers of the forward's values."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True, ahead=ahead)
         self.how = lowered.how
         self._ends = list(inputs), list(outputs)
         super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)

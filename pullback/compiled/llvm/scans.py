@@ -40,10 +40,10 @@ def scan_text(plan: Plan, name: str, v: Val) -> str:
                 em.t(f"getelementptr {e}, ptr {start}, i64 {em.t(f'mul i64 {place}, {stride}')}")
                 for start, stride in zip(starts, (x.strides[dim], v.strides[dim]), strict=True)
             )
-            one = em.t(f"load {e}, ptr {p}")
+            read = em.t(f"load {e}, ptr {p}")
             if kind != e:
-                one = em.t(f"fpext {e} {one} to {kind}")
-            total = em.binary(add, total, one, kind, 1)
+                read = em.t(f"fpext {e} {read} to {kind}")
+            total = em.binary(add, total, read, kind, 1)
             after.append(total)
             made = em.t(f"fptrunc {kind} {total} to {e}") if kind != e else total
             em.raw(f"  store {e} {made}, ptr {q}")

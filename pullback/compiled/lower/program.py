@@ -29,6 +29,7 @@ from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.integers import of_integers
 from pullback.compiled.lower.rules import FLOATING, RULES, STOPPING, STORED, NotLowered, key_of
+from pullback.compiled.plan.recompute import recompute
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -112,8 +113,12 @@ class Lowered:
         constants: dict[int, Any],
         *,
         stores: bool = False,
+        ahead: frozenset[int] | None = None,
     ) -> None:
-        """`stores`: whether the back end can write over a part of a value."""
+        """`stores`: whether the back end can write over a part of a value.
+
+        `ahead`: numbers of the values of the forward, where a backward comes behind it.
+        """
         self.b = Builder()
         self._stores = stores
         # One that draws random numbers cannot begin again where an index names nothing.
@@ -124,10 +129,15 @@ class Lowered:
         self._checked: set[Any] = set()  # targets whose range is looked at already
         for one in inputs:
             self.values[one.number] = self._input(one, constants.get(one.number))
+        boundary = None
         for call in calls:
+            if ahead is not None and boundary is None and call.results[0].number not in ahead:
+                boundary = len(self.b.values)
             self._call(call)
         self.outputs = self._results(outputs)
         self.b.settle([*self.outputs, *(v for v in self.b.values if v.op == "call")])
+        if boundary is not None:
+            recompute(self.b, self.outputs, boundary)
 
     def _input(self, one: Value, array: Any) -> Val:
         # Every input is entered, so that their order is the caller's; constants may not be read.

@@ -26,7 +26,8 @@ def _plane(x: Val, geometry: Any) -> pooling.Pool:
     fits = fitting(geometry)
     if fits is None or any(isinstance(n, Symbolic) for n in x.shape):
         raise NotLowered
-    return pooling.Pool(*fits)
+    (down, across), (below, beside) = fits
+    return pooling.Pool((down, across), (below, beside))
 
 
 def _as_image(b: Builder, x: Val, geometry: Any) -> Val:
