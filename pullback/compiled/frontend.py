@@ -120,7 +120,7 @@ class CompiledFunction:
     def _long_way(self, args: Any, kwargs: Any) -> Any:
         if self._slower and not kwargs:
             outline = exact_outline(args)
-            if outline in self._slower:
+            if outline is not None and outline in self._slower:
                 known = self._slower[outline]
                 if known is None:
                     known = self._slower[outline] = outline_test(outline)

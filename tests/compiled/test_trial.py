@@ -88,7 +88,7 @@ def test_equal_calls_have_equal_bits():
 
 
 class Clock:
-    """A clock for which the first calls of a weighing take `ours`, the later ones `theirs`, in ns."""
+    """A clock by which the first calls of a weighing take `ours`, later ones `theirs`, in ns."""
 
     def __init__(self, ours, theirs):
         self.ours, self.theirs, self.asked = ours, theirs, 0

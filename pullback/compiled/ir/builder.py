@@ -191,6 +191,9 @@ class Builder:
         shape, strides = tuple(shape), tuple(strides)
         if shape == x.shape and off == x.off and strides == x.strides:
             return x
+        base = x.base
+        if op == "view" and shape == base.shape and off == base.off and strides == base.strides:
+            return base
         return self.make(op, (x,), None, shape, x.dtype, base=x.base, off=off, strides=strides)
 
     def expand(self, x: Val, shape: Sequence[int]) -> Val:

@@ -157,14 +157,17 @@ class Lowered:
             v = self.values[one.number]
             base = v.base
             given = base.op in ("input", "result")  # the caller sees to it that they are apart
-            is_copy = given or (one.call is not None and one.call.name in _COPIES)
-            lies_otherwise = v.is_view and is_copy and not _lies_alike(v, one)
+            order = None if _lies_alike(v, one) else _dense_order(one)
+            if order is not None and _copies_repeated(one.call):
+                order = list(range(len(order)))
             is_shared = not given and (
                 base.op in ("const", "iota")
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             )
-            if is_shared or (lies_otherwise and _is_in_rows(one)):
+            if order is not None and base.op != "result":  # in memory as eager has it
+                v = self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
+            elif is_shared:
                 v = self.b.copy(v)
             taken.add(v.base.id)
             made.append(v)
@@ -212,6 +215,28 @@ class Lowered:
         assert op is not None
         key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
+        order = _other_order(call)
+        if order is None:
+            return self._by_rule(call, key, given)
+        # Eager lays it out in another order: in that order it is by rows.
+        rank = len(order)
+        turned = {
+            name: self._turned(one, order, rank) if isinstance(one, Val) and one.shape else one
+            for name, one in given.items()
+        }
+        made = self._by_rule(call, key, turned)
+        if not isinstance(made, Val):
+            raise NotLowered
+        return self.b.permute(made, _back(order))
+
+    def _turned(self, v: Val, order: list[int], rank: int) -> Val:
+        """A value with its dimensions, as many as the result has, in another order."""
+        wide = self.b.reshape(v, (*(1,) * (rank - len(v.shape)), *v.shape))
+        return self.b.permute(wide, order)
+
+    def _by_rule(self, call: Call, key: str, given: dict[str, Any]) -> Any:
+        op = call.op
+        assert op is not None
         for param in op.inputs:  # a number where a tensor may stand
             if isinstance(given[param.name], int | float | Symbolic):
                 like = dtype_name(call.results[0].dtype)
@@ -364,18 +389,35 @@ _UFUNCS: dict[Any, str] = {
     numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
     numpy.negative: "neg", numpy.sqrt: "sqrt", numpy.reciprocal: "recip",
 }  # fmt: skip
+_COPIES = frozenset({"clone", "copy", "laid_out", "_to_copy"})
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
 
 
-# Calls whose result has an order of its own in memory, which a user may go by.
-_COPIES = frozenset({"clone", "copy", "laid_out", "_to_copy"})
+def _other_order(call: Call) -> list[int] | None:
+    """The order of dimensions in memory of what an elementwise call gives; None: by rows."""
+    if call.op is None or call.op.kind != "elementwise" or len(call.results) != 1:
+        return None
+    (value,) = call.results
+    if _copies_repeated(call):
+        return None
+    order = _dense_order(value)
+    if order is None or order == list(range(len(order))):
+        return None
+    return order
 
 
-def _is_in_rows(value: Value) -> bool:
-    """Whether eager has a value in memory row by row."""
-    return _dense_order(value) == list(range(len(value.shape)))
+def _copies_repeated(call: Call | None) -> bool:
+    """Whether a call copies what was expanded: by rows, whatever NumPy makes of strides of 0."""
+    if call is None or call.name not in _COPIES:
+        return False
+    return any(0 in one.strides for one in call.inputs)
+
+
+def _back(order: list[int]) -> list[int]:
+    """The order that undoes another one."""
+    return [order.index(d) for d in range(len(order))]
 
 
 def _vals(tree: Any) -> list[Val]:

@@ -9,7 +9,6 @@ that read them. Products, reductions and whatever is made of two arrays are kept
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import sample
@@ -54,7 +53,7 @@ def _again(builder: Builder, ahead: list[Val], behind: list[Val], wanted: set[in
                 continue
             read[base.id] = base
             # A step that is no loop wants it in memory, and so does whoever sees it as a view.
-            if v.op not in EW and v.op not in REDUCTIONS or builder.strip(one).is_view:
+            if (v.op not in EW and v.op not in REDUCTIONS) or builder.strip(one).is_view:
                 roots[base.id] = None
     if sum(map(_bytes, read.values())) < _SMALL:
         return set()

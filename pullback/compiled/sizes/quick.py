@@ -146,7 +146,7 @@ class _Writer(Writer):
         for one in shown:
             addresses.append(first)
             first += 8 * max(len(one), 1)
-        results = [(shape, dtype, slot, False) for shape, dtype, slot in program.fresh]
+        results = [(shape, dtype, slot, None) for shape, dtype, slot in program.fresh]
         known = {slot: one for one in results for slot in (one[2],)}
         return native.bound(
             tensors=tensors, places=places,
