@@ -158,7 +158,7 @@ class Lowered:
             base = v.base
             given = base.op in ("input", "result")  # the caller sees to it that they are apart
             order = None if _lies_alike(v, one) else _dense_order(one)
-            if order is not None and _copies_repeated(one.call):
+            if order is not None and _reads_repeated(one.call):
                 order = list(range(len(order)))
             is_shared = not given and (
                 base.op in ("const", "iota")
@@ -389,7 +389,6 @@ _UFUNCS: dict[Any, str] = {
     numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
     numpy.negative: "neg", numpy.sqrt: "sqrt", numpy.reciprocal: "recip",
 }  # fmt: skip
-_COPIES = frozenset({"clone", "copy", "laid_out", "_to_copy"})
 # Kernels that go by the whole memory behind an array; in programs that is another one.
 _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
@@ -400,7 +399,7 @@ def _other_order(call: Call) -> list[int] | None:
     if call.op is None or call.op.kind != "elementwise" or len(call.results) != 1:
         return None
     (value,) = call.results
-    if _copies_repeated(call):
+    if _reads_repeated(call):
         return None
     order = _dense_order(value)
     if order is None or order == list(range(len(order))):
@@ -408,11 +407,12 @@ def _other_order(call: Call) -> list[int] | None:
     return order
 
 
-def _copies_repeated(call: Call | None) -> bool:
-    """Whether a call copies what was expanded: by rows, whatever NumPy makes of strides of 0."""
-    if call is None or call.name not in _COPIES:
+def _reads_repeated(call: Call | None) -> bool:
+    """Whether a call reads what was expanded: stand-ins have another order than arrays have."""
+    if call is None:
         return False
-    return any(0 in one.strides for one in call.inputs)
+    pairs = [pair for one in call.inputs for pair in zip(one.shape, one.strides, strict=True)]
+    return any(s == 0 and n != 1 for n, s in pairs)
 
 
 def _back(order: list[int]) -> list[int]:
