@@ -15,7 +15,7 @@ __all__ = ["ELEMENTS", "Blocks", "Emitter", "literal", "vector_type"]
 
 ELEMENTS = {
     "f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32", "i2": "i16", "i1": "i8",
-    "u1": "i8",
+    "u1": "i8", "h2": "i16", "w2": "i16", "c8": "i64", "c16": "i128",
 }  # fmt: skip
 _SUFFIX = {"float": "f32", "double": "f64", "i64": "i64", "i32": "i32"}
 

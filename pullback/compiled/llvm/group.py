@@ -10,7 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.ir.symbols import Symbolic, moves
-from pullback.compiled.ir.values import BYTES, EW, Val
+from pullback.compiled.ir.values import EW, SIZES, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.llvm.indexed import offset_of, say_fault
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
@@ -103,7 +103,7 @@ class GroupText(Stages):
             if dtype == "b1":
                 x = em.t(f"icmp ne i8 {x}, 0")
             return em.splat(x, ELEMENTS[dtype], w)
-        size = BYTES[dtype]
+        size = SIZES[dtype]
         if step == 1:
             x = em.t(f"load {vector_type(e, w)}, ptr {at}, align {size}")
         else:
@@ -122,7 +122,7 @@ class GroupText(Stages):
             x = em.t(f"zext {vector_type('i1', w)} {x} to {vector_type('i8', w)}")
             e = "i8"
         at = p if c == "0" else em.t(f"getelementptr {e}, ptr {p}, i64 {c}")
-        size = BYTES[dtype]
+        size = SIZES[dtype]
         em.raw(f"  store {vector_type(e, w)} {x}, ptr {at}, align {size}")
 
     def _operand(self, one: Val, at: Columns) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import platform
 from collections.abc import Callable
 
-from pullback.compiled.ir.values import BYTES, Val
+from pullback.compiled.ir.values import BYTES, HALVES, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 
 __all__ = ["WORDS"]
@@ -112,8 +112,40 @@ _WHOLE = ("b1", "u1", "i1", "i2", "i4", "i8")
 _CUTS = platform.machine() in ("x86_64", "AMD64")
 
 
+def _from_half(em: Emitter, x: str, source: str, w: int) -> str:
+    """In single."""
+    if source == "h2":
+        half = em.bits(x, "i16", "half", w)
+        return em.t(f"fpext {vector_type('half', w)} {half} to {vector_type('float', w)}")
+    wide = em.t(f"zext {vector_type('i16', w)} {x} to {vector_type('i32', w)}")
+    return em.bits(em.binary("shl", wide, em.number(16, "i32", w), "i32", w), "i32", "float", w)
+
+
+def _to_half(em: Emitter, x: str, to: str, w: int) -> str:
+    """Rounded to the nearest, of two the even one; by hand, as instructions for it drop digits."""
+    if to == "h2":
+        half = em.t(f"fptrunc {vector_type('float', w)} {x} to {vector_type('half', w)}")
+        return em.bits(half, "half", "i16", w)
+    bits = em.bits(x, "float", "i32", w)
+    last = em.binary("lshr", bits, em.number(16, "i32", w), "i32", w)
+    last = em.binary("and", last, em.number(1, "i32", w), "i32", w)
+    more = em.binary("add", last, em.number(0x7FFF, "i32", w), "i32", w)
+    rounded = em.binary("lshr", em.binary("add", bits, more, "i32", w),
+                        em.number(16, "i32", w), "i32", w)  # fmt: skip
+    sign = em.binary("and", bits, em.number(-(2**31), "i32", w), "i32", w)
+    sign = em.binary("lshr", sign, em.number(16, "i32", w), "i32", w)
+    none = em.binary("or", sign, em.number(0x7FC0, "i32", w), "i32", w)
+    known = em.compare("ord", x, x, "float", w)
+    made = em.select(known, rounded, none, "i32", w)
+    return em.t(f"trunc {vector_type('i32', w)} {made} to {vector_type('i16', w)}")
+
+
 def _cast(em: Emitter, v: Val, a: list[str], w: int) -> str:
     source, to = v.ins[0].dtype, v.dtype
+    if source in HALVES:
+        return _from_half(em, a[0], source, w)
+    if to in HALVES:
+        return _to_half(em, a[0], to, w)
     e, kind = ELEMENTS[source], vector_type(ELEMENTS[to], w)
     given = f"{vector_type(e, w)} {a[0]} to {kind}"
     if to == "b1":
@@ -146,7 +178,7 @@ def _cut(em: Emitter, x: str, e: str, to: str, w: int) -> str:
 
 def can_cast(source: str, to: str) -> bool:
     """Whether there are instructions for it that give what NumPy gives."""
-    if source == to:
+    if source == to or (source, to) in (("h2", "f4"), ("w2", "f4"), ("f4", "h2"), ("f4", "w2")):
         return True
     if source[0] == "f" and to in _WHOLE and to != "b1":
         return _CUTS

@@ -10,7 +10,7 @@ import numpy
 from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
-from pullback.compiled.ir.values import BYTES, Val, contiguous
+from pullback.compiled.ir.values import BYTES, HALVES, SIZES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower import (  # noqa: F401 (imported to register their lowerings)
     classes,
@@ -30,6 +30,7 @@ from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.integers import of_integers
 from pullback.compiled.lower.rules import FLOATING, RULES, STOPPING, STORED, NotLowered, key_of
 from pullback.compiled.plan.recompute import recompute
+from pullback.core.promotion import is_half
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -99,6 +100,8 @@ class Check:
 
 def dtype_name(dtype: Any) -> str:
     """The language's name of a NumPy dtype; those beyond its own only pass through."""
+    if dtype.itemsize == 2 and dtype.kind in "fV" and is_half(dtype):
+        return "h2" if dtype.kind == "f" else "w2"
     return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
 
 
@@ -165,7 +168,8 @@ class Lowered:
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             )
-            if order is not None and base.op != "result":  # in memory as eager has it
+            can_be_moved = v.dtype in SIZES and base.op != "result"
+            if order is not None and can_be_moved:  # in memory as eager has it
                 v = self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
             elif is_shared:
                 v = self.b.copy(v)
@@ -243,6 +247,9 @@ class Lowered:
                 if like not in BYTES:
                     raise NotLowered
                 given[param.name] = self.b.const(given[param.name], like)
+        to_half = key in CASTS and dtype_name(call.results[0].dtype) in HALVES
+        if self._stores and (to_half or any(v.dtype in HALVES for v in _vals(given))):
+            return self._in_single(call, key, given)
         if any(v.dtype not in BYTES for v in _vals(given)):
             raise NotLowered
         made = of_integers(self.b, key, given, dtype_name(call.results[0].dtype))
@@ -260,6 +267,44 @@ class Lowered:
             self._check(call, given)
             return made
         return rule(self.b, **given)
+
+    def _in_single(self, call: Call, key: str, given: dict[str, Any]) -> Val:
+        """An operator in half precision: in single, and rounded once."""
+        op = call.op
+        assert op is not None
+        (result,) = call.results
+        wanted = dtype_name(result.dtype)
+        if key in CASTS:
+            return self._cast(given["input"], wanted)
+        if op.kind != "elementwise" and key not in ROUNDED_ONCE:
+            raise NotLowered
+        wide: dict[str, Any] = {}
+        for name, one in given.items():
+            if isinstance(one, numpy.ndarray) and one.ndim == 0 and is_half(one.dtype):
+                one = self.b.const(float(one), "f4")
+            if isinstance(one, Val) and one.dtype in HALVES:
+                one = self.b.ew("cast", one, dtype="f4")
+            if isinstance(one, Val) and one.dtype not in ("f4", "b1"):
+                raise NotLowered
+            wide[name] = one
+        made = self._by_rule(call, key, wide)
+        if not isinstance(made, Val):
+            raise NotLowered
+        return made if made.dtype == wanted else self._cast(made, wanted)
+
+    def _cast(self, x: Val, to: str) -> Val:
+        """A value in another dtype, half precision among them."""
+        if x.dtype == to:
+            return x
+        if x.dtype in HALVES:
+            if to not in (*BYTES, *HALVES):
+                raise NotLowered
+            x = self.b.ew("cast", x, dtype="f4")
+        if to in HALVES and x.dtype in _EXACT_IN_SINGLE:
+            x = self.b.ew("cast", x, dtype="f4")
+        if not can_cast(x.dtype, to):
+            raise NotLowered
+        return self.b.ew("cast", x, dtype=to)
 
     def _check(self, call: Call, given: dict[str, Any]) -> None:
         kernel = Check(call, classes.check_kernel(call))
@@ -320,6 +365,8 @@ class Lowered:
             raise NotLowered
         if call.name == "astype":
             to = dtype_name(numpy.dtype(arguments[1]))
+            if self._stores and (x.dtype in HALVES or to in HALVES):
+                return self._cast(x, to)
             if x.dtype not in BYTES or to not in BYTES or not can_cast(x.dtype, to):
                 raise NotLowered
             return self.b.ew("cast", x, dtype=to)
@@ -382,6 +429,17 @@ class Lowered:
             for v in call.results
         ]
         return self.b.call(Kernel(call, inputs), ins, results)
+
+
+CASTS = frozenset({"_to_copy", "_to_fixed"})
+# Operators beside elementwise ones that eager computes in single and rounds once, too.
+ROUNDED_ONCE = frozenset({
+    "_log_softmax_adjoint", "_matmul", "_softmax_adjoint", "_standardise_adjoint",
+    "_weight_adjoint", "_where", "addmm", "amax", "bmm", "clone", "keep_where",
+    "layer_standardise", "log_softmax", "logsumexp", "masked_fill", "mean", "mean.full", "mm",
+    "nn.functional.linear", "softmax", "sum", "sum.full",
+})  # fmt: skip
+_EXACT_IN_SINGLE = ("b1", "u1", "i1", "i2")
 
 
 # Functions of NumPy that the library calls by themselves: on the running statistics of a norm.

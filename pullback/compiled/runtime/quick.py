@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.capture.results import Built
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.device import get_default_device
@@ -290,6 +291,8 @@ class _Parted(Writer):
 
 
 def _is_flat_tuple(tree: Any) -> bool:
+    if isinstance(tree, Built):  # which does more than to put leaves together
+        return False
     made = tree_unflatten(range(tree.num_leaves), tree)
     return type(made) is tuple and list(map(type, made)) == [int] * tree.num_leaves
 
