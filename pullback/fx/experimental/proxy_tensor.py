@@ -129,9 +129,10 @@ class _Recording(TorchDispatchMode):
                 "graph knows, and has no data to be a constant; use tracing_mode='real'."
             )
         number = 0
-        while hasattr(self.root, f"_tensor_constant{number}"):
+        kind = "_param_constant" if isinstance(tensor, Parameter) else "_tensor_constant"
+        while hasattr(self.root, f"{kind}{number}"):
             number += 1
-        name = f"_tensor_constant{number}"
+        name = f"{kind}{number}"
         setattr(self.root, name, tensor)
         return self.graph.get_attr(name)
 
