@@ -212,23 +212,40 @@ def _max_pool(g: Any, x: Any, *options_and_indices: Any) -> Any:
     return flat.scatter_add(-1, indices.flatten(-2), g.flatten(-2)).reshape(x.shape)
 
 
-def _upsampled(mode: str) -> Callable[..., Any]:
-    def backward(g: Any, output_size: Any, input_size: Any, *rest: Any) -> Any:
-        size = tuple(output_size)
-        corners = {"align_corners": rest[0]} if mode == "bilinear" else {}
-        return _pulled(
-            g,
-            lambda x: _functional().interpolate(x, size=size, mode=mode, **corners),
-            _of_shape(g, input_size),
-        )
-
-    return backward
+_UPSAMPLED = {"nearest1d": "nearest", "nearest2d": "nearest", "linear1d": "linear",
+              "bilinear2d": "bilinear", "bicubic2d": "bicubic"}  # fmt: skip
 
 
-_SCALES = "float? scales_h=None, float? scales_w=None) -> Tensor"
-_TO = "Tensor grad_output, SymInt[2] output_size, SymInt[4] input_size"
-_aten(f"upsample_nearest2d_backward({_TO}, {_SCALES}")(_upsampled("nearest"))
-_aten(f"upsample_bilinear2d_backward({_TO}, bool align_corners, {_SCALES}")(_upsampled("bilinear"))
+def _upsampled(mode: str, dims: int) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """An image in another resolution, and the way back."""
+    lines = mode != "nearest"
+
+    def forward(x: Any, size: Any, *rest: Any, **scales: Any) -> Any:
+        corners, given = (rest[0], rest[1:]) if lines else (False, rest)
+        each = [*given, *scales.values(), *[None] * dims][:dims]
+        from pullback.operators.nn.image.resample import resampled  # which few need
+
+        return resampled(x, mode, size, corners, each)
+
+    def backward(g: Any, output_size: Any, input_size: Any, *rest: Any, **scales: Any) -> Any:
+        zeros = _of_shape(g, input_size)
+        return _pulled(g, lambda x: forward(x, output_size, *rest, **scales), zeros)
+
+    return forward, backward
+
+
+for _name, _mode in _UPSAMPLED.items():
+    _dims = int(_name[-2])
+    _scales = "scales_h scales_w".split() if _dims == 2 else ["scales"]
+    _rest = "bool align_corners, " if _mode != "nearest" else ""
+    _rest += ", ".join(f"float? {one}=None" for one in _scales)
+    _to = f"SymInt[{_dims}] output_size"
+    _both = _upsampled(_mode, _dims)
+    _aten(f"upsample_{_name}(Tensor self, {_to}, {_rest}) -> Tensor")(_both[0])
+    _aten(
+        f"upsample_{_name}_backward(Tensor grad_output, {_to}, SymInt[{_dims + 2}] input_size, "
+        f"{_rest}) -> Tensor"
+    )(_both[1])
 
 
 def _padded(mode: str) -> Callable[..., Any]:
