@@ -236,7 +236,7 @@ def _upsampled(mode: str, dims: int) -> tuple[Callable[..., Any], Callable[..., 
 
 for _name, _mode in _UPSAMPLED.items():
     _dims = int(_name[-2])
-    _scales = "scales_h scales_w".split() if _dims == 2 else ["scales"]
+    _scales = ["scales_h", "scales_w"] if _dims == 2 else ["scales"]
     _rest = "bool align_corners, " if _mode != "nearest" else ""
     _rest += ", ".join(f"float? {one}=None" for one in _scales)
     _to = f"SymInt[{_dims}] output_size"

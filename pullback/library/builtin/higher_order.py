@@ -84,13 +84,11 @@ def _map(f: Any, xs: Any, pos_args: Any = ()) -> tuple[Any, ...]:
     return tuple(made)
 
 
-_OPERATORS = {
-    name: HigherOrderOperator(name, function)
-    for name, function in {
-        "associative_scan": _associative_scan, "cond": _cond, "map_impl": _map, "scan": _scan,
-        "while_loop": _while_loop,
-    }.items()
+_FUNCTIONS: dict[str, Callable[..., Any]] = {
+    "associative_scan": _associative_scan, "cond": _cond, "map_impl": _map, "scan": _scan,
+    "while_loop": _while_loop,
 }  # fmt: skip
+_OPERATORS = {name: HigherOrderOperator(name, one) for name, one in _FUNCTIONS.items()}
 
 
 def higher_order(name: str) -> Any:
