@@ -50,8 +50,8 @@ def _places(*, smallest: bool) -> Any:
     return rule
 
 
-lower(extremes.argmax)(_places(smallest=False))
-lower(extremes.argmin)(_places(smallest=True))
+lower(extremes.argmax, stored=True)(_places(smallest=False))
+lower(extremes.argmin, stored=True)(_places(smallest=True))
 
 
 def _both(*, smallest: bool) -> Any:
@@ -67,8 +67,17 @@ def _both(*, smallest: bool) -> Any:
     return rule
 
 
-lower(extremes._max_along)(_both(smallest=False))
-lower(extremes._min_along)(_both(smallest=True))
+lower(extremes._max_along, stored=True)(_both(smallest=False))
+lower(extremes._min_along, stored=True)(_both(smallest=True))
+
+
+@lower(extremes.amax, extremes._max_full, stored=True)
+def _largest(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
+    if input.dtype not in _ORDERED:
+        raise NotLowered
+    if not input.shape:
+        return input
+    return b.reduce("max", input, dims_of(dim, len(input.shape)), keep=keepdim)
 
 
 def _truth(*, of_all: bool) -> Any:
@@ -85,5 +94,5 @@ def _truth(*, of_all: bool) -> Any:
     return rule
 
 
-lower("any")(_truth(of_all=False))
-lower("all")(_truth(of_all=True))
+lower("any", stored=True)(_truth(of_all=False))
+lower("all", stored=True)(_truth(of_all=True))

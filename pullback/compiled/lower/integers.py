@@ -23,15 +23,20 @@ _WORDS = {
 _OF_TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
 _LIMITS = {"clamp.Scalar", "clamp_min.Scalar", "clamp_max.Scalar"}
 _SUMS = {"sum.full", "sum"}
+_HERE = {"floor_divide", "remainder"}  # in machine code alone
 
 
-def of_integers(b: Builder, name: str, given: dict[str, Any], result: str) -> Val | None:
+def of_integers(
+    b: Builder, name: str, given: dict[str, Any], result: str, *, stored: bool
+) -> Val | None:
     """The value of an operator's call on integers of one kind; None where it is no such call.
 
-    `result` is the dtype that the call gives.
+    `result` is the dtype that the call gives. Without `stored`, what kernels of devices have.
     """
     values = [one for one in given.values() if isinstance(one, Val)]
     if not values or any(v.dtype not in _WHOLE for v in values):
+        return None
+    if not stored and (name in _SUMS or name in _LIMITS or name in _HERE):
         return None
     if name in _SUMS:
         return _sum(b, values[0], given, result)

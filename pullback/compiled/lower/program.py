@@ -168,6 +168,8 @@ class Lowered:
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             )
+            if not self._stores and not (v.is_view and order == list(range(len(v.shape)))):
+                order = None
             can_be_moved = v.dtype in SIZES and base.op != "result"
             if order is not None and can_be_moved:  # in memory as eager has it
                 v = self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
@@ -219,7 +221,7 @@ class Lowered:
         assert op is not None
         key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
-        order = _other_order(call)
+        order = _other_order(call) if self._stores else None
         if order is None:
             return self._by_rule(call, key, given)
         # Eager lays it out in another order: in that order it is by rows.
@@ -250,9 +252,13 @@ class Lowered:
         to_half = key in CASTS and dtype_name(call.results[0].dtype) in HALVES
         if self._stores and (to_half or any(v.dtype in HALVES for v in _vals(given))):
             return self._in_single(call, key, given)
-        if any(v.dtype not in BYTES for v in _vals(given)):
+        known = BYTES if self._stores else ON_DEVICES
+        if any(v.dtype not in known for v in _vals(given)):
             raise NotLowered
-        made = of_integers(self.b, key, given, dtype_name(call.results[0].dtype))
+        if key in CASTS and not self._stores and not self._casts_there(call, given):
+            raise NotLowered
+        result = dtype_name(call.results[0].dtype)
+        made = of_integers(self.b, key, given, result, stored=self._stores)
         if made is not None:
             return made
         stored = self._stores and (self._stops or key not in STOPPING)
@@ -267,6 +273,10 @@ class Lowered:
             self._check(call, given)
             return made
         return rule(self.b, **given)
+
+    def _casts_there(self, call: Call, given: dict[str, Any]) -> bool:
+        """Whether kernels of devices cast as the device's eager kernels do."""
+        return (given["input"].dtype, dtype_name(call.results[0].dtype)) in CASTS_ON_DEVICES
 
     def _in_single(self, call: Call, key: str, given: dict[str, Any]) -> Val:
         """An operator in half precision: in single, and rounded once."""
@@ -369,6 +379,8 @@ class Lowered:
                 return self._cast(x, to)
             if x.dtype not in BYTES or to not in BYTES or not can_cast(x.dtype, to):
                 raise NotLowered
+            if not self._stores and x.dtype != to and (x.dtype, to) not in CASTS_ON_DEVICES:
+                raise NotLowered
             return self.b.ew("cast", x, dtype=to)
         if call.name in ("copy", "laid_out"):
             return x
@@ -432,6 +444,13 @@ class Lowered:
 
 
 CASTS = frozenset({"_to_copy", "_to_fixed"})
+# What kernels of devices, and programs in C, are written for.
+ON_DEVICES = frozenset({"f4", "f8", "b1", "i8", "i4"})
+CASTS_ON_DEVICES = frozenset({
+    ("f4", "f8"), ("f8", "f4"), ("b1", "f4"), ("b1", "f8"), ("b1", "i8"), ("b1", "i4"),
+    ("i8", "f4"), ("i8", "f8"), ("i4", "f4"), ("i4", "f8"), ("i4", "i8"), ("i8", "i4"),
+    *[(one, one) for one in ON_DEVICES],
+})  # fmt: skip
 # Operators beside elementwise ones that eager computes in single and rounds once, too.
 ROUNDED_ONCE = frozenset({
     "_log_softmax_adjoint", "_matmul", "_softmax_adjoint", "_standardise_adjoint",

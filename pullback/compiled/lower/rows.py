@@ -41,8 +41,7 @@ def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype:
 
 @lower(extremes.amax, extremes._max_full)
 def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
-    if input.dtype not in ("f4", "f8", "i4", "i8"):
-        raise NotLowered
+    floating(input)
     if not input.shape:
         return input
     return b.reduce("max", input, dims_of(dim, len(input.shape)), keep=keepdim)

@@ -107,7 +107,7 @@ def _times(table: Any) -> int:
     raise NotLowered
 
 
-@lower("resample", "_upsample_nearest1d", "_upsample_nearest2d", "_upsample_nearest3d")
+@_lower("resample", "_upsample_nearest1d", "_upsample_nearest2d", "_upsample_nearest3d")
 def _resample(b: Builder, input: Val, tables: Any) -> Val:
     if input.dtype not in BYTES or any(isinstance(n, Symbolic) for n in input.shape):
         raise NotLowered
