@@ -29,6 +29,7 @@ from pullback.core.trees.pytree import LeafSpec, TreeSpec, node_of, tree_flatten
 __all__ = ["KINDS", "Apart", "Built", "build", "taken_apart"]
 
 _MOST_DEEP = 30
+_NOTES = frozenset({"_cut", "_scope"})  # what the library notes on tensors for itself
 # Classes of C all of whose state is items, or an object's `__dict__` and slots.
 _STATELESS = (object, dict, list, set, tuple, bytearray, types.SimpleNamespace,
               collections.OrderedDict, collections.defaultdict)  # fmt: skip
@@ -98,7 +99,15 @@ class Apart:
             id(value) in self.inner.originals or id(value) in self.inner.stands
         ):  # of one from outside: a write like any other
             return {}
-        return getattr(value, "__dict__", None) or {}
+        found = getattr(value, "__dict__", None)
+        if not found:
+            return {}
+        kind = type(value)
+        return {
+            name: one
+            for name, one in found.items()
+            if not (name.startswith("_") and (name in _NOTES or hasattr(kind, name)))
+        }
 
     def is_tree(self, value: Any, depth: int = 0) -> bool:
         """Whether trees can put it together, with nothing in it twice."""
