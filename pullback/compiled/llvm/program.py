@@ -20,7 +20,7 @@ from pullback.compiled.plan.plan import Plan
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.python.program import PythonProgram
 from pullback.compiled.runtime.pointers import put_pointers
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["FUNCTION", "LARGE", "LlvmProgram", "Memory", "NativeProgram", "address_of"]
 
@@ -119,7 +119,7 @@ class NativeProgram:
         for shape, dtype, slot in self.fresh:
             array = held[slot] = numpy.empty(shape, dtype)
             table[slot] = array.__array_interface__["data"][0]
-        done = (self._run if look.by is None else self._run_watched)(memory, held)
+        done = (self._run if observers.active is None else self._run_watched)(memory, held)
         results = [one(held) for one in self.outputs] if done else None
         with self._lock:
             self._spare.append(memory)

@@ -1,7 +1,7 @@
 """Programs with eager kernels between their native parts, behind the native entry.
 
 The entry checks the tensors, makes results and runs the first part; what follows runs from here,
-part by part, on the same table. A call that comes while another one is inside goes the long way.
+part by part, on the same table. A call that comes while another one is inside goes the slow path.
 """
 
 from __future__ import annotations
@@ -76,7 +76,7 @@ def parted(
                     between(memory, held)
                     continue
                 function(address)
-                if memory.is_faulty():  # the long way says what is wrong
+                if memory.is_faulty():  # the slow path says what is wrong
                     return None
         finally:
             lock.release()
