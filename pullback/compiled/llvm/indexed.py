@@ -120,8 +120,8 @@ class _Placing:
         """The elements that one index names."""
         rows, steps = row
         em, rank = self.em, len(self.shape)
-        q = em.t(f"getelementptr {self._layout}, ptr {target}, i64 {to}")
-        p = em.t(f"getelementptr {self._layout}, ptr {source}, i64 {start}")
+        q = em.t(f"getelementptr {self._kind}, ptr {target}, i64 {to}")
+        p = em.t(f"getelementptr {self._kind}, ptr {source}, i64 {start}")
         count = math.prod(self.shape[rows:])
         if rows == rank:
             self._move(p, q, 1)
@@ -132,7 +132,7 @@ class _Placing:
         whole = count - count % width
         if width > 1 and whole > 0:
             with em.loop(whole, width) as number:
-                self._move(em.at(self._layout, p, number), em.at(self._layout, q, number), width)
+                self._move(em.at(self._kind, p, number), em.at(self._kind, q, number), width)
         if width > 1 and count == whole:
             return
         first = whole if width > 1 else 0
@@ -140,18 +140,18 @@ class _Placing:
             number = em.t(f"add i64 {number}, {first}")
             one = self._sum(number, rank, steps, rows)
             other = self._sum(number, rank, self.strides, rows)
-            self._move(em.at(self._layout, p, one), em.at(self._layout, q, other), 1)
+            self._move(em.at(self._kind, p, one), em.at(self._kind, q, other), 1)
 
     @property
     def _kind(self) -> str:
         return "i8" if self.v.dtype == "b1" else ELEMENTS[self.v.dtype]
 
     def _move(self, p: str, q: str, w: int) -> None:
-        em, kind, size = self.em, vector_type(self._layout, w), self.v.itemsize
+        em, kind, size = self.em, vector_type(self._kind, w), self.v.itemsize
         x = em.t(f"load {kind}, ptr {p}, align {size}")
         if self.adds:
             before = em.t(f"load {kind}, ptr {q}, align {size}")
-            x = em.combine("sum", before, x, self._layout, w)
+            x = em.combine("sum", before, x, self._kind, w)
         em.raw(f"  store {kind} {x}, ptr {q}, align {size}")
 
 

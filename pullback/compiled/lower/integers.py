@@ -19,8 +19,10 @@ _WORDS = {
     "maximum": "maximum", "minimum": "minimum", "bitwise_and": "and", "bitwise_or": "or",
     "bitwise_xor": "xor", "bitwise_not": "not", "floor_divide": "floordiv",
     "remainder": "remainder",
+    "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
-_OF_TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not"}
+_COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
+_OF_TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "eq", "ne"}
 _LIMITS = {"clamp.Scalar", "clamp_min.Scalar", "clamp_max.Scalar"}
 _SUMS = {"sum.full", "sum"}
 _HERE = {"floor_divide", "remainder"}  # in machine code alone
@@ -61,7 +63,7 @@ def of_integers(
         values = values[::-1]
     if alpha != 1:
         values[1] = b.ew("mul", values[1], b.const(alpha, values[1].dtype))
-    return b.ew(word, *values, dtype=values[0].dtype)
+    return b.ew(word, *values, dtype="b1" if name in _COMPARISONS else values[0].dtype)
 
 
 def _sum(b: Builder, x: Val, given: dict[str, Any], result: str) -> Val:

@@ -428,6 +428,14 @@ def _upsampled(name: str, dims: int) -> Callable[[Bound], Call | None]:
     return spelled
 
 
+def _loss_of_elements(name: str, *options: str) -> Callable[[Bound], Call]:
+    def spelled(bound: Bound) -> Call:
+        given = bound["input"], bound["target"], 0, *[bound[one] for one in options]
+        return _call(name, *_trimmed(given, (1.0,) * len(options)))
+
+    return spelled
+
+
 def _contracted(bound: Bound) -> Call | None:
     """A sum of products by its letters."""
     plan = bound["plan"]
@@ -499,6 +507,7 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
     "_upsample_nearest1d": _upsampled("nearest1d", 1),
     "_upsample_nearest2d": _upsampled("nearest2d", 2),
     "_given_standardise": _given_normed,
+    "_huber": _loss_of_elements("huber_loss", "delta"),
     "_max_pool2d": _max_pooled(2),
     "_max_pool3d": _max_pooled(3),
     "batch_standardise": _batch_normed,
@@ -514,6 +523,8 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
     "_like": _like,
     "_matmul": _matmul,
     "_new": _new,
+    "_smooth_l1": _loss_of_elements("smooth_l1_loss", "beta"),
+    "_soft_margin": _loss_of_elements("soft_margin_loss"),
     "_split": _split,
     "_squeeze": _squeeze,
     "_squeeze_dims": _squeeze_dims,
