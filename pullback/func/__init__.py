@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
+from pullback.func.as_source import source
 from pullback.func.forward_mode import hessian, jacfwd, jvp, linearize
 from pullback.func.inspection import debug_unwrap, functionalize
 from pullback.func.modules import (
@@ -26,6 +27,7 @@ __all__ = [
     "jvp",
     "linearize",
     "replace_all_batch_norm_modules_",
+    "source",
     "stack_module_state",
     "vjp",
     "vmap",

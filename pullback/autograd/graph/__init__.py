@@ -178,6 +178,7 @@ _LAZY = {
     "name_modules": "answers.modules",
     "plan": "graph.order",
     "show": "show",
+    "source": "graph.as_source",
     "unused": "answers.unused",
     "watch": "answers.watch",
 }
@@ -189,4 +190,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-__dir__ = _only_public(globals(), "hooks plan show")
+__dir__ = _only_public(globals(), "hooks plan show source")

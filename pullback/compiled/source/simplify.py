@@ -162,6 +162,8 @@ def _same_as(node: Node, values: dict[Node, Any]) -> Node | None:
         return first
     if name == "_to_copy" and _like(first, node) and set(node.kwargs) <= {"dtype"}:
         return first
+    if name == "copy" and isinstance(node.args[1], Node) and _like(node.args[1], node):
+        return node.args[1]
     if name in _INVERSES and name_of(first) == name:
         inner = first.args[0]
         return inner if _like(inner, node) else None
@@ -183,6 +185,9 @@ def _same_as(node: Node, values: dict[Node, Any]) -> Node | None:
 def _with_numbers(node: Node, values: dict[Node, Any]) -> bool:
     """Put a number in the place of a tensor that is full of it."""
     name = name_of(node)
+    if name == "fill" and node.args[1] in values and node.meta.get("val") is not None:
+        node.args = (node.args[0], values[node.args[1]])
+        return True
     if (name not in _ARITHMETIC and name != "where") or node in values or node.kwargs:
         return False
     places = (1, 2) if name == "where" else (0, 1)

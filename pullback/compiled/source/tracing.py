@@ -160,10 +160,9 @@ def _check_memory(graph: Graph) -> None:
     for node in graph.nodes:
         name = getattr(node.target, "_opname", "")
         if name.startswith("as_strided"):
-            base = node.args[0]
-            while "val" not in base.meta and base.args:
-                base = base.args[0]
-            value = base.meta.get("val")
+            value = node.args[0].meta.get("val")
+            if name == "as_strided_scatter":  # replaced unseen: it is like what it was
+                node.meta.setdefault("val", value)
             if value is not None and not value.is_contiguous():
                 raise NotImplementedError(
                     f"source(): {name} of a tensor that is not contiguous has no words in torch, "

@@ -124,11 +124,13 @@ def _put(input: Any, shape: Any, dims: Any, indices: Any) -> Any:
 
 def _places(shape: Any, dims: Any, indices: Any) -> Any:
     """Where indices lead in a tensor of this shape, as places in its elements in order."""
-    if any(one.dtype == pullback.bool for one in indices):
-        raise NotImplementedError
-    key: list[Any] = [slice(None)] * len(shape)
-    for dim, index in zip(dims, indices, strict=True):
-        key[dim] = index
+    given = dict(zip(dims, indices, strict=True))
+    key: list[Any] = []
+    dim = 0
+    while dim < len(shape):
+        index = given.get(dim, slice(None))
+        key.append(index)
+        dim += index.ndim if getattr(index, "dtype", None) == pullback.bool else 1
     every = pullback.reshape(pullback.arange(prod(shape)), tuple(shape))
     return pullback.reshape(every[tuple(key)], (-1,))
 
