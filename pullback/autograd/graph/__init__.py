@@ -174,6 +174,7 @@ _LAZY = {
     "debug": "debug",
     "flow": "answers.flow",
     "hooks": "graph.hook_list",
+    "memory_budget": "budget",
     "memory_timeline": "answers.timeline",
     "name_modules": "answers.modules",
     "plan": "graph.order",
@@ -190,4 +191,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-__dir__ = _only_public(globals(), "hooks plan show source")
+__dir__ = _only_public(globals(), "hooks memory_budget plan show source")
