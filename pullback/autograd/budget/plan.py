@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import math
 from typing import Any
+from weakref import ref
 
 from pullback.autograd.budget.chain import LONGEST, Chain
 from pullback.autograd.budget.store import Impossible, Store
@@ -55,6 +56,9 @@ class _Trial(Store):
         """Nothing but the time, which is counted."""
         return [True] * len(call.outputs)
 
+    def hold(self, value: Value) -> None:
+        """There is nothing to hold."""
+
     def put_out(self, value: Value) -> None:
         """As a file that holds nothing."""
         value.file = _NoFile
@@ -90,8 +94,6 @@ class _Program:
         for value, record in zip(self.values, trace.values, strict=True):
             value.call = self.calls[record.call] if record.call >= 0 else None
             value.base = self.values[record.base] if record.base >= 0 else None
-        from weakref import ref
-
         for call, record in zip(self.calls, trace.calls, strict=True):
             call.outputs = [ref(self.values[at]) for at in record.outputs]
 

@@ -17,6 +17,7 @@ from pullback.autograd.budget.spill import Spilled, can_spill
 from pullback.autograd.budget.store import Impossible, Store
 from pullback.autograd.budget.trace import Trace
 from pullback.autograd.budget.values import Call, Given, Outside, Value
+from pullback.autograd.budget.values import writes as writes_first
 from pullback.core import errors
 from pullback.core.arrays import LIBRARIES
 from pullback.core.faults import OutOfMemoryError
@@ -24,6 +25,7 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.origin import here
 from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.trees.pytree import tree_leaves
 from pullback.core.version import INFERENCE_CELL, own_cell, writes
 from pullback.operators.arrays.strides import root
 from pullback.operators.random.generator import default_generator
@@ -75,6 +77,7 @@ class ArrayStore(Store):
     def __init__(self, bound: int, *, spills: bool, folder: str | None) -> None:
         super().__init__(bound, spills=spills)
         self.folder = folder
+        self.foreign: dict[Value, None] = {}  # held, but perhaps by the program as well
 
     def run(self, call: Call, have: dict[Value, Any]) -> list[Any]:
         """Call the operator again, as it was called."""
@@ -83,6 +86,14 @@ class ArrayStore(Store):
         result = call.run(*args, **kwargs)
         made = result if isinstance(result, tuple | list) else [result]
         return [one._array for one in made]
+
+    def hold(self, value: Value) -> None:
+        """Hold the array: not counted until the program lets go of it."""
+        tensor = None if value.outside is None else value.outside.tensor()
+        if tensor is not None:
+            value.array, value.cell = tensor._array, own_cell(tensor)
+            if not (tensor.is_leaf and tensor.requires_grad):
+                self.foreign[value] = None
 
     def put_out(self, value: Value) -> None:
         """To a file, or from a device to the host."""
@@ -143,7 +154,6 @@ class Recorder:
         self.decide: Callable[[Value], str] = lambda _value: "keep"
         self._known: dict[int, tuple[Any, Value]] = {}
         self._pending: list[Any] = []  # weakly, handles of what an operator has just made
-        self._foreign: dict[Value, None] = {}  # kept, but perhaps by the program as well
         self._began = 0.0
         self._seconds = 0.0
         self._released: list[Value | None] = []
@@ -180,17 +190,36 @@ class Recorder:
         made = list(result) if isinstance(result, tuple | list) else [result]
         if not all(_is_plain(one) for one in made):
             return
-        call = Call(called, run, (), {}, self._seconds)
         read: list[tuple[Any, Value]] = []
-        if not call.writes and all(self._lookup(one) is not None for one in made):
+        first: list[Any] = []
+        if writes_first(called):
+            before = self._before_write(args, kwargs)
+            if before is None:
+                return
+            read.append((args[0]._array, before))
+            first, args = [Given(before, requires_grad=args[0].requires_grad)], args[1:]
+        elif all(self._lookup(one) is not None for one in made):
             return  # the same tensor, or noted by an operator inside
-        call.args = tuple(self._given(args, read))
-        call.kwargs = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
+        given = (*first, *self._given(args, read))
+        named = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
+        call = Call(called, run, given, named, self._seconds)
         values = [self._made(one, call, read) for one in made]
         roots = dict.fromkeys(value.root for _, value in read)
         own = [value for value in values if value.base is None]
         call.room = sum(one.nbytes for one in (*roots, *own) if one.outside is None)
         self.trace.called(call, values)
+
+    def _before_write(self, args: Any, kwargs: Any) -> Value | None:
+        """What the first argument held before the write that is just over; None if unknown."""
+        target = args[0] if args and isinstance(args[0], Tensor) else None
+        entry = None if target is None else self._known.get(id(target._array))
+        if target is None or entry is None or entry[0]() is not target._array:
+            return None
+        owner = root(target._array)
+        others = [one for one in tree_leaves((args[1:], kwargs)) if isinstance(one, Tensor)]
+        if any(root(one._array) is owner for one in others):
+            return None  # it read what it wrote
+        return entry[1] if entry[1].version + 1 == target._cell[0] else None
 
     def _given(self, args: Any, read: list[tuple[Any, Value]]) -> list[Any]:
         """Arguments with values in the places of tensors."""
@@ -275,18 +304,23 @@ class Recorder:
                     saved.setdefault(self._saved(handle))
             self._pending.clear()
             self._widen(saved)
-            saved |= self._foreign
+            saved |= self.store.foreign
             for value in saved:
                 if value.array is None or value in self.store.kept:
                     continue
                 if value.outside is not None and not _is_ours(value):
-                    self._foreign[value] = None
+                    self.store.foreign[value] = None
                     continue
-                self._foreign.pop(value, None)
+                self.store.foreign.pop(value, None)
+                if value.outside is not None:
+                    self._counted(value)
                 self.store.add(value, value.array)
                 if self.decide(value) == "drop":
                     self.store.let_go(value)
-            self.store.settle()
+            try:
+                self.store.settle()
+            except Impossible as error:
+                raise _too_small(error.needed, self.store.bound, here()) from None
 
     def _widen(self, saved: dict[Value, None]) -> None:
         """What one node saved must be in memory at once when its turn comes."""
@@ -313,10 +347,13 @@ class Recorder:
             owner.array = whole
         owner.cell = handle.cell
         owner.handles += 1
-        if owner.handles == 1:
-            self.store.counts.saved += owner.nbytes
-            self.trace.saved(owner)
+        if owner.handles == 1 and owner.outside is None:
+            self._counted(owner)
         return owner
+
+    def _counted(self, value: Value) -> None:
+        self.store.counts.saved += value.nbytes
+        self.trace.saved(value)
 
     def released(self, handle: Handle) -> None:
         """A node let go of a value; this may come at any moment, so it is noted at least."""
@@ -349,12 +386,14 @@ class Recorder:
                 owner.handles -= 1
                 if not owner.handles:
                     self.store.forget(owner)
-                    self._foreign.pop(owner, None)
+                    self.store.foreign.pop(owner, None)
                     self.trace.released(owner)
             if not self.handles:
                 self._pending.clear()
                 self._known.clear()
-                self._foreign.clear()
+                self.store.foreign.clear()
+                for one in list(self.store.kept):
+                    self.store.forget(one)  # what others rested on
                 self.finished()
 
     def unpack(self, packed: Handle | Plain) -> Tensor:

@@ -69,6 +69,10 @@ class Store:
         """The array that was put out."""
         raise NotImplementedError
 
+    def hold(self, value: Value) -> None:
+        """Keep a tensor of the program's own, since another value rests on it."""
+        raise NotImplementedError
+
     # What is there --------------------------------------------------------------------------------
 
     def add(self, value: Value, array: Any) -> None:
@@ -98,6 +102,8 @@ class Store:
     def settle(self, busy: Iterable[Value] = ()) -> None:
         """Let go until the bound is kept."""
         self._make_room(0, set(busy), set())
+        if self._is_short(0):
+            raise Impossible(self.bytes + self.temporary)
         self.counts.peak = max(self.counts.peak, self.bytes + self.temporary)
 
     # What goes ------------------------------------------------------------------------------------
@@ -181,8 +187,8 @@ class Store:
         """What a value is computed from must stay, where it is the program's."""
         path = self.path(value)
         for one in path[1] if path is not None else ():
-            if one.outside is not None and one.array is None:
-                one.outside.pinned = one.outside.tensor()
+            if one.outside is not None and one.array is None and one.file is None:
+                self.hold(one)
 
     def _make_room(self, wanted: int, busy: set[Value], later: set[Value]) -> None:
         """Let go until `wanted` bytes more fit; values of `later` may be put out alone."""

@@ -59,8 +59,6 @@ class Trace:
     def saved(self, value: Value) -> None:
         """A node saved a value that owns its memory."""
         if value.position < 0:
-            if value.outside is not None and value.array is None:
-                return
             self._add(value, -1, -1)
         self.events.append(("save", value.position))
 

@@ -12,44 +12,46 @@ from weakref import ReferenceType, ref
 
 from pullback.core.tensor import Tensor
 
-__all__ = ["Call", "Outside", "Value", "inputs_of"]
+__all__ = ["Call", "Given", "Outside", "Value", "writes"]
 
 
 class Outside:
-    """A tensor that the program made itself: looked at weakly, until something depends on it."""
+    """A tensor that the program made itself: looked at weakly, so that it can go."""
 
-    __slots__ = ("_tensor", "pinned", "version")
+    __slots__ = ("_tensor", "version")
 
     def __init__(self, tensor: Tensor) -> None:
         self._tensor: ReferenceType[Tensor] = ref(tensor)
         self.version: Any = tensor._cell[0]
-        self.pinned: Tensor | None = None
 
     def tensor(self) -> Tensor | None:
         """The tensor, as it was when it was read; None if it is gone or was written to since."""
-        tensor = self.pinned if self.pinned is not None else self._tensor()
+        tensor = self._tensor()
         return tensor if tensor is not None and tensor._cell[0] == self.version else None
 
 
 class Call:
     """An operator call: what runs it again, with values in the places of tensors."""
 
-    __slots__ = ("args", "is_draw", "kwargs", "name", "outputs", "room", "run", "seconds", "writes")
+    __slots__ = (
+        *("args", "inputs", "kwargs", "name", "outputs", "room", "run", "seconds", "writes"),
+    )
 
     def __init__(
         self, name: str, run: Callable[..., Any], args: Any, kwargs: Any, seconds: float
     ) -> None:
         self.name, self.run, self.args, self.kwargs = name, run, args, kwargs
         self.seconds = seconds
-        self.writes = name.endswith("_") and not name.endswith("__")  # to its first argument
-        self.is_draw = False
+        self.writes = writes(name)
+        # The values that it reads, each once.
+        self.inputs = list(dict.fromkeys(inputs_of((args, tuple(kwargs.values())))))
         self.outputs: list[ReferenceType[Value]] = []
         self.room = 0  # bytes of values that it reads and makes
 
-    @property
-    def inputs(self) -> list[Value]:
-        """The values that it reads, each once."""
-        return list(dict.fromkeys(inputs_of((self.args, tuple(self.kwargs.values())))))
+
+def writes(name: str) -> bool:
+    """Whether an operator of this name writes to its first argument."""
+    return name.endswith("_") and not name.endswith("__")
 
 
 def inputs_of(tree: Any) -> Iterator[Value]:
