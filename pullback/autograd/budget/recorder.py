@@ -190,6 +190,9 @@ class Recorder:
         made = list(result) if isinstance(result, tuple | list) else [result]
         if not all(_is_plain(one) for one in made):
             return
+        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+        if not all(_is_plain(one) or isinstance(one._raw, numpy.generic) for one in given):
+            return
         read: list[tuple[Any, Value]] = []
         first: list[Any] = []
         if writes_first(called):
@@ -200,9 +203,9 @@ class Recorder:
             first, args = [Given(before, requires_grad=args[0].requires_grad)], args[1:]
         elif all(self._lookup(one) is not None for one in made):
             return  # the same tensor, or noted by an operator inside
-        given = (*first, *self._given(args, read))
+        filled = (*first, *self._given(args, read))
         named = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
-        call = Call(called, run, given, named, self._seconds)
+        call = Call(called, run, filled, named, self._seconds)
         values = [self._made(one, call, read) for one in made]
         roots = dict.fromkeys(value.root for _, value in read)
         own = [value for value in values if value.base is None]
@@ -274,6 +277,11 @@ class Recorder:
         return entry[1] if entry[1].version == tensor._cell[0] else None
 
     def _value(self, tensor: Tensor) -> Value:
+        value: Value | None
+        if isinstance(tensor._raw, numpy.generic):  # one number, which nobody can write to
+            value = Value(0, 0, ())
+            value.array = tensor._raw
+            return value
         value = self._lookup(tensor)
         if value is None:
             value = Value(tensor._cell[0], int(root(tensor._array).nbytes), tuple(tensor.shape))
