@@ -10,14 +10,17 @@ from __future__ import annotations
 
 import os
 import re
+import sys
 from typing import Any
 
 from pullback.autograd.budget.plan import Plan, planned
 from pullback.autograd.budget.recorder import ArrayStore, Recorder, active
 from pullback.autograd.budget.report import Step
 from pullback.autograd.budget.store import Counts
+from pullback.autograd.budget.trace import Trace
 from pullback.autograd.budget.values import Value
 from pullback.autograd.graph.saved_hooks import packing
+from pullback.core.faults import OutOfMemoryError
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.operators.watching.observe import observe, stop
 
@@ -82,7 +85,8 @@ class memory_budget(Reentrant):  # noqa: N801  used as a function is
         self.steps: list[Step] = []
         self._store = ArrayStore(self.bound, spills=spill is not False, folder=folder)
         self._recorder = Recorder(self._store)
-        self._recorder.finished = self._finished
+        self._recorder.started, self._recorder.finished = self._started, self._finished
+        self._measured: Trace | None = None  # a step that there is no plan for yet
         self._plan: Plan | None = None
         self._recorder.decide = self._decide
         self._seen = 0  # calls of this step that are as the plan has them
@@ -127,10 +131,17 @@ class memory_budget(Reentrant):  # noqa: N801  used as a function is
                      counts.calls, counts.seconds, how)
             )  # fmt: skip
             if self._plan is None:
-                self._plan = planned(recorder.trace, store)
+                self._measured = recorder.trace
         store.counts = Counts()
-        store.on_way = (lambda _w, _r: None) if self._plan is None else self._plan.on_way
         recorder.trace, self._seen = recorder.trace.next(), 0
+
+    def _started(self) -> None:
+        """A step saves its first value: by now there is a plan for it."""
+        if self._measured is not None:
+            trace, self._measured = self._measured, None
+            self._plan = planned(trace, self._store)
+            if self._plan is not None:
+                self._store.on_way = self._plan.on_way
 
 
 class _Inside(Whole):
@@ -155,4 +166,9 @@ class _Inside(Whole):
             stop(self.recorder)
             self.is_watching = False
         self.hooks._leave()
-        self.recorder.catch_up()
+        is_failing = sys.exc_info()[0] is not None
+        try:
+            self.recorder.catch_up()
+        except OutOfMemoryError:
+            if not is_failing:  # else the user's own error is on its way
+                raise

@@ -30,13 +30,15 @@ class Chain:
         rooms_of = [0, *(-(-room // self.unit) for room in rooms)]
         self._sums = numpy.cumsum([0.0, *seconds])
         shape = (count + 2, count + 2, self.slots + 1)
-        self.best = numpy.zeros(shape)
-        self.choice = numpy.zeros(shape, numpy.int16)
+        best = numpy.zeros(shape)
+        self.choice = numpy.zeros(shape, numpy.int16)  # 0: it cannot be done
         for length in range(count):
             for first in range(1, count - length + 1):
-                self._fill(first, first + length, rooms_of)
+                self._fill(best, first, first + length, rooms_of)
+        self.forward = self._forward(best)
+        self.seconds = float(best[1, count, self.slots])  # with nothing kept at first
 
-    def _fill(self, first: int, last: int, rooms: list[int]) -> None:
+    def _fill(self, best: Any, first: int, last: int, rooms: list[int]) -> None:
         """The least time for the values first to last, for each number of free slots."""
         ks = numpy.arange(first, last + 1)
         free = numpy.arange(self.slots + 1)
@@ -45,37 +47,37 @@ class Chain:
         needed[0] -= self.sizes[first - 1]  # which is there, and counted
         needed = numpy.maximum(numpy.maximum.accumulate(needed)[:, None], sizes)
         left = free[None, :] - sizes
-        after = self.best[ks + 1, last][numpy.arange(len(ks))[:, None], numpy.maximum(left, 0)]
-        before = self.best[first, ks - 1]
+        after = best[ks + 1, last][numpy.arange(len(ks))[:, None], numpy.maximum(left, 0)]
+        before = best[first, ks - 1]
         walked = (self._sums[first : last + 1] - self._sums[first - 1])[:, None]
         total = numpy.where(free[None, :] >= needed, walked + after + before, numpy.inf)
         chosen = total.argmin(0)
-        self.best[first, last] = total[chosen, free]
-        self.choice[first, last] = ks[chosen]
+        best[first, last] = least = total[chosen, free]
+        self.choice[first, last] = numpy.where(numpy.isfinite(least), ks[chosen], 0)
 
     def kept_on_way(self, first: int, last: int, room: int) -> list[int]:
         """Of the values first to last, which to keep while the last is computed."""
         free, kept = min(room // self.unit, self.slots), []
         while first <= last and free >= 0:
-            if not numpy.isfinite(self.best[first, last, free]):
-                break
             k = int(self.choice[first, last, free])
+            if not k:
+                break
             kept.append(k)
             free -= self.sizes[k]
             first = k + 1
         return kept
 
-    def kept_forward(self) -> list[int]:
+    def _forward(self, best: Any) -> list[int]:
         """Which values to keep as the program runs, whose computing costs nothing more."""
         count, slots = self.count, self.slots
         free = numpy.arange(slots + 1)
         least = numpy.zeros((count + 2, slots + 1))
         choice: Any = numpy.zeros((count + 2, slots + 1), numpy.int16)
         for first in range(count, 0, -1):
-            options = [self.best[first, count]]
+            options = [best[first, count]]
             for k in range(first, count + 1):
                 left = free - self.sizes[k]
-                rest = least[k + 1, numpy.maximum(left, 0)] + self.best[first, k - 1]
+                rest = least[k + 1, numpy.maximum(left, 0)] + best[first, k - 1]
                 options.append(numpy.where(left >= 0, rest, numpy.inf))
             table = numpy.array(options)
             chosen = table.argmin(0)

@@ -106,7 +106,7 @@ def planned(trace: Trace, store: Store) -> Plan | None:
     saved = list(dict.fromkeys(at for kind, at in trace.events if kind == "save"))
     if sum(trace.values[at].nbytes for at in saved) <= store.bound:
         return None
-    plans += [_with_hindsight(trace, store, saved, share) for share in _SHARES]
+    plans += _with_hindsight(trace, store, saved)
     chain = _chain(trace, store, saved)
     if chain is not None:
         plans.append(chain)
@@ -123,7 +123,7 @@ def _like(store: Store) -> _Trial:
     return trial
 
 
-def _with_hindsight(trace: Trace, store: Store, saved: list[int], share: float) -> Plan:
+def _with_hindsight(trace: Trace, store: Store, saved: list[int]) -> list[Plan]:
     """What is left if all that was saved had to fit a share of the bound at once."""
     trial, program = _like(store), _Program(trace)
     for at in saved:
@@ -131,8 +131,12 @@ def _with_hindsight(trace: Trace, store: Store, saved: list[int], share: float) 
         trial.add(program.values[at], True)
     for value in list(trial.kept):  # again, now that all are there
         trial.rate(value)
-    trial._make_room(int(store.bound * (1 - share)), set(), set())
-    return Plan(f"{share:.0%} kept", frozenset(one.position for one in trial.kept))
+    plans = []
+    for share in _SHARES:
+        trial._make_room(int(store.bound * (1 - share)), set(), set())
+        kept = frozenset(one.position for one in trial.kept)
+        plans.append(Plan(f"{share:.0%} kept", kept))
+    return plans
 
 
 def _chain(trace: Trace, store: Store, saved: list[int]) -> Plan | None:
@@ -152,7 +156,7 @@ def _chain(trace: Trace, store: Store, saved: list[int]) -> Plan | None:
         seconds.append(sum(call.seconds for call in path[0]))
         rooms.append(max(call.room for call in path[0]))
     chain = Chain([one.nbytes for one in values], seconds, rooms, store.bound)
-    kept = frozenset(saved[k - 1] for k in chain.kept_forward())
+    kept = frozenset(saved[k - 1] for k in chain.forward)
     plan = Plan("best for a chain", kept, chain)
     plan.places = {at: number for number, at in enumerate(saved, 1)}
     return plan

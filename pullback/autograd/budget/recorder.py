@@ -14,7 +14,7 @@ from weakref import ref
 import numpy
 
 from pullback.autograd.budget.spill import Spilled, can_spill
-from pullback.autograd.budget.store import Impossible, Store
+from pullback.autograd.budget.store import Impossible, Lost, Store
 from pullback.autograd.budget.trace import Trace
 from pullback.autograd.budget.values import Call, Given, Outside, Value
 from pullback.autograd.budget.values import writes as writes_first
@@ -38,6 +38,12 @@ active: ContextVar[Any] = ContextVar("pullback_memory_budget", default=None)
 # Random tensors that depend on the sizes, and not on the numbers, of the tensors they are like.
 _BY_SIZE = frozenset("dropout dropout1d dropout2d dropout3d feature_dropout alpha_dropout "
                      "feature_alpha_dropout native_dropout".split())  # fmt: skip
+
+
+_LOST = (
+    "memory_budget: a saved value cannot be computed again, since a tensor that it came from was "
+    "written to or is gone. Write out of place, or leave the tensor as it is until backward is over."
+)
 
 
 class Handle:
@@ -132,11 +138,7 @@ def _tensor(given: Given, have: dict[Value, Any], *, is_copy: bool) -> Tensor:
         tensor = value.outside.tensor()
         array = None if tensor is None else tensor._array
     if array is None:
-        raise RuntimeError(
-            "memory_budget: a value cannot be computed again, since a tensor that it came from was "
-            "written to or is gone. Write out of place, or leave the tensor as it is until "
-            "backward is over."
-        )
+        raise Lost
     made = wrap(array.copy("K") if is_copy else array)
     # An operator may compute otherwise where no gradient is wanted.
     return made.requires_grad_() if given.requires_grad and not is_copy else made
@@ -150,6 +152,7 @@ class Recorder:
         self.lock = threading.RLock()
         self.trace = Trace()
         self.handles = 0
+        self.started: Callable[[], None] = lambda: None  # a step is about to save its first value
         self.finished: Callable[[], None] = lambda: None  # all saved values were given back
         self.decide: Callable[[Value], str] = lambda _value: "keep"
         self._known: dict[int, tuple[Any, Value]] = {}
@@ -247,7 +250,7 @@ class Recorder:
         if call.writes:
             before = self._known.get(id(array))
             if before is not None and before[0]() is array:
-                self.store.drop(before[1])  # which holds other numbers now
+                self.store.overwritten(before[1])
         else:
             for other, its in read:
                 if owner is root(other):
@@ -297,6 +300,8 @@ class Recorder:
         if is_leaf or not _is_plain(tensor) or not tensor._array.size:
             return Plain(tensor)
         with self:
+            if not self.handles:
+                self.started()
             handle = Handle(self, tensor)
             self.handles += 1
             self._pending.append(ref(handle))
@@ -400,8 +405,7 @@ class Recorder:
                 self._pending.clear()
                 self._known.clear()
                 self.store.foreign.clear()
-                for one in list(self.store.kept):
-                    self.store.forget(one)  # what others rested on
+                self.store.clear()
                 self.finished()
 
     def unpack(self, packed: Handle | Plain) -> Tensor:
@@ -422,6 +426,8 @@ class Recorder:
                 array = self.store.fetch(value)
             except Impossible as error:
                 raise _too_small(error.needed, self.store.bound, None) from None
+            except Lost:
+                raise RuntimeError(_LOST) from None
             finally:
                 current.set(mode)
                 active.reset(token)

@@ -15,7 +15,7 @@ from typing import Any
 
 from pullback.autograd.budget.values import Call, Value
 
-__all__ = ["Impossible", "Store"]
+__all__ = ["Counts", "Impossible", "Lost", "Store"]
 
 _FIRST_SPEED = 10e-9  # seconds to put a byte out and read it back, until one was
 
@@ -26,6 +26,10 @@ class Impossible(Exception):  # noqa: N818  it becomes the user's error where th
     def __init__(self, needed: int) -> None:
         super().__init__(needed)
         self.needed = needed
+
+
+class Lost(Exception):  # noqa: N818  as above
+    """A value cannot be computed again: what it came from was written to, or is gone."""
 
 
 class Counts:
@@ -92,12 +96,28 @@ class Store:
             self._scores.pop(value, None)
         value.array = None
 
+    def overwritten(self, value: Value) -> None:
+        """The memory of a value holds other numbers now; what rests on it needs its origins."""
+        self._pin(value)
+        self.drop(value)
+        for one in self._resting.pop(value, ()):
+            if one in self.kept:
+                self.rate(one)
+
     def forget(self, value: Value) -> None:
         """Nobody asks for a value any more."""
         self.drop(value)
         if value.file is not None:
             value.file.close()
             value.file = None
+
+    def clear(self) -> None:
+        """A step is over: nobody asks for anything that is still here."""
+        for value in list(self.kept):
+            self.forget(value)
+        self._heap.clear()
+        self._scores.clear()
+        self._resting.clear()
 
     def settle(self, busy: Iterable[Value] = ()) -> None:
         """Let go until the bound is kept."""
@@ -156,6 +176,8 @@ class Store:
     def _is_there(self, value: Value) -> bool:
         if value.file is not None or value.held() is not None:
             return True
+        if value.array is not None:  # written to since, unseen
+            self.drop(value)
         return value.outside is not None and value.outside.tensor() is not None
 
     def let_go(self, value: Value) -> bool:
@@ -240,13 +262,15 @@ class Store:
     def fetch(self, value: Value) -> Any:
         """The array of a value: as it is there, read back, or computed again."""
         array = value.held()
+        if array is None:
+            array = value.still()
         if array is not None:
             return array
         if value.file is not None:
             return self._read(value, None, {value})
         path = self.path(value)
         if path is None:
-            raise Impossible(0)
+            raise Lost
         calls, frontier = path
         way = Way(calls, frontier, value, self._wanted(calls))
         try:
@@ -310,7 +334,7 @@ class Store:
             way.views[value] = array
         elif value in self.kept or value in way.temporary:
             return
-        elif value.handles and way.keeps(value):
+        elif value.handles and way.keeps(value) and not value.is_stale():
             self.add(value, array)
         elif value is way.target or way.uses.get(value):
             way.temporary[value] = array

@@ -112,12 +112,14 @@ class Value:
         return self.cell is not None and self.cell[0] != self.version
 
     def held(self) -> Any:
-        """Its array, if the store or the program still has it as it was; else None."""
-        if self.is_stale():
+        """Its array, if we hold it as it was; else None."""
+        return None if self.array is None or self.is_stale() else self.array
+
+    def still(self) -> Any:
+        """Its array, if the program happens to hold it as it was; else None."""
+        if self.cell is None or self.weak is None or self.is_stale():
             return None
-        if self.array is not None:
-            return self.array
-        return self.weak() if self.weak is not None else None
+        return self.weak()
 
     def in_use(self) -> bool:
         """Whether a node of a running pass has it."""
