@@ -52,7 +52,7 @@ class Plan:
 class _Trial(Store):
     """A store without arrays."""
 
-    def run(self, call: Call, have: dict[Value, Any]) -> list[Any]:
+    def run(self, call: Call, have: dict[Value, Any], *, may_write: bool) -> list[Any]:
         """Nothing but the time, which is counted."""
         return [True] * len(call.outputs)
 
@@ -129,8 +129,6 @@ def _with_hindsight(trace: Trace, store: Store, saved: list[int]) -> list[Plan]:
     for at in saved:
         program.values[at].handles = 1
         trial.add(program.values[at], True)
-    for value in list(trial.kept):  # again, now that all are there
-        trial.rate(value)
     plans = []
     for share in _SHARES:
         trial._make_room(int(store.bound * (1 - share)), set(), set())

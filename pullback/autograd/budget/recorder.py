@@ -46,6 +46,10 @@ _LOST = (
 )
 
 
+class _NotPlain(Exception):  # noqa: N818  nobody but us sees it
+    """An argument is a tensor of a kind that is left alone."""
+
+
 class Handle:
     """A saved value, in the place of the tensor."""
 
@@ -85,9 +89,9 @@ class ArrayStore(Store):
         self.folder = folder
         self.foreign: dict[Value, None] = {}  # held, but perhaps by the program as well
 
-    def run(self, call: Call, have: dict[Value, Any]) -> list[Any]:
+    def run(self, call: Call, have: dict[Value, Any], *, may_write: bool) -> list[Any]:
         """Call the operator again, as it was called."""
-        args = _filled(call.args, have, call.writes)
+        args = _filled(call.args, have, call.writes and not may_write)
         kwargs = {name: _filled((one,), have, False)[0] for name, one in call.kwargs.items()}
         result = call.run(*args, **kwargs)
         made = result if isinstance(result, tuple | list) else [result]
@@ -141,7 +145,7 @@ def _tensor(given: Given, have: dict[Value, Any], *, is_copy: bool) -> Tensor:
         raise Lost
     made = wrap(array.copy("K") if is_copy else array)
     # An operator may compute otherwise where no gradient is wanted.
-    return made.requires_grad_() if given.requires_grad and not is_copy else made
+    return made.requires_grad_() if given.requires_grad else made
 
 
 class Recorder:
@@ -157,8 +161,8 @@ class Recorder:
         self.decide: Callable[[Value], str] = lambda _value: "keep"
         self._known: dict[int, tuple[Any, Value]] = {}
         self._pending: list[Any] = []  # weakly, handles of what an operator has just made
-        self._began = 0.0
         self._seconds = 0.0
+        self._modes: tuple[Any, Any] = (None, None)
         self._released: list[Value | None] = []
         self._depth = 0  # of what must not be disturbed
 
@@ -177,8 +181,15 @@ class Recorder:
         if active.get() is not self or result is None or get_mode().levels:
             return
         with self:
-            self._note(called, _again(run, get_mode()), args, kwargs, result)
+            self._note(called, _again(run, self._inside(get_mode())), args, kwargs, result)
             self.catch_up()
+
+    def _inside(self, mode: Any) -> Any:
+        """The mode in which calls of another are made again: the same, but saving nothing."""
+        if self._modes[0] is not mode:
+            hooks = ((_nothing, _nothing),) if mode.grad else ()
+            self._modes = mode, changed(mode, saved_hooks=hooks)
+        return self._modes[1]
 
     def drew(self, op: str, draw: Any, result: Any, state: Any) -> None:
         """Note random numbers that a function drew, whose state before was `state`."""
@@ -193,9 +204,6 @@ class Recorder:
         made = list(result) if isinstance(result, tuple | list) else [result]
         if not all(_is_plain(one) for one in made):
             return
-        given = [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
-        if not all(_is_plain(one) or isinstance(one._raw, numpy.generic) for one in given):
-            return
         read: list[tuple[Any, Value]] = []
         first: list[Any] = []
         if writes_first(called):
@@ -203,11 +211,14 @@ class Recorder:
             if before is None:
                 return
             read.append((args[0]._array, before))
-            first, args = [Given(before, requires_grad=args[0].requires_grad)], args[1:]
+            first, args = [Given(before, requires_grad=False)], args[1:]  # leaves are not written
         elif all(self._lookup(one) is not None for one in made):
             return  # the same tensor, or noted by an operator inside
-        filled = (*first, *self._given(args, read))
-        named = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
+        try:
+            filled = (*first, *self._given(args, read))
+            named = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
+        except _NotPlain:
+            return
         call = Call(called, run, filled, named, self._seconds)
         values = [self._made(one, call, read) for one in made]
         roots = dict.fromkeys(value.root for _, value in read)
@@ -232,6 +243,8 @@ class Recorder:
         made: list[Any] = []
         for one in args:
             if isinstance(one, Tensor):
+                if not (_is_plain(one) or isinstance(one._raw, numpy.generic)):
+                    raise _NotPlain
                 value = self._value(one)
                 read.append((one._array, value))
                 made.append(Given(value, requires_grad=one.requires_grad))
@@ -402,6 +415,7 @@ class Recorder:
                     self.store.foreign.pop(owner, None)
                     self.trace.released(owner)
             if not self.handles:
+                self._modes = None, None
                 self._pending.clear()
                 self._known.clear()
                 self.store.foreign.clear()
@@ -440,12 +454,8 @@ class Recorder:
             return tensor
 
 
-def _again(run: Any, mode: Any) -> Callable[..., Any]:
-    """A function that calls an operator as it was called: in the same mode, saving nothing."""
-    if not mode.grad:
-        inside = changed(mode, saved_hooks=())
-    else:
-        inside = changed(mode, saved_hooks=((_nothing, _nothing),))
+def _again(run: Any, inside: Any) -> Callable[..., Any]:
+    """A function that calls an operator as it was called."""
 
     def again(*args: Any, **kwargs: Any) -> Any:
         before = get_mode()

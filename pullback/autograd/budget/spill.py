@@ -65,3 +65,5 @@ class Spilled:
         """Give the file back."""
         if self._file is not None:
             self._file.close()
+
+    __del__ = close

@@ -55,14 +55,15 @@ class Store:
         self.counts = Counts()
         self.on_way: Callable[[list[Value], int], set[Value] | None] = lambda _path, _room: None
         self._heap: list[tuple[float, int, Value]] = []
+        self._unrated: list[Value] = []
         self._scores: dict[Value, float] = {}
         self._resting: dict[Value, set[Value]] = {}  # who is computed from a value
         self._ticket = count()
 
     # What differs between arrays and a trial -----------------------------------------------------
 
-    def run(self, call: Call, have: dict[Value, Any]) -> list[Any]:
-        """The arrays that a call makes."""
+    def run(self, call: Call, have: dict[Value, Any], *, may_write: bool) -> list[Any]:
+        """The arrays that a call makes; whether it `may_write` to its first argument's."""
         raise NotImplementedError
 
     def put_out(self, value: Value) -> None:
@@ -86,7 +87,7 @@ class Store:
         value.array = array
         self.kept[value] = None
         self.bytes += value.nbytes
-        self.rate(value)
+        self._unrated.append(value)  # until somebody has to go
 
     def drop(self, value: Value) -> None:
         """Let a value's array go, without a thought of how to get it back."""
@@ -116,6 +117,7 @@ class Store:
         for value in list(self.kept):
             self.forget(value)
         self._heap.clear()
+        self._unrated.clear()
         self._scores.clear()
         self._resting.clear()
 
@@ -214,6 +216,12 @@ class Store:
 
     def _make_room(self, wanted: int, busy: set[Value], later: set[Value]) -> None:
         """Let go until `wanted` bytes more fit; values of `later` may be put out alone."""
+        if not self._is_short(wanted):
+            return
+        for value in self._unrated:
+            if value in self.kept:
+                self.rate(value)
+        self._unrated.clear()
         passed: list[tuple[float, int, Value]] = []
         while self._is_short(wanted) and self._heap:
             entry = heapq.heappop(self._heap)
@@ -316,7 +324,7 @@ class Store:
         outputs = [weak() for weak in call.outputs]
         made = sum(one.nbytes for one in outputs if one is not None and one.base is None)
         self._room_for(made, way, busy)
-        arrays = self.run(call, have)
+        arrays = self.run(call, have, may_write=call.writes and way.is_last_use(inputs[0]))
         self.counts.calls += 1
         self.counts.recomputed += made
         self.counts.seconds += call.seconds
@@ -351,7 +359,7 @@ class Way:
         self.uses: dict[Value, int] = {}  # by calls that have not run yet
         for call in calls:
             for one in call.inputs:
-                for used in {one, one.root}:
+                for used in (one, one.root) if one.base is not None else (one,):
                     self.uses[used] = self.uses.get(used, 0) + 1
         self.temporary: dict[Value, Any] = {}
         self.views: dict[Value, Any] = {}
@@ -374,6 +382,10 @@ class Way:
         """What calls will still read."""
         return set(self.uses)
 
+    def is_last_use(self, value: Value) -> bool:
+        """Whether nobody reads a temporary value after the call that is about to run."""
+        return value in self.temporary and self.uses[value] == 1 and not self.is_viewed(value)
+
     def is_viewed(self, value: Value) -> bool:
         """Whether a view holds its memory."""
         return any(one.root is value for one in self.views)
@@ -382,7 +394,7 @@ class Way:
         """Let go of what was read for the last time; the temporary values among these."""
         gone = []
         for one in inputs:
-            for used in {one, one.root}:
+            for used in (one, one.root) if one.base is not None else (one,):
                 self.uses[used] -= 1
                 if self.uses[used]:
                     continue

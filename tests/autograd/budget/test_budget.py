@@ -7,7 +7,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.graph import memory_budget
-from tests.autograd.budget.nets import Trained, UNet
+from tests.autograd.budget.nets import Trained
 
 functional = torch.nn.functional
 
@@ -298,27 +298,3 @@ def test_one_budget_may_serve_two_threads():
     for one in threads:
         one.join()
     assert not wrong
-
-
-def extra_work(step):
-    """Operators that run beyond those of a plain step, in elements they make, by kind."""
-    from pullback.operators.watching.observe import observe, stop
-
-    class Watch:
-        def __init__(self):
-            self.heavy = 0
-
-        def enter(self, op, called):
-            return called
-
-        def leave(self, token, result, operands):
-            if token in ("linear", "convolution", "transposed_convolution") and result is not None:
-                self.heavy += result.numel()
-
-    watch = Watch()
-    observe(watch)
-    try:
-        step()
-    finally:
-        stop(watch)
-    return watch.heavy
