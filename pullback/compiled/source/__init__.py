@@ -97,12 +97,13 @@ def source_of_graph(loss: Tensor, inputs: Any = None, target: str = "torch") -> 
         seed = grads[0] if grads else pullback.ones(loss.shape, dtype=loss.dtype, device=loss.device)
         return pullback.autograd.grad(loss, wanted, seed, retain_graph=True, allow_unused=True)
 
+    held = [array for node in nodes for _, array, _ in saved_values(node)]
     known = _saved_names(nodes) | {id(one._array): _plain(name) for one, name in
                                    ((leaf, names.get(id(leaf), "leaf")) for leaf in leaves)}  # fmt: skip
     results = [f"grad_{known.get(id(one._array), 'input')}" for one in wanted]
     head = [f"Gradients of {_title(loss)} by {', '.join(r.removeprefix('grad_') for r in results)}.",
             "", "Arguments that are no leaves are values that the graph keeps for backward."]  # fmt: skip
-    return _Writing("backward", head, known).source(
+    return _Writing("backward", head, known, held).source(
         backward, seeds, ["grad"] * len(seeds), results, target
     )
 
@@ -124,7 +125,7 @@ def source_of_function(function: Callable[..., Any], args: Sequence[Any], target
     title = getattr(function, "__name__", type(function).__name__)
     name = _plain(title) if title.isidentifier() else "function"
     head = [f"What {title} computes, for arguments of these sizes."]
-    return _Writing(name, head, {}).source(called, tensors, names, [], target)
+    return _Writing(name, head, {}, []).source(called, tensors, names, [], target)
 
 
 def _check_target(target: str) -> None:
@@ -135,9 +136,10 @@ def _check_target(target: str) -> None:
 class _Writing:
     """A graph on its way to text."""
 
-    def __init__(self, name: str, head: list[str], known: dict[int, str]) -> None:
+    def __init__(self, name: str, head: list[str], known: dict[int, str], held: list[Any]) -> None:
         self.name, self.head = name, head
         self.known = known  # names of arrays
+        self.held = held  # these arrays
 
     def source(
         self,
@@ -148,12 +150,12 @@ class _Writing:
         target: str,
     ) -> Source:
         """Trace, simplify and write."""
-        traced = trace(function, args, _distinct(names))
-        graph = traced.graph
+        graph = trace(function, args, _distinct(names), self.held)
         for node in graph.nodes:
             node.meta["is_number"] = node.op == "get_attr" and self._is_number(node)
         simplify(graph)
         called, arguments, constants = self._names(graph)
+        arguments |= {name: one.detach() for name, one in zip(arguments, args, strict=False)}
         body = list(lines_of(graph, called))
         text = self._text(arguments, constants, body, results)
         made = Source(text, self.name, arguments, results)

@@ -77,6 +77,11 @@ def _call(node: Node, names: dict[Node, str]) -> str:
         return f"{given[0]} {_SIGNS[name]} {given[1]}"
     if name == "neg":
         return f"-{given[0]}"
+    if name in ("slice", "index") and not named:
+        return f"{given[0]}[{', '.join(_key(name, node, names))}]"
+    if name in _RENAMED:
+        name = _RENAMED[name]
+        given = given[:2]
     if name in ("view", "_unsafe_view"):  # memory may lie otherwise where the text is run
         name = "reshape"
     if name.startswith("as_strided"):
@@ -94,6 +99,21 @@ def _call(node: Node, names: dict[Node, str]) -> str:
         if name.startswith(prefix) and hasattr(module, name.removeprefix(prefix)):
             return f"torch.{prefix.removesuffix('_')}.{name.removeprefix(prefix)}({whole})"
     return f"torch.ops.{target}({whole})"  # as `aten.index.Tensor` says itself
+
+
+# Operators that torch has under another name, with the same leading arguments.
+_RENAMED = {"_softmax": "softmax", "_log_softmax": "log_softmax", "_conj": "conj"}
+
+
+def _key(name: str, node: Node, names: dict[Node, str]) -> list[str]:
+    """What stands in brackets: `:, 1:3` or `:, index`."""
+    if name == "index":
+        return [":" if one is None else written(one, names) for one in node.args[1]]
+    dim, start, stop, step = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
+    dim %= node.args[0].meta["val"].ndim
+    first = "" if start in (None, 0) else str(start)
+    last = "" if stop is None or stop >= 2**63 - 1 else str(stop)
+    return [*[":"] * dim, f"{first}:{last}" + ("" if step in (None, 1) else f":{step}")]
 
 
 _METHODS = frozenset("expand view reshape permute transpose sum t".split())

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from numpy.lib.array_utils import byte_bounds
@@ -19,8 +20,9 @@ from pullback.fx.graph import Graph
 from pullback.fx.node import Node
 from pullback.library.builtin.schema import torchs_schemas
 from pullback.nn.modules.module import Module
+from pullback.operators.arrays.strides import root
 
-__all__ = ["Spelled", "Trace", "trace"]
+__all__ = ["Spelled", "trace"]
 
 
 class Spelled:
@@ -47,8 +49,33 @@ class _Lined(Graph):
         return node
 
 
+class _Known:
+    """Tensors, by identity."""
+
+    def __init__(self) -> None:
+        self._held: dict[int, Any] = {}
+
+    def update(self, values: Iterable[Any]) -> None:
+        """Add the tensors among values."""
+        self._held |= {id(one): one for one in values if isinstance(one, Tensor)}
+
+    def __contains__(self, tensor: Tensor) -> bool:
+        return id(tensor) in self._held
+
+
 class _Words(_Recording):
     """Notes operator calls, with those that torch does not have in its words."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.constants = _Known()  # tensors that are the same whatever the arguments are
+
+    def _lifted(self, func: Any, tensor: Tensor) -> Tensor:
+        """A tensor of given numbers."""
+        before = len(vars(self.root))
+        result = super()._lifted(func, tensor)
+        self.constants.update(list(vars(self.root).values())[before:])
+        return result
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -126,33 +153,48 @@ def _no_words(func: Any) -> NotImplementedError:
     )
 
 
-class Trace:
-    """A graph without writes, its inputs and the tensors that it found elsewhere."""
+def trace(
+    function: Callable[..., Any], args: list[Tensor], names: list[str], known: Iterable[Any]
+) -> Graph:
+    """What `function(*args)` calls, without writes; `names` are those of the arguments.
 
-    def __init__(self, graph: Graph, found: dict[str, Tensor]) -> None:
-        self.graph = graph
-        self.found = found  # by the name of their `get_attr` nodes
-
-
-def trace(function: Callable[..., Any], args: list[Tensor], names: list[str]) -> Trace:
-    """What `function(*args)` calls; `names` are those of the arguments."""
-    graph, root = _Lined(), Module()
-    mode = _Words(graph, root, {})
-    for name, tensor in zip(names, args, strict=True):
+    Tensors that it finds elsewhere become `get_attr` nodes: those that were there before, or look
+    at arrays that are `known`. Another one was computed unseen, and is no constant.
+    """
+    graph, root_module = _Lined(), Module()
+    mode = _Words(graph, root_module, {})
+    before = [*_arrays_there(), *known]  # held, so that no new one gets the place of an old one
+    copies = [one.clone() for one in args]
+    for name, tensor in zip(names, copies, strict=True):
         node = graph.create_node("placeholder", name)
         node.meta.update(val=tensor, line=None)
         mode.note(tensor, node)
-    with mode:
-        result = functionalize(function)(*args)
+    try:
+        with mode:
+            result = functionalize(function)(*copies)
+    except RuntimeError as error:
+        if isinstance(error, NotImplementedError):
+            raise
+        function(*(one.clone() for one in args))  # which may say so itself
+        raise NotImplementedError(f"source(): a write in place cannot be replaced: {error}") from None
     leaves, spec = pytree.tree_flatten(result)
-    returned = pytree.tree_unflatten([mode.node_of(one) for one in leaves], spec)
-    graph.output(returned)
+    graph.output(pytree.tree_unflatten([mode.node_of(one) for one in leaves], spec))
     _check_memory(graph)
-    found = {}
+    there = {id(root(one)) for one in before}
     for node in graph.nodes:
         if node.op == "get_attr":
-            node.meta["val"] = found[node.target] = getattr(root, node.target)
-    return Trace(graph, found)
+            node.meta["val"] = tensor = getattr(root_module, node.target)
+            if id(root(tensor._array)) not in there and tensor not in mode.constants:
+                raise NotImplementedError(
+                    f"source(): a tensor of shape {tuple(tensor.shape)} was computed unseen, for "
+                    f"{node.meta['line']}: {getattr(node.meta['line'], 'source', '')}."
+                )
+    return graph
+
+
+def _arrays_there() -> list[Any]:
+    """The arrays of all tensors of the process."""
+    return [one._raw for one in gc.get_objects() if issubclass(type(one), Tensor)]
 
 
 def _check_memory(graph: Graph) -> None:

@@ -15,6 +15,7 @@ from typing import Any
 
 import pullback
 from pullback.core.mode import change, current
+from pullback.fx.experimental.proxy_tensor import get_proxy_mode
 from pullback.operators.declare import OPERATORS
 
 __all__ = ["SPELLED", "in_words"]
@@ -287,11 +288,14 @@ def resample(input: Any, tables: Any) -> Any:
 
 def _unseen(make: Callable[..., Any], *args: Any) -> Any:
     """What a function makes while nobody writes it down."""
+    noting: Any = get_proxy_mode()
     before = change(dispatch=(), levels=())
     try:
-        return make(*args)
+        made = make(*args)
     finally:
         current.set(before)
+    noting.constants.update([made])
+    return made
 
 
 # Layers -------------------------------------------------------------------------------------------
