@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import sys
 import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from sys import getrefcount
 from types import CellType, FunctionType
 from typing import Any
 from weakref import ref
@@ -27,6 +27,7 @@ from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_leaves
 from pullback.core.version import INFERENCE_CELL, own_cell, writes
+from pullback.engine.ownership import ALONE
 from pullback.operators.arrays.strides import root
 from pullback.operators.random.generator import default_generator
 
@@ -523,15 +524,15 @@ def _is_plain(tensor: Any) -> bool:
 def _is_ours(value: Value) -> bool:
     """Whether only we hold the memory of a value that came from elsewhere.
 
-    References are its slot's and the argument's; those of the owner, that of the view.
+    Beside the name here, an array is held by the value, and an owner by the view of it.
     """
     array = value.array
     if array is None:
         return True
-    if sys.getrefcount(array) > 3:
+    if getrefcount(array) > ALONE + 1:
         return False
     owner = root(array)
-    return owner is array or sys.getrefcount(owner) <= 3
+    return owner is array or getrefcount(owner) <= ALONE + 1
 
 
 def _changed(packed: Handle | Plain) -> RuntimeError:

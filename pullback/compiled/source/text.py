@@ -102,7 +102,12 @@ def _call(node: Node, names: dict[Node, str]) -> str:
 
 
 # Operators that torch has under another name, with the same leading arguments.
-_RENAMED = {"_softmax": "softmax", "_log_softmax": "log_softmax", "_conj": "conj"}
+_RENAMED = {
+    "_softmax": "softmax",
+    "_log_softmax": "log_softmax",
+    "_conj": "conj",
+    "zero": "zeros_like",
+}
 
 
 def _key(name: str, node: Node, names: dict[Node, str]) -> list[str]:

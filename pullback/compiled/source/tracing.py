@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-import gc
 from collections.abc import Callable, Iterable
+from sys import getrefcount
 from typing import Any
 
 from numpy.lib.array_utils import byte_bounds
@@ -14,6 +14,7 @@ from pullback.core.origin import Origin, here
 from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor
 from pullback.core.trees import pytree
+from pullback.engine.ownership import ALONE
 from pullback.func import functionalize
 from pullback.fx.experimental.proxy_tensor import _Recording
 from pullback.fx.graph import Graph
@@ -158,12 +159,13 @@ def trace(
 ) -> Graph:
     """What `function(*args)` calls, without writes; `names` are those of the arguments.
 
-    Tensors that it finds elsewhere become `get_attr` nodes: those that were there before, or look
-    at arrays that are `known`. Another one was computed unseen, and is no constant.
+    Tensors that it finds elsewhere become `get_attr` nodes: those that the program holds, or that
+    look at arrays that are `known`. Another one was computed unseen, and is no constant; numbers
+    are what they were.
     """
+    known = list(known)
     graph, root_module = _Lined(), Module()
     mode = _Words(graph, root_module, {})
-    before = [*_arrays_there(), *known]  # held, so that no new one gets the place of an old one
     copies = [one.clone() for one in args]
     for name, tensor in zip(names, copies, strict=True):
         node = graph.create_node("placeholder", name)
@@ -180,21 +182,34 @@ def trace(
     leaves, spec = pytree.tree_flatten(result)
     graph.output(pytree.tree_unflatten([mode.node_of(one) for one in leaves], spec))
     _check_memory(graph)
-    there = {id(root(one)) for one in before}
+    mode.known.clear()
+    mode.tensors.clear()
+    there = {id(root(one)) for one in known}
     for node in graph.nodes:
         if node.op == "get_attr":
-            node.meta["val"] = tensor = getattr(root_module, node.target)
-            if id(root(tensor._array)) not in there and tensor not in mode.constants:
+            tensor = getattr(root_module, node.target)
+            is_there = not tensor.ndim or id(root(tensor._array)) in there
+            if not is_there and tensor not in mode.constants and _is_ours(tensor):
                 raise NotImplementedError(
                     f"source(): a tensor of shape {tuple(tensor.shape)} was computed unseen, for "
                     f"{node.meta['line']}: {getattr(node.meta['line'], 'source', '')}."
                 )
+            node.meta["val"] = tensor
+            del tensor
     return graph
 
 
-def _arrays_there() -> list[Any]:
-    """The arrays of all tensors of the process."""
-    return [one._raw for one in gc.get_objects() if issubclass(type(one), Tensor)]
+def _is_ours(tensor: Tensor) -> bool:
+    """Whether nobody but the trace holds a tensor, so that it was made by what was traced.
+
+    Beside the name here: the caller's, and the module that stands for the graph's attributes.
+    """
+    if getrefcount(tensor) > ALONE + 2:
+        return False
+    array = tensor._array
+    owner = root(array)
+    held = getrefcount(owner)
+    return held <= (ALONE + 2 if owner is array else ALONE + 1)
 
 
 def _check_memory(graph: Graph) -> None:
