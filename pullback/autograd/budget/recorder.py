@@ -174,10 +174,10 @@ class Recorder:
         return time.perf_counter()
 
     def leave(self, token: float, result: Any, operands: Any) -> None:
-        """It is over; `ran` comes next."""
+        """It is over; `noted_call` comes next."""
         self._seconds = time.perf_counter() - token
 
-    def ran(self, called: str, run: Any, args: Any, kwargs: Any, result: Any) -> None:
+    def noted_call(self, called: str, run: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call and its results."""
         if active.get() is not self or result is None or get_mode().levels:
             return
@@ -192,7 +192,7 @@ class Recorder:
             self._modes = mode, changed(mode, saved_hooks=hooks)
         return self._modes[1]
 
-    def drew(self, op: str, draw: Any, result: Any, state: Any) -> None:
+    def noted_draw(self, op: str, draw: Any, result: Any, state: Any) -> None:
         """Note random numbers that a function drew, whose state before was `state`."""
         if active.get() is not self or not isinstance(result, Tensor) or op not in _BY_SIZE:
             return

@@ -14,6 +14,7 @@ from pullback.autograd.show.describe import describe, unreached
 from pullback.autograd.show.page import Page
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.node import Node, node_and_number
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.transforms.batched import Batched
@@ -27,6 +28,7 @@ def show(
     params: Mapping[str, Tensor] | Any = None,
     title: str | None = None,
     norms: bool = False,
+    source: bool = False,
 ) -> Page:
     """The backward graph of tensors (or nodes, or edges) as a page that stands alone.
 
@@ -35,7 +37,8 @@ def show(
     variables are; `params` (a dict, pairs, or a module) names them otherwise. A module's parts are
     folds then, and parameters that the graph does not reach are shown apart, with the reason. With
     `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show how
-    large their gradients are. In Jupyter the page shows itself; `path=` writes it, as HTML, SVG or
+    large their gradients are. With `source` the page has a link to the pass as Python source, as
+    `autograd.graph.source` writes it. In Jupyter the page shows itself; `path=` writes it, as HTML, SVG or
     DOT.
 
     >>> import pullback as torch
@@ -58,7 +61,12 @@ def show(
     tensors = [root for root in roots if isinstance(root, Tensor)]
     if params is not None and len(tensors) == len(roots):
         unreached(graph, unused(tensors, params))
-    page = Page(graph, shown)
+    text = ""
+    if source:
+        if len(tensors) != 1 or len(roots) != 1:
+            raise TypeError("show(source=True) takes a single tensor, the loss.")
+        text = ports.backward_source(tensors[0], None, "torch").text
+    page = Page(graph, shown, text)
     if path is not None:
         page.save(path)
     return page

@@ -282,7 +282,9 @@ def resample(input: Any, tables: Any) -> Any:
             pullback.eye(size, dtype=input.dtype), (table,)
         ), input.shape[dim])  # fmt: skip
         last = pullback.transpose(input, dim, -1)
-        input = pullback.transpose(pullback.matmul(last, matrix), dim, -1)
+        rows = pullback.mm(pullback.reshape(last, (-1, last.shape[-1])), matrix)
+        made = pullback.reshape(rows, (*last.shape[:-1], rows.shape[-1]))
+        input = pullback.transpose(made, dim, -1)
     return input
 
 

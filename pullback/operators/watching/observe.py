@@ -25,8 +25,8 @@ class Observer(Protocol):
     """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
 
     One that also has `enter_function(cls)` and `leave_function(token, result, args)` sees custom
-    Functions too. One that has `ran(called, run, args, kwargs, result)` is told after `leave` how a
-    call can be made again, and by `drew(op, draw, result, state)` of random tensors.
+    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told after `leave` how a
+    call can be made again, and by `noted_draw(op, draw, result, state)` of random tensors.
     """
 
     def enter(self, op: Op, called: str) -> Any:
@@ -47,7 +47,7 @@ class _Look:
 
 look = _Look()
 _observers: list[Observer] = []
-_recorders: list[Any] = []  # those that have `ran`
+_recorders: list[Any] = []  # those that have `noted_call`
 _change = threading.RLock()
 
 
@@ -80,7 +80,7 @@ def stop(observer: Observer) -> None:
 
 
 def _switch() -> None:
-    _recorders[:] = [one for one in _observers if hasattr(one, "ran")]
+    _recorders[:] = [one for one in _observers if hasattr(one, "noted_call")]
     several = len(_observers) > 1
     look.by = _Together(tuple(_observers)) if several else next(iter(_observers), None)
 
@@ -168,7 +168,7 @@ def shown(
     observer.leave(token, None if result is NotImplemented else result, operands)
     if _recorders and result is not NotImplemented:
         for one in tuple(dict.fromkeys(_recorders)):
-            one.ran(called, run, args, kwargs, result)
+            one.noted_call(called, run, args, kwargs, result)
     return result
 
 
@@ -179,5 +179,5 @@ def shown_draw(op: str, draw: Callable[[], Any], get_state: Callable[[], Any]) -
     state = get_state()
     result = draw()
     for one in tuple(dict.fromkeys(_recorders)):
-        one.drew(op, draw, result, state)
+        one.noted_draw(op, draw, result, state)
     return result

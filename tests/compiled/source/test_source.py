@@ -183,7 +183,7 @@ def test_writes_in_place_are_replaced():
 
     x = torch.tensor([0.5, 2.0, -1.0])
     made = torch.func.source(torch.func.grad(loss), x)
-    assert not re.search(r"\w_\(", made.text)
+    assert not re.search(r"\w_\(", "".join(body(made)))
     numpy.testing.assert_allclose(made().numpy(), torch.func.grad(loss)(x).numpy(), rtol=1e-6)
 
 
@@ -222,3 +222,27 @@ def test_wrong_calls_are_refused():
         source(x.sum(), target="jax")
     with pytest.raises(TypeError, match="takes a function"):
         torch.func.source(x)
+
+
+def test_the_page_and_the_debugger_lead_to_it(tmp_path):
+    x = torch.tensor([0.5, 2.0], requires_grad=True)
+    loss = (x.sin() * 3).sum()
+    text = source(loss).text
+    page = torch.autograd.graph.show(loss, source=True)
+    assert page.source == text
+    assert 'id="source" download="backward.py"' in page.html()
+    assert 'id="source"' not in torch.autograd.graph.show(loss).html()
+    told, path = [], tmp_path / "pass.py"
+    answers = iter(["src", f"src {path}", "c"])
+    torch.autograd.graph.debug(loss, ask=lambda prompt: next(answers), tell=told.append)
+    assert text in told
+    assert path.read_text() == text
+    assert x.grad is not None
+
+
+def test_the_debugger_says_why_there_is_none_later():
+    x = torch.tensor([0.5, 2.0], requires_grad=True)
+    told, answers = [], iter(["src", "c"])
+    loss = (x.sin() * 3).exp().sum()
+    torch.autograd.graph.debug(loss, "sin", ask=lambda prompt: next(answers), tell=told.append)
+    assert any("retain_graph=True" in line for line in told)
