@@ -48,7 +48,7 @@ def bytes_of(size: int | str) -> int:
     return made
 
 
-class memory_budget(Reentrant):  # noqa: N801  used as a function is
+class memory_budget(Reentrant):
     """Inside, values saved for backward take at most `size` bytes; the gradients are the same bits.
 
     Values that do not fit are computed again when backward asks, from what is still there, or put

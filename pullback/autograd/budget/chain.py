@@ -1,4 +1,4 @@
-"""The best schedule for a chain: which values to keep, for each stretch and room, by dynamic programs.
+"""The best schedule for a chain: which values to keep, found by dynamic programming.
 
 Values 1 to n are each computed from the one before, and asked for from the last to the first. With
 `best[s, t, m]` the least time to serve s to t when s - 1 is there and m slots are free, the first
@@ -23,7 +23,9 @@ _SLOTS = 96
 class Chain:
     """A schedule for values of these bytes, seconds and rooms under a bound."""
 
-    def __init__(self, sizes: list[int], seconds: list[float], rooms: list[int], bound: int) -> None:
+    def __init__(
+        self, sizes: list[int], seconds: list[float], rooms: list[int], bound: int
+    ) -> None:
         self.count = count = len(sizes)
         # Sizes that have a common measure lose nothing by rounding.
         exact = gcd(*sizes)

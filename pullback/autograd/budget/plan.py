@@ -86,16 +86,16 @@ class _Program:
             value.position = number
             self.values.append(value)
         self.calls: list[Call] = []
-        for record in trace.calls:
-            args = tuple(Given(self.values[at], requires_grad=False) for at in record.inputs)
-            call = Call("", _NoFile.close, args, {}, trace.seconds[record.key])
-            call.room = record.room
+        for made in trace.calls:
+            args = tuple(Given(self.values[at], requires_grad=False) for at in made.inputs)
+            call = Call("", _NoFile.close, args, {}, trace.seconds[made.key])
+            call.room = made.room
             self.calls.append(call)
         for value, record in zip(self.values, trace.values, strict=True):
             value.call = self.calls[record.call] if record.call >= 0 else None
             value.base = self.values[record.base] if record.base >= 0 else None
-        for call, record in zip(self.calls, trace.calls, strict=True):
-            call.outputs = [ref(self.values[at]) for at in record.outputs]
+        for call, made in zip(self.calls, trace.calls, strict=True):
+            call.outputs = [ref(self.values[at]) for at in made.outputs]
 
 
 def planned(trace: Trace, store: Store) -> Plan | None:

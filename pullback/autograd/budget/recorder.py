@@ -37,13 +37,18 @@ __all__ = ["Recorder", "active"]
 active: ContextVar[Any] = ContextVar("pullback_memory_budget", default=None)
 
 # Random tensors that depend on the sizes, and not on the numbers, of the tensors they are like.
-_BY_SIZE = frozenset("dropout dropout1d dropout2d dropout3d feature_dropout alpha_dropout "
-                     "feature_alpha_dropout native_dropout".split())  # fmt: skip
+_BY_SIZE = frozenset(
+    {
+        *("dropout", "dropout1d", "dropout2d", "dropout3d", "feature_dropout"),
+        *("alpha_dropout", "feature_alpha_dropout", "native_dropout"),
+    }
+)
 
 
 _LOST = (
     "memory_budget: a saved value cannot be computed again, since a tensor that it came from was "
-    "written to or is gone. Write out of place, or leave the tensor as it is until backward is over."
+    "written to or is gone. Write out of place, or leave the tensor as it is until backward is "
+    "over."
 )
 
 
@@ -538,7 +543,10 @@ def _is_ours(value: Value) -> bool:
 def _changed(packed: Handle | Plain) -> RuntimeError:
     """What backward says without a budget, too."""
     node: Any = evaluating.get()
-    made = writes(packed.cell, packed.version)
+    cell, version = packed.cell, packed.version
+    assert cell is not None
+    assert version is not None
+    made = writes(cell, version)
     if node is None:
         return RuntimeError(
             f"A saved value was modified by an inplace operation since: {', then '.join(made)}."
@@ -547,7 +555,7 @@ def _changed(packed: Handle | Plain) -> RuntimeError:
                  if slot.startswith("s_") and getattr(getattr(node, slot), "data", None) is packed),
                 "a value")  # fmt: skip
     shown = packed.tensor if isinstance(packed, Plain) else packed.value
-    return errors.changed_in_place(node, name, _Shown(shown), packed.cell[0], made, packed.version)
+    return errors.changed_in_place(node, name, _Shown(shown), cell[0], made, version)
 
 
 class _Shown:

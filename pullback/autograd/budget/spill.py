@@ -28,7 +28,7 @@ def _reach(array: Any) -> int:
     if any(stride < 0 for stride in array.strides):
         return -1
     steps = zip(array.shape, array.strides, strict=True)
-    return int(sum((size - 1) * stride for size, stride in steps)) + array.itemsize
+    return int(sum((size - 1) * stride for size, stride in steps) + array.itemsize)
 
 
 class Spilled:
@@ -57,7 +57,7 @@ class Spilled:
         shape, dtype, strides = self._geometry
         memory = numpy.empty(int(numpy.prod(shape)) * dtype.itemsize, numpy.uint8)
         self._file.seek(0)
-        if self._file.readinto(memory) != memory.nbytes:
+        if self._file.readinto(memory.data) != memory.nbytes:
             raise OSError("A value that memory_budget put out to disk could not be read back.")
         return numpy.ndarray(shape, dtype, memory, strides=strides)
 

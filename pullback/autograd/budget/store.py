@@ -328,9 +328,9 @@ class Store:
         self.counts.calls += 1
         self.counts.recomputed += made
         self.counts.seconds += call.seconds
-        for one, array in zip(outputs, arrays, strict=True):
-            if one is not None:
-                self._arrived(one, array, way)
+        for result, array in zip(outputs, arrays, strict=True):
+            if result is not None:
+                self._arrived(result, array, way)
         for gone in way.used(inputs):
             self.temporary -= gone.nbytes
         self._make_room(0, {way.target}, way.later())

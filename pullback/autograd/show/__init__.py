@@ -38,8 +38,8 @@ def show(
     folds then, and parameters that the graph does not reach are shown apart, with the reason. With
     `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show how
     large their gradients are. With `source` the page has a link to the pass as Python source, as
-    `autograd.graph.source` writes it. In Jupyter the page shows itself; `path=` writes it, as HTML, SVG or
-    DOT.
+    `autograd.graph.source` writes it. In Jupyter the page shows itself; `path=` writes it, as HTML,
+    SVG or DOT.
 
     >>> import pullback as torch
     >>> w = torch.ones(3, requires_grad=True)

@@ -84,7 +84,7 @@ def source_of_graph(loss: Tensor, inputs: Any = None, target: str = "torch") -> 
         raise RuntimeError(
             "source(): the tensor does not require grad, so there is no backward pass to write."
         )
-    nodes = list(walk([node_and_number(edge_of(loss))[0]]))
+    nodes = list(walk(iter([node_and_number(edge_of(loss))[0]])))
     leaves = [node.variable for node in nodes if isinstance(node, AccumulateGrad)]
     given = isinstance(inputs, Tensor)
     wanted: list[Tensor] = leaves if inputs is None else [inputs] if given else list(inputs)
@@ -94,15 +94,21 @@ def source_of_graph(loss: Tensor, inputs: Any = None, target: str = "torch") -> 
     seeds = [] if loss.numel() == 1 else [pullback.ones_like(loss).detach()]
 
     def backward(*grads: Tensor) -> Any:
-        seed = grads[0] if grads else pullback.ones(loss.shape, dtype=loss.dtype, device=loss.device)
+        seed = (
+            grads[0] if grads else pullback.ones(loss.shape, dtype=loss.dtype, device=loss.device)
+        )
         return pullback.autograd.grad(loss, wanted, seed, retain_graph=True, allow_unused=True)
 
     held = [array for node in nodes for _, array, _ in saved_values(node)]
-    known = _saved_names(nodes) | {id(one._array): _plain(name) for one, name in
-                                   ((leaf, names.get(id(leaf), "leaf")) for leaf in leaves)}  # fmt: skip
+    known = _saved_names(nodes)
+    known |= {id(leaf._array): _plain(names.get(id(leaf), "leaf")) for leaf in leaves}
     results = [f"grad_{known.get(id(one._array), 'input')}" for one in wanted]
-    head = [f"Gradients of {_title(loss)} by {', '.join(r.removeprefix('grad_') for r in results)}.",
-            "", "Arguments that are no leaves are values that the graph keeps for backward."]  # fmt: skip
+    by = ", ".join(one.removeprefix("grad_") for one in results)
+    head = [
+        f"Gradients of {_title(loss)} by {by}.",
+        "",
+        "Arguments that are no leaves are values that the graph keeps for backward.",
+    ]
     return _Writing("backward", head, known, held).source(
         backward, seeds, ["grad"] * len(seeds), results, target
     )
@@ -198,7 +204,11 @@ class _Writing:
         return called, arguments, constants
 
     def _text(
-        self, arguments: dict[str, Tensor], constants: list[str], body: list[str], results: list[str]
+        self,
+        arguments: dict[str, Tensor],
+        constants: list[str],
+        body: list[str],
+        results: list[str],
     ) -> str:
         said = [f"    {name}: {one.dtype}{list(one.shape)}" for name, one in arguments.items()]
         head = ['"""' + self.head[0], *self.head[1:], "", "It takes:", *(said or ["    nothing"])]

@@ -19,12 +19,15 @@ __all__ = ["simplify"]
 
 # What gives a tensor with the same values in each place as its first argument has.
 _MOVES = frozenset(
-    "expand view reshape _reshape_alias _unsafe_view permute transpose t unsqueeze squeeze select "
-    "slice narrow flip clone detach alias contiguous diagonal swapaxes".split()
+    {
+        *("expand", "view", "reshape", "_reshape_alias", "_unsafe_view", "permute", "transpose"),
+        *("t", "unsqueeze", "squeeze", "select", "slice", "narrow", "flip", "clone", "detach"),
+        *("alias", "contiguous", "diagonal", "swapaxes"),
+    }
 )
 # Of these, what gives the argument itself if the shape is the same.
-_RESHAPES = frozenset("expand view reshape _unsafe_view squeeze slice narrow".split())
-_COPIES = frozenset("clone detach alias contiguous lift_fresh_copy lift_fresh".split())
+_RESHAPES = frozenset(["expand", "view", "reshape", "_unsafe_view", "squeeze", "slice", "narrow"])
+_COPIES = frozenset(["clone", "detach", "alias", "contiguous", "lift_fresh_copy", "lift_fresh"])
 _FILLED = {"zeros": 0, "zeros_like": 0, "new_zeros": 0, "zero": 0, "ones": 1, "ones_like": 1,
            "new_ones": 1}  # fmt: skip
 _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
@@ -33,7 +36,7 @@ _ARITHMETIC: dict[str, Callable[[Any, Any], Any]] = {
     "mul": numpy.multiply,
     "div": numpy.true_divide,
 }
-_INVERSES = frozenset("neg t conj".split())
+_INVERSES = frozenset(["neg", "t", "conj"])
 _RANDOM = ("rand", "bernoulli", "dropout", "normal", "multinomial", "poisson", "uniform")
 
 

@@ -52,7 +52,9 @@ def _comment(node: Node) -> str:
 def _returned(value: Any, names: dict[Node, str]) -> str:
     """A result: what is an argument is copied, so that nobody writes to both."""
     if isinstance(value, Node):
-        return f"{names[value]}.clone()" if value.op in ("placeholder", "get_attr") else names[value]
+        return (
+            f"{names[value]}.clone()" if value.op in ("placeholder", "get_attr") else names[value]
+        )
     if isinstance(value, tuple | list):
         inner = ", ".join(_returned(one, names) for one in value)
         if isinstance(value, list):
@@ -88,9 +90,9 @@ def _call(node: Node, names: dict[Node, str]) -> str:
         given[0] += ".contiguous()"
     if name == "_to_copy":
         return f"{given[0]}.to({', '.join(named)})"
-    if hasattr(pullback.Tensor, name) and (not hasattr(pullback, name) or name in _METHODS):
-        if given and isinstance(args[0], Node) and not name.startswith("_"):
-            return f"{given[0]}.{name}({', '.join([*given[1:], *named])})"
+    is_method = hasattr(pullback.Tensor, name) and args and isinstance(args[0], Node)
+    if is_method and (not hasattr(pullback, name) or name in _METHODS) and name[0] != "_":
+        return f"{given[0]}.{name}({', '.join([*given[1:], *named])})"
     whole = ", ".join([*given, *named])
     if hasattr(pullback, name) and not name.startswith("_"):
         return f"torch.{name}({whole})"
@@ -114,14 +116,15 @@ def _key(name: str, node: Node, names: dict[Node, str]) -> list[str]:
     """What stands in brackets: `:, 1:3` or `:, index`."""
     if name == "index":
         return [":" if one is None else written(one, names) for one in node.args[1]]
-    dim, start, stop, step = (*node.args[1:], *(0, None, None, 1)[len(node.args) - 1 :])
+    given: list[Any] = [*node.args[1:], *[0, None, None, 1][len(node.args) - 1 :]]
+    dim, start, stop, step = given
     dim %= node.args[0].meta["val"].ndim
     first = "" if start in (None, 0) else str(start)
     last = "" if stop is None or stop >= 2**63 - 1 else str(stop)
     return [*[":"] * dim, f"{first}:{last}" + ("" if step in (None, 1) else f":{step}")]
 
 
-_METHODS = frozenset("expand view reshape permute transpose sum t".split())
+_METHODS = frozenset(["expand", "view", "reshape", "permute", "transpose", "sum", "t"])
 
 
 def written(value: Any, names: dict[Node, str]) -> str:

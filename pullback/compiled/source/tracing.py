@@ -101,7 +101,6 @@ class _Words(_Recording):
             except NotImplementedError:
                 raise _no_words(func) from None
 
-
     def _view_of_known(self, tensor: Tensor) -> Node | None:
         """A view that was made unseen, from what is known of its memory, whatever lies there."""
         array = tensor._array
@@ -138,8 +137,7 @@ def _start(array: Any) -> int:
 
 
 def _is_torchs(func: Any) -> bool:
-    """Whether torch has the operator too: ours have a namespace of their own, with few exceptions.
-    """
+    """Whether torch has the operator too; most of ours have a namespace of their own."""
     return f"{func._opname}.{func._overloadname}" in torchs_schemas()
 
 
@@ -178,7 +176,9 @@ def trace(
         if isinstance(error, NotImplementedError):
             raise
         function(*(one.clone() for one in args))  # which may say so itself
-        raise NotImplementedError(f"source(): a write in place cannot be replaced: {error}") from None
+        raise NotImplementedError(
+            f"source(): a write in place cannot be replaced: {error}"
+        ) from None
     leaves, spec = pytree.tree_flatten(result)
     graph.output(pytree.tree_unflatten([mode.node_of(one) for one in leaves], spec))
     _check_memory(graph)

@@ -278,14 +278,16 @@ def resample(input: Any, tables: Any) -> Any:
         if table is None:
             continue
         dim = input.ndim - len(tables) + at
-        matrix = _unseen(lambda size, table=table: OPERATORS["resample"].function(
-            pullback.eye(size, dtype=input.dtype), (table,)
-        ), input.shape[dim])  # fmt: skip
+        matrix = _unseen(_matrix, input.shape[dim], input.dtype, table)
         last = pullback.transpose(input, dim, -1)
         rows = pullback.mm(pullback.reshape(last, (-1, last.shape[-1])), matrix)
         made = pullback.reshape(rows, (*last.shape[:-1], rows.shape[-1]))
         input = pullback.transpose(made, dim, -1)
     return input
+
+
+def _matrix(size: int, dtype: Any, table: Any) -> Any:
+    return OPERATORS["resample"].function(pullback.eye(size, dtype=dtype), (table,))
 
 
 def _unseen(make: Callable[..., Any], *args: Any) -> Any:
@@ -486,7 +488,8 @@ def _extent(geometry: Any) -> int:
     size, stride, offset = (*geometry, 0)[:3]
     if 0 in size:
         return 0
-    return int(offset or 0) + sum((n - 1) * s for n, s in zip(size, stride, strict=True)) + 1
+    reach = sum((n - 1) * s for n, s in zip(size, stride, strict=True))
+    return int((offset or 0) + reach + 1)
 
 
 # The same under another name ----------------------------------------------------------------------

@@ -57,7 +57,8 @@ def drawn(op: str, draw: Callable[[], T], many: Callable[[Sizes], T] | None = No
         result: T = mode.levels[-1].random(op, draw, many)
         return result
     if look.by is not None and mode.tracing is None:
-        return shown_draw(op, draw, default_generator.get_state)
+        seen: T = shown_draw(op, draw, default_generator.get_state)
+        return seen
     return draw() if mode.tracing is None else mode.tracing.draw(op, draw)
 
 

@@ -25,8 +25,8 @@ class Observer(Protocol):
     """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
 
     One that also has `enter_function(cls)` and `leave_function(token, result, args)` sees custom
-    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told after `leave` how a
-    call can be made again, and by `noted_draw(op, draw, result, state)` of random tensors.
+    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told after `leave`
+    how a call can be made again, and by `noted_draw(op, draw, result, state)` of random tensors.
     """
 
     def enter(self, op: Op, called: str) -> Any:

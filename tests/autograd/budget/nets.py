@@ -44,7 +44,10 @@ class UNet(nn.Module):
         self.down = nn.ModuleList([double(1, width), double(width, 2 * width)])
         self.middle = double(2 * width, 4 * width)
         self.rise = nn.ModuleList(
-            [nn.ConvTranspose2d(4 * width, 2 * width, 2, 2), nn.ConvTranspose2d(2 * width, width, 2, 2)]
+            [
+                nn.ConvTranspose2d(4 * width, 2 * width, 2, 2),
+                nn.ConvTranspose2d(2 * width, width, 2, 2),
+            ]
         )
         self.up = nn.ModuleList([double(4 * width, 2 * width), double(2 * width, width)])
         self.out = nn.Conv2d(width, 1, 1)

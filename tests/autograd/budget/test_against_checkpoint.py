@@ -51,9 +51,7 @@ def peak_of(step):
 
 
 def deep():
-    layers = [
-        one for _ in range(24) for one in (nn.Linear(128, 128), nn.LayerNorm(128), nn.GELU())
-    ]
+    layers = [one for _ in range(24) for one in (nn.Linear(128, 128), nn.LayerNorm(128), nn.GELU())]
     net, x = nn.Sequential(*layers), torch.randn(1024, 128)
 
     def by_hand(segments):

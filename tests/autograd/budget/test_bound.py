@@ -82,7 +82,7 @@ def test_the_process_takes_less_memory():
 
 
 @pytest.mark.filterwarnings("ignore")
-@pytest.mark.parametrize("seed", range(0, 60))
+@pytest.mark.parametrize("seed", range(60))
 def test_random_programs_have_the_same_bits(seed):
     program = Program(1000 * seed)
     tensors = program.inputs()

@@ -42,7 +42,7 @@ def test_random_programs_have_the_same_gradients(seed):
     drawn = program_of(seed)
     if drawn is None:
         return
-    program, tensors, wanted, loss, found = drawn
+    program, _, wanted, loss, found = drawn
     for one, other in zip(source(loss, wanted)(), found, strict=True):
         assert (one is None) == (other is None)
         if one is not None:
@@ -55,7 +55,7 @@ def test_functions_and_their_gradients_before_any_graph(seed):
     drawn = program_of(seed)
     if drawn is None:
         return
-    program, tensors, wanted, _, found = drawn
+    program, tensors, _, _, found = drawn
     at = tuple(number for number, one in enumerate(tensors) if one.requires_grad)
 
     def loss(*given):
@@ -82,14 +82,17 @@ def test_a_module_on_numpy_needs_nothing_else(tmp_path):
     x = torch.tensor([0.5, 2.0], requires_grad=True)
     path = source((x.exp() * x).sum(), target="numpy").save(tmp_path / "backward.py")
     code = (
-        "import sys; sys.modules['pullback'] = None; sys.path.insert(0, sys.argv[1]); import numpy; "
-        "import backward; "
-        "x = numpy.array([0.5, 2.0], 'f'); names = backward.program.__code__.co_varnames; "
+        "import sys; sys.modules['pullback'] = None; sys.path.insert(0, sys.argv[1]); "
+        "import numpy, backward; "
+        "x = numpy.array([0.5, 2.0], 'f'); "
         "count = backward.program.__code__.co_argcount; "
         "print(*backward.program(*[x, numpy.exp(x)][:count])[0])"
     )
     done = subprocess.run(
-        [sys.executable, "-I", "-c", code, str(tmp_path)], capture_output=True, text=True, check=True
+        [sys.executable, "-I", "-c", code, str(tmp_path)],
+        capture_output=True,
+        text=True,
+        check=True,
     )
     got = [float(one) for one in done.stdout.split()]
     assert path.endswith("backward.py")
