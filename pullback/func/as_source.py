@@ -27,7 +27,7 @@ def source(function: Callable[..., Any], *args: Any, target: str = "torch") -> A
         # backward of ...: ...
         cos = torch.cos(x)
         mul_3 = x * cos
-        add = mul_3 + sin
+        add = sin + mul_3
         return add
     <BLANKLINE>
     >>> made()

@@ -13,10 +13,10 @@ from pullback.core.tensor import Tensor
 __all__ = ["names_in_program"]
 
 
-def names_in_program(edges: Iterable[Any]) -> dict[int, str]:
+def names_in_program(edges: Iterable[Any], others: Iterable[Any] = ()) -> dict[int, str]:
     """Names of leaves: the variables of the caller, and the parameters of its modules."""
     found = (getattr(node, "variable", None) for node in walk(iter(edges)))
-    leaves = {id(leaf) for leaf in found if leaf is not None}
+    leaves = {id(leaf) for leaf in (*found, *others) if leaf is not None}
     frame = user_frame(getframe(1))
     names: dict[int, str] = {}
     if frame is None:

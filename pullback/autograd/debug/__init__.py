@@ -34,8 +34,8 @@ def debug(
 
     The prompt knows pdb's commands: `s` the next stop, `n` the next node, `c` on to the next
     break, `b` and `cl` set and clear breaks, `l` the source, `src` the pass as source, `p` an
-    expression, `w` the way from the loss, `q` the end. `grad`, `grads`, `saved`, `node` and `norm` are names there. `ask` and
-    `tell` take the place of input and print.
+    expression, `w` the way from the loss, `q` the end. `grad`, `grads`, `saved`, `node` and `norm`
+    are names there. `ask` and `tell` take the place of input and print.
 
     `page="steps.html"` writes a page instead, on which one can step forwards and backwards through
     the pass; nothing is asked. With `page=True` it is only returned.

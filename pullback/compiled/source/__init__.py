@@ -90,7 +90,8 @@ def source_of_graph(loss: Tensor, inputs: Any = None, target: str = "torch") -> 
     wanted: list[Tensor] = leaves if inputs is None else [inputs] if given else list(inputs)
     if not wanted:
         raise ValueError("source(): there is no input to differentiate by.")
-    names = names_in_program(nodes)
+    saved = [one for node in nodes for one in _saved_tensors(node)]
+    names = names_in_program(nodes, saved)
     seeds = [] if loss.numel() == 1 else [pullback.ones_like(loss).detach()]
 
     def backward(*grads: Tensor) -> Any:
@@ -101,6 +102,7 @@ def source_of_graph(loss: Tensor, inputs: Any = None, target: str = "torch") -> 
 
     held = [array for node in nodes for _, array, _ in saved_values(node)]
     known = _saved_names(nodes)
+    known |= {id(one._array): _plain(names[id(one)]) for one in saved if id(one) in names}
     known |= {id(leaf._array): _plain(names.get(id(leaf), "leaf")) for leaf in leaves}
     results = [f"grad_{known.get(id(one._array), 'input')}" for one in wanted]
     by = ", ".join(one.removeprefix("grad_") for one in results)
@@ -235,6 +237,13 @@ def _title(loss: Tensor) -> str:
     node: Any = node_and_number(edge_of(loss))[0]
     line = getattr(node, "_origin", None)
     return "the result" if line is None else f"`{line.source or line}`"
+
+
+def _saved_tensors(node: Any) -> list[Tensor]:
+    """The tensors themselves that a node saved: inputs of its operator."""
+    slots = [slot for cls in type(node).__mro__ for slot in vars(cls).get("__slots__", ())]
+    found = [getattr(node, slot, None) for slot in slots if slot.startswith("s_")]
+    return [one for one in found if isinstance(one, Tensor)]
 
 
 def _saved_names(nodes: list[Any]) -> dict[int, str]:

@@ -25,7 +25,7 @@ class Observer(Protocol):
     """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
 
     One that also has `enter_function(cls)` and `leave_function(token, result, args)` sees custom
-    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told after `leave`
+    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told afterwards
     how a call can be made again, and by `noted_draw(op, draw, result, state)` of random tensors.
     """
 

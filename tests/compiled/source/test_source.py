@@ -128,7 +128,7 @@ def test_zeros_ones_and_steps_in_place_are_gone():
     )
     w = torch.tensor([1.0, 3.0])
     made = source((x * w).sum())
-    assert body(made) == ["return (mul_other.clone(),)"]
+    assert body(made) == ["return (w.clone(),)"]
 
 
 def test_the_users_lines_are_comments():
