@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import LIBRARIES
+from pullback.core.device import device
 from pullback.core.ports import ports
 
 __all__ = ["Spilled", "can_spill"]
@@ -38,9 +39,11 @@ class Spilled:
 
     def __init__(self, array: Any, folder: str | None) -> None:
         began = time.perf_counter()
-        self._host = self._file = self._device = None
+        self._host: Any = None
+        self._file: Any = None
+        self._device: Any = None
         if type(array) in LIBRARIES:
-            self._device, self._host = array.device.id, array.get()
+            self._device, self._host = device("cuda", array.device.id), array.get()
         else:
             self._geometry = array.shape, array.dtype, array.strides
             # It has no name on disk, so it is gone when it is closed, whatever happens.
