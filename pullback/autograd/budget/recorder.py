@@ -7,12 +7,12 @@ import time
 from collections.abc import Callable
 from contextvars import ContextVar
 from sys import getrefcount
-from types import CellType, FunctionType
 from typing import Any
 from weakref import ref
 
 import numpy
 
+from pullback.autograd.budget.again import call_again, draw_again, nothing
 from pullback.autograd.budget.spill import Spilled, can_spill
 from pullback.autograd.budget.store import Impossible, Lost, Store
 from pullback.autograd.budget.trace import Trace
@@ -29,7 +29,6 @@ from pullback.core.trees.pytree import tree_leaves
 from pullback.core.version import INFERENCE_CELL, own_cell, writes
 from pullback.engine.ownership import ALONE
 from pullback.operators.arrays.strides import root
-from pullback.operators.random.generator import default_generator
 
 __all__ = ["Recorder", "active"]
 
@@ -187,13 +186,13 @@ class Recorder:
         if active.get() is not self or result is None or get_mode().levels:
             return
         with self:
-            self._note(called, _again(run, self._inside(get_mode())), args, kwargs, result)
+            self._note(called, call_again(run, self._inside(get_mode())), args, kwargs, result)
             self.catch_up()
 
     def _inside(self, mode: Any) -> Any:
         """The mode in which calls of another are made again: the same, but saving nothing."""
         if self._modes[0] is not mode:
-            hooks = ((_nothing, _nothing),) if mode.grad else ()
+            hooks = ((nothing, nothing),) if mode.grad else ()
             self._modes = mode, changed(mode, saved_hooks=hooks)
         return self._modes[1]
 
@@ -201,7 +200,7 @@ class Recorder:
         """Note random numbers that a function drew, whose state before was `state`."""
         if active.get() is not self or not isinstance(result, Tensor) or op not in _BY_SIZE:
             return
-        again = _drawn_again(draw, state)
+        again = draw_again(draw, state)
         if again is not None:
             with self:
                 self._note(f"{op} mask", again, (), {}, result)
@@ -458,64 +457,6 @@ class Recorder:
             if active.get() is self:
                 self._remember(lent, value)
             return tensor
-
-
-def _again(run: Any, inside: Any) -> Callable[..., Any]:
-    """A function that calls an operator as it was called."""
-
-    def again(*args: Any, **kwargs: Any) -> Any:
-        before = get_mode()
-        try:
-            current.set(inside)
-            return run(*args, **kwargs)
-        finally:
-            current.set(before)
-
-    return again
-
-
-def _nothing(_tensor: Any) -> None:
-    """What keeps nothing of a saved tensor."""
-
-
-def _drawn_again(draw: Any, state: Any) -> Callable[[], Any] | None:
-    """A function that draws the same numbers; tensors it is like are replaced by empty ones."""
-    if type(draw) is not FunctionType:
-        return None
-    makers: list[Any] = []
-    for cell in draw.__closure__ or ():
-        held = cell.cell_contents
-        if isinstance(held, Tensor):
-            if type(held._array) is not numpy.ndarray:
-                return None
-            makers.append(_empty_like(held._array))
-        elif isinstance(held, numpy.ndarray) and held.ndim:
-            return None
-        else:
-            makers.append(lambda held=held: held)
-    code, scope, name = draw.__code__, draw.__globals__, draw.__name__
-
-    def again() -> Any:
-        cells = tuple(CellType(make()) for make in makers)
-        before = default_generator.get_state()
-        try:
-            default_generator.set_state(state)
-            return FunctionType(code, scope, name, None, cells)()
-        finally:
-            default_generator.set_state(before)
-
-    return again
-
-
-def _empty_like(array: Any) -> Callable[[], Tensor]:
-    shape, dtype = array.shape, array.dtype
-    order = sorted(range(array.ndim), key=lambda dim: -abs(array.strides[dim]))
-
-    def make() -> Tensor:
-        lying = numpy.empty([shape[dim] for dim in order], dtype)
-        return wrap(lying.transpose([order.index(dim) for dim in range(len(order))]))
-
-    return make
 
 
 def _is_plain(tensor: Any) -> bool:
