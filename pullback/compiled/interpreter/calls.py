@@ -283,8 +283,6 @@ class Calls(Entering):
             raise CannotCapture(*refusals.last)
         if made is None or name.startswith(("register_", "__enter__", "__exit__")):
             self.touched += 1
-        if isinstance(made, types.FunctionType) and made.__closure__ and self.source(made) is None:
-            self.new(made)  # a transform of a function
         return self.admitted(made)
 
     def passed(self) -> int:

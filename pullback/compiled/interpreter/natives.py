@@ -34,7 +34,12 @@ POLYFILLS: dict[Any, Any] = {
     enumerate: polyfills.enumerate_, zip: polyfills.zip_, map: polyfills.map_,
     filter: polyfills.filter_, functools.reduce: polyfills.reduce_,
     itertools.chain: polyfills.chain_, itertools.product: polyfills.product_,
-    itertools.islice: polyfills.islice_,
+    itertools.islice: polyfills.islice_, itertools.pairwise: polyfills.pairwise_,
+    itertools.accumulate: polyfills.accumulate_, itertools.starmap: polyfills.starmap_,
+    itertools.zip_longest: polyfills.zip_longest_, itertools.takewhile: polyfills.takewhile_,
+    itertools.repeat: polyfills.repeat_, itertools.count: polyfills.count_,
+    itertools.combinations: polyfills.combinations_,
+    itertools.permutations: polyfills.permutations_,
 }  # fmt: skip
 _TEXT = frozenset({"__repr__", "__str__", "__format__", "join", "format", "__mod__"})
 _COMPARING = frozenset(

@@ -120,9 +120,11 @@ class Outside:
     def admitted(self, value: Any) -> Any:
         """What native code gave, where each part is known or new; else the capture ends."""
         kind = type(value)
-        if is_plain(value) or self.is_known(value) or isinstance(value, library.IDENTITY):
+        if is_plain(value) or self.is_known(value) or isinstance(value, Tensor):
             return value
-        if isinstance(value, Tensor):
+        if isinstance(value, types.FunctionType) and value.__closure__:
+            return self.new(value)  # a transform of a function
+        if isinstance(value, library.IDENTITY):
             return value
         self.new(value)
         if library.is_own(kind) and not isinstance(value, list | tuple | dict | set):

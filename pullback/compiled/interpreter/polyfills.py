@@ -56,6 +56,15 @@ def zip_(*many: Any, strict: Any = False) -> Any:
         yield tuple(row)
 
 
+def pairwise_(items: Any) -> Any:
+    """As `itertools.pairwise`."""
+    walk = iter(items)
+    for before in walk:
+        for one in walk:
+            yield before, one
+            before = one
+
+
 def map_(function: Any, *many: Any) -> Any:
     """As `map`."""
     for row in zip_(*many):
@@ -105,6 +114,84 @@ def islice_(items: Any, *bounds: Any) -> Any:
         place += 1
         if last is not None and place >= last:
             return
+
+
+def accumulate_(items: Any, function: Any = None, *, initial: Any = None) -> Any:
+    """As `itertools.accumulate`."""
+    walk = iter(items)
+    if initial is None:
+        try:
+            initial = next(walk)
+        except StopIteration:
+            return
+    yield initial
+    for one in walk:
+        initial = initial + one if function is None else function(initial, one)
+        yield initial
+
+
+def starmap_(function: Any, rows: Any) -> Any:
+    """As `itertools.starmap`."""
+    for row in rows:
+        yield function(*row)
+
+
+def zip_longest_(*many: Any, fillvalue: Any = None) -> Any:
+    """As `itertools.zip_longest`."""
+    walks = [iter(one) for one in many]
+    alive = [True] * len(walks)
+    while walks:
+        row: list[Any] = []
+        for place, walk in enumerate_(walks):
+            try:
+                row.append(next(walk) if alive[place] else fillvalue)
+            except StopIteration:
+                alive[place] = False
+                row.append(fillvalue)
+        if not any_(alive):
+            return
+        yield tuple(row)
+
+
+def takewhile_(function: Any, items: Any) -> Any:
+    """As `itertools.takewhile`."""
+    for one in items:
+        if not function(one):
+            return
+        yield one
+
+
+def repeat_(item: Any, *times: Any) -> Any:
+    """As `itertools.repeat`."""
+    if times:
+        for _ in range(times[0]):
+            yield item
+        return
+    while True:
+        yield item
+
+
+def count_(start: Any = 0, step: Any = 1) -> Any:
+    """As `itertools.count`."""
+    while True:
+        yield start
+        start = start + step
+
+
+def combinations_(items: Any, r: Any) -> Any:
+    """As `itertools.combinations`."""
+    pool = list(items)
+    for places in product_(range(len(pool)), repeat=r):
+        if all_([a < b for a, b in pairwise_(places)]):
+            yield tuple([pool[place] for place in places])
+
+
+def permutations_(items: Any, r: Any = None) -> Any:
+    """As `itertools.permutations`."""
+    pool = list(items)
+    for places in product_(range(len(pool)), repeat=len(pool) if r is None else r):
+        if len(set(places)) == len(places):
+            yield tuple([pool[place] for place in places])
 
 
 def sorted_(items: Any, *, key: Any = None, reverse: Any = False) -> Any:

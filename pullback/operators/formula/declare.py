@@ -33,7 +33,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.declare import elementwise
 from pullback.operators.formula import derive
 from pullback.operators.formula.formulas import Formula, Slope
-from pullback.operators.formula.kernels import FEW, Kernels
+from pullback.operators.formula.kernels import FEW, SCALARS, Kernels
 from pullback.operators.formula.language import Expr, make, replaced, symbol
 from pullback.operators.formula.steps import Steps
 from pullback.operators.writing.writer import block, define, theirs
@@ -134,7 +134,7 @@ def forward_of(function: Any, kernels: Kernels, chosen: Any, known: Any = None) 
     head = ", ".join(_declared(one) for one in signature)
     scope = {"__name__": home_of(function), "known": known, "chosen": chosen, "ndarray": ndarray}
     scope |= {"numpy": numpy, "F32": F32, "FEW": FEW}  # for `usual`
-    scope["PLAIN"] = _PLAIN
+    scope |= {"PLAIN": _PLAIN, "SCALARS": SCALARS, "scalars": kernels.scalars}
     made = define(block(f"def forward({head})", lines), scope, f"forward {kernels.formula.name}")
     made.__name__ = made.__qualname__ = function.__name__
     made.__defaults__, made.__kwdefaults__ = function.__defaults__, function.__kwdefaults__
@@ -147,7 +147,8 @@ def _known_kernel(signature: Any, kernels: Kernels) -> list[str]:
     optional = [one.name for one in signature if "None" in str(one.annotation)]
     missing = tuple(name for name in kernels.formula.tensors if name in optional)
     given = [theirs(name) for name in kernels.formula.tensors if name not in missing]
-    conditions = [" is ".join([*(f"type({one})" for one in given), "ndarray"])]
+    are_arrays = " is ".join([*(f"type({one})" for one in given), "ndarray"])
+    conditions = []
     dtype = f"{given[0]}.dtype"
     if given[1:]:
         conditions += [f"(dtype := {dtype}) is {given[1]}.dtype"]
@@ -159,9 +160,13 @@ def _known_kernel(signature: Any, kernels: Kernels) -> list[str]:
     parts = [f"{theirs(one)} or repr({theirs(one)})" for one in kernels.options]
     parts += [repr(missing)] if missing else []
     key = f"({dtype}, {', '.join(parts)})" if parts else dtype
-    found = [f"kernel = known.get({key})"]
-    found += block("if kernel is not None", [f"return kernel({', '.join(given)})"])
-    return block(f"if {' and '.join(conditions)}", found)
+    run = block("if kernel is not None", [f"return kernel({', '.join(given)})"])
+    lines = []
+    # The engine hands on what has no dimensions as NumPy's scalars.
+    for test, table in ((are_arrays, "known"), (f"type({given[0]}) in SCALARS", "scalars")):
+        found = [f"kernel = {table}.get({key})", *run]
+        lines += block(f"if {' and '.join([test, *conditions])}", found)
+    return lines
 
 
 def _declared(parameter: inspect.Parameter) -> str:

@@ -38,6 +38,9 @@ _MOST = 128  # sets of options: beyond, what a program varies for ever is comput
 # Passes over memory from which on machine code pays; what compilers do is then one.
 _PASSES = 3
 _WIDE = {F32: "f4", F64: "f8", numpy.dtype("c8"): "c8", numpy.dtype("c16"): "c16"}
+SCALARS: frozenset[type] = frozenset(
+    {numpy.float32, numpy.float64, numpy.complex64, numpy.complex128}
+)
 
 
 class Kernels:
@@ -54,6 +57,8 @@ class Kernels:
         self.choices: dict[str, tuple[Any, ...]] = {}  # what an option may be; optional tensors
         self.of_complex: Any = None  # a function of complex arrays by hand
         self.table: dict[Any, Callable[..., Array]] = {}
+        # The same for scalars of NumPy, alone or beside arrays; each operation gives a new array.
+        self.scalars: dict[Any, Callable[..., Array]] = {}
 
     def chosen(self, xp: Namespace, arrays: tuple[Any, ...], options: tuple[Any, ...]) -> Array:
         """The formula of arguments that no kernel is known for yet."""
@@ -95,7 +100,8 @@ class Kernels:
     def kernel_for(self, arrays: list[Any], options: tuple[Any, ...]) -> Any:
         """The kernel for arrays like these, None among them; None where there is none."""
         given = [one for one in arrays if one is not None]
-        if any(type(one) is not ndarray for one in given):
+        has_scalars = any(type(one) in SCALARS for one in given)
+        if any(type(one) is not ndarray and type(one) not in SCALARS for one in given):
             return None
         dtype = given[0].dtype
         if dtype not in _WIDE or any(one.dtype is not dtype for one in given):
@@ -105,7 +111,7 @@ class Kernels:
         key = self.key(dtype, options, missing)
         if key not in self.table and len(self.table) < _MOST:
             self.table[key] = self.written(dtype, options, missing)
-        return self.table.get(key)
+        return (self.scalars if has_scalars else self.table).get(key)
 
     def key(self, dtype: Any, options: tuple[Any, ...], missing: tuple[str, ...] = ()) -> Any:
         """Under which a kernel is kept: as the forward has it, see `forward_lines`."""
@@ -145,6 +151,7 @@ class Kernels:
         same = ["shape = x0.shape", *block(f"if {shapes}", unequal)] if shapes else []
         body = [*same, *size, f"return many({arguments})"]
         scope = {**few.scope, "FEW": FEW, "many": many, "unequal": many.unequal}
+        self.scalars[self.key(dtype, options, missing)] = many.broadcast
         title = f"kernel {self.formula.name}{self.key(dtype, options, missing)}"
         return define(block(f"def kernel({arguments})", body), scope, title)
 
@@ -171,7 +178,7 @@ class _Many:
         each_new, result = lines.each_new()
         head = f"def broadcast({arguments})"
         broadcast = block(head, [*each_new, f"return {result}"])
-        self._broadcast = define(broadcast, lines.scope, f"{title}, broadcast")
+        self.broadcast = define(broadcast, lines.scope, f"{title}, broadcast")
         fresh = [*lines.into(fresh=True), f"return {lines.result}"]
         self._at_once = define(block(f"def at_once({arguments})", fresh), lines.scope, title)
         self._registers = list(lines.kinds)
@@ -186,9 +193,10 @@ class _Many:
     def __call__(self, *arrays: Array) -> Array:
         first = arrays[0]
         size = first.size
-        if not first.ndim or size < FEW:  # NumPy makes scalars of what has no dimensions
-            flat = [one.reshape(-1) for one in arrays]
-            return self._at_once(*flat).reshape(first.shape)
+        if not first.ndim:
+            return numpy.asarray(self.broadcast(*arrays))  # NumPy makes a scalar of it
+        if size < FEW:
+            return self._at_once(*arrays)
         if self._is_native and size >= MANY:
             made = by_machine_code(self._formula, arrays, *self._options)
             if made is not None:
@@ -200,7 +208,7 @@ class _Many:
     def unequal(self, *arrays: Array) -> Array:
         """Of arrays whose shapes differ: NumPy broadcasts as it goes, unless there are many."""
         if max(one.size for one in arrays) < AT_ONCE:
-            return self._broadcast(*arrays)
+            return self.broadcast(*arrays)
         return self(*numpy.broadcast_arrays(*arrays))
 
     def _in_blocks(self, arrays: tuple[Array, ...]) -> Array:

@@ -31,6 +31,8 @@ _SIGNS: dict[str, Callable[..., Any]] = {
 _OWN: dict[str, Callable[..., Any]] = {"erf": erf, "erfc": erfc}
 # Methods of tensors that have another name than the word.
 _METHODS = {"recip": "reciprocal"}
+_PLAIN = frozenset({float, int, bool, str, type(None)})  # options whose text tells them apart
+_MOST = 128  # sets of options, as for kernels
 
 
 class Steps:
@@ -47,27 +49,41 @@ class Steps:
         self.tensors, self.options, self.name = tensors, options, name
         self.choices = choices  # as its operator has them
         self.expression = expression  # of options by name; a tensor that is missing is one, too
+        self._derived: dict[Any, tuple[Expr, list[Expr]]] = {}  # by options, with its steps
 
     def __call__(self, *args: Any, xp: Any = None) -> Any:
         """Its value, of tensors and then options."""
         given = dict(zip((*self.tensors, *self.options), args, strict=True))
         options = [name for name, one in given.items() if name in self.options or one is None]
-        root = self.expression({name: getattr(o := given.pop(name), "expr", o) for name in options})
+        root, steps = self._of({name: getattr(o := given.pop(name), "expr", o) for name in options})
         if xp is words:
             return Traced(replaced(root, {symbol(name): one.expr for name, one in given.items()}))
         first = given[self.tensors[0]]
         if isinstance(first, Tensor):
-            made = _evaluated(root, _on_tensors(first), given)
+            made = _evaluated(steps, _on_tensors(first), given)
             return made if isinstance(made, Tensor) else OPERATORS["zeros_of"].function(first)
         space = namespace(first) if xp is None else xp
-        made = _evaluated(root, _on_arrays(space, first.dtype), given)
+        made = _evaluated(steps, _on_arrays(space, first.dtype), given)
         return space.zeros_like(first) if type(made) is float else made  # NumPy has its own
 
+    def _of(self, options: dict[str, Any]) -> tuple[Expr, list[Expr]]:
+        """The expression of these options and its steps, derived when they are first met."""
+        if any(type(one) not in _PLAIN for one in options.values()):
+            root = self.expression(options)
+            return root, order(expanded(root, "", "", frozenset()))
+        key = tuple([(name, repr(one)) for name, one in options.items()])  # -0.0 is not 0.0
+        found = self._derived.get(key)
+        if found is None:
+            root = self.expression(options)
+            found = root, order(expanded(root, "", "", frozenset()))
+            if len(self._derived) < _MOST:
+                self._derived[key] = found
+        return found
 
-def _evaluated(root: Expr, functions: Any, given: dict[str, Any]) -> Any:
+
+def _evaluated(steps: list[Expr], functions: Any, given: dict[str, Any]) -> Any:
     known: dict[Expr, Any] = {}
-    root = expanded(root, "", "", frozenset())
-    for one in order(root):
+    for one in steps:
         args = [known[arg] for arg in one.args]
         if one.word == "input":
             known[one] = given[one.note]
@@ -77,7 +93,7 @@ def _evaluated(root: Expr, functions: Any, given: dict[str, Any]) -> Any:
             known[one] = args[0] ** one.note
         else:
             known[one] = functions(one.word)(*args)
-    return known[root]
+    return known[steps[-1]]
 
 
 def _on_arrays(xp: Any, dtype: Any) -> Callable[[str], Callable[..., Any]]:
