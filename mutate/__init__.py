@@ -29,7 +29,7 @@ TESTS = (
     "tests/library",
     "tests/compiled",
     "tests/operators/running",
-    "tests/operators/watching",
+    "tests/operators/dispatch",
     "tests/operators/writing",
     "tests/operators/shape",
     "tests/operators/tensor",

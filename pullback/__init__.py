@@ -51,7 +51,7 @@ from pullback.operators.attach import names as _names
 from pullback.operators.arrays import threads as _threads
 from pullback.operators.create import sizes as _sizes
 from pullback.operators.shape import joining as _joining, tiling as _tiling
-from pullback.operators.watching import asking as _asking
+from pullback.operators.dispatch import asking as _asking
 from pullback.operators.writing import build as _build
 
 _methods.attach_methods()

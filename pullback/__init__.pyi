@@ -54,8 +54,8 @@ ByteTensor: _Any
 CharTensor: _Any
 ComplexDoubleTensor: _Any
 ComplexFloatTensor: _Any
-from pullback.operators.watching.switching import DisableTorchFunction as DisableTorchFunction
-from pullback.operators.watching.switching import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
+from pullback.operators.dispatch.switching import DisableTorchFunction as DisableTorchFunction
+from pullback.operators.dispatch.switching import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
 DoubleTensor: _Any
 from pullback.backends.streams import Event as Event
 FloatTensor: _Any

@@ -12,7 +12,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
 from pullback.operators.create.factory import Options, allocated, checked, made
-from pullback.operators.watching import asking as _asking
+from pullback.operators.dispatch import asking as _asking
 
 __all__ = sorted([*_faces.fill(globals(), _names.FACES["fft"]), "fftfreq", "rfftfreq"])
 

@@ -10,8 +10,8 @@ from typing import Any
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
+from pullback.operators.dispatch import asking as _asking
 from pullback.operators.shape.views import diagonal as _diagonal
-from pullback.operators.watching import asking as _asking
 
 
 def diagonal(A: Any, *, offset: int = 0, dim1: int = -2, dim2: int = -1) -> Any:

@@ -1,6 +1,6 @@
 """`TorchFunctionMode`: sees calls of the public functions, above autograd; and its helpers.
 
-Torch's place for it. The mechanism is in operators/watching/dispatch.py.
+Torch's place for it. The mechanism is in operators/dispatch/dispatch.py.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ from pullback.core.listing import only_public as _only_public
 from pullback.core.mode import changed, current, get_mode
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.operators.watching import dispatch
-from pullback.operators.watching.asking import WATCH, public_functions
-from pullback.operators.watching.switching import (
+from pullback.operators.dispatch import dispatch
+from pullback.operators.dispatch.asking import WATCH, public_functions
+from pullback.operators.dispatch.switching import (
     ModeOn,
     Stack,
 )
-from pullback.operators.watching.switching import (
+from pullback.operators.dispatch.switching import (
     len_function_stack as _len_torch_function_stack,  # noqa: F401 (torch's name)
 )
 

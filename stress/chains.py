@@ -34,7 +34,7 @@ class Watch:
     """Tells `act` of the steps of a run; where `act` raised, it goes on once that was handled."""
 
     def __init__(self, kind: Kind, act: Act) -> None:
-        self._kind, self._act = kind, act
+        self._layout, self._act = kind, act
         self._seen: Counter[int] = Counter()
         self._root: FrameType | None = None  # whose calls are the outermost that count
 
@@ -51,7 +51,7 @@ class Watch:
 
     def _hook(self, inside: list[int]) -> Callable[[FrameType, str, Any], None]:
         """A function for `setprofile`; `inside` has a number for each function that runs."""
-        kind, seen, act = self._kind, self._seen, self._act
+        kind, seen, act = self._layout, self._seen, self._act
 
         def step(frame: FrameType, event: str, arg: Any) -> None:
             if event == "call":

@@ -13,8 +13,8 @@ def state() -> dict[str, Any] | None:
         return None
     from pullback.core import forward, mode, nesting
     from pullback.core.explain import anomaly
-    from pullback.engine import watch
-    from pullback.operators.watching import observe
+    from pullback.engine import node_observers
+    from pullback.operators.dispatch import observers
 
     now = mode.get_mode()
     return {
@@ -32,8 +32,8 @@ def state() -> dict[str, Any] | None:
         "derivatives": len(nesting.running.get()),
         "anomaly mode": anomaly.state.enabled,
         "detours": frozenset(map(str, mode.fast.reasons)),
-        "observers": tuple(observe._observers),
-        "watchers": tuple(watch._watchers),
+        "observers": tuple(observers._observers),
+        "watchers": tuple(node_observers._observers),
     }
 
 

@@ -42,8 +42,8 @@ def _forget_renumbered_nodes():
 def _put_back(before):
     import pullback
     from pullback.core import mode
-    from pullback.engine import watch
-    from pullback.operators.watching import observe
+    from pullback.engine import node_observers
+    from pullback.operators.dispatch import observers
 
     pullback.set_default_dtype(before["default dtype"])
     mode.change(
@@ -55,7 +55,7 @@ def _put_back(before):
         saved_hooks=before["saved-tensor hooks"],
         autocast=before["autocast"],
     )
-    for one in set(observe._observers) - set(before["observers"]):
-        observe.stop(one)
-    for one in set(watch._watchers) - set(before["watchers"]):
-        watch.remove(one)
+    for one in set(observers._observers) - set(before["observers"]):
+        observers.stop(one)
+    for one in set(node_observers._observers) - set(before["watchers"]):
+        node_observers.remove(one)

@@ -25,7 +25,7 @@ def test_mode_changed_and_changed_back_is_fine():
 
 
 def test_an_observer_left_looking_is_caught_and_taken_off():
-    from pullback.operators.watching.observe import look, observe
+    from pullback.operators.dispatch.observers import observe, observers
 
     class Nobody:
         def enter(self, op, called):
@@ -36,7 +36,7 @@ def test_an_observer_left_looking_is_caught_and_taken_off():
 
     with pytest.raises(pytest.fail.Exception, match="observers"), modes_kept():
         observe(Nobody())
-    assert look.by is None
+    assert observers.active is None
 
 
 def test_saved_tensor_hooks_left_on_are_caught_and_taken_off():

@@ -13,7 +13,7 @@ from pullback import overrides
 
 @pytest.fixture
 def duck():
-    """A class that takes calls; functions ask while it lives, so it goes with the test."""
+    """A class that overrides calls; functions ask while it lives, so it goes with the test."""
 
     class Duck:
         seen = None

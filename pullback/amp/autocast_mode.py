@@ -28,7 +28,7 @@ def is_autocast_available(device_type: str) -> bool:
     >>> torch.amp.is_autocast_available("cpu")
     True
     """
-    return settings.known_kind("is_autocast_available", device_type) in settings.AVAILABLE
+    return settings.known_layout("is_autocast_available", device_type) in settings.AVAILABLE
 
 
 class autocast(Reentrant):  # noqa: N801 (torch's name)
@@ -52,7 +52,7 @@ class autocast(Reentrant):  # noqa: N801 (torch's name)
         enabled: bool = True,
         cache_enabled: bool | None = None,
     ) -> None:
-        self.device = settings.known_kind("autocast", device_type)
+        self.device = settings.known_layout("autocast", device_type)
         if device_type not in settings.AVAILABLE:
             raise RuntimeError(f"autocast: there is none for devices of type {device_type!r}.")
         now = settings.now()
@@ -170,7 +170,7 @@ def custom_fwd(
     ...     Square.apply(torch.tensor([3.0], dtype=torch.float16)).dtype
     torch.float32
     """
-    settings.known_kind("custom_fwd", device_type)
+    settings.known_layout("custom_fwd", device_type)
     if fwd is None:
         return functools.partial(custom_fwd, device_type=device_type, cast_inputs=cast_inputs)
 
@@ -210,7 +210,7 @@ def custom_bwd(bwd: Callable[..., Any] | None = None, *, device_type: str) -> Ca
     >>> y.backward()
     True
     """
-    settings.known_kind("custom_bwd", device_type)
+    settings.known_layout("custom_bwd", device_type)
     if bwd is None:
         return functools.partial(custom_bwd, device_type=device_type)
 

@@ -1,7 +1,7 @@
 """Compositions of operators that autocast casts as a whole, by module and name.
 
 While a region is open anywhere, their code is replaced by two lines that ask
-(`operators/watching/intercept.py`).
+(`operators/dispatch/intercept.py`).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from types import FunctionType
 from typing import Any
 
 from pullback.core.mode import Mode
+from pullback.operators.dispatch.intercept import Watched, castings
 from pullback.operators.running.autocasting import AS_GIVEN, NARROW, WIDE, call
-from pullback.operators.watching.intercept import Watched, castings
 
 __all__ = ["compositions"]
 

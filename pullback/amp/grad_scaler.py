@@ -136,7 +136,9 @@ class GradScaler:
                     device = g.device
                     # A tensor of a class that answers for itself, such as one that lies over
                     # ranks, is asked: all of them must come to the same answer.
-                    if not bool(g.isfinite().all() if g._takes else numpy.isfinite(g._array).all()):
+                    if not bool(
+                        g.isfinite().all() if g._overrides else numpy.isfinite(g._array).all()
+                    ):
                         found_inf.fill_(1.0)
                     g.mul_(inverse)
         if device is None:

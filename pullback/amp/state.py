@@ -28,7 +28,7 @@ def is_autocast_enabled(device_type: str = "cuda") -> bool:
     ...     torch.is_autocast_enabled("cpu")
     True
     """
-    return settings.known_kind("is_autocast_enabled", device_type) in settings.now().enabled
+    return settings.known_layout("is_autocast_enabled", device_type) in settings.now().enabled
 
 
 def set_autocast_enabled(*args: Any, **named: Any) -> None:
@@ -36,7 +36,7 @@ def set_autocast_enabled(*args: Any, **named: Any) -> None:
     given = dict(zip(("device_type", "enabled"), args, strict=False)) | named
     if len(args) == 1 and not named:
         given = {"device_type": "cuda", "enabled": args[0]}
-    kind = settings.known_kind("set_autocast_enabled", given["device_type"])
+    kind = settings.known_layout("set_autocast_enabled", given["device_type"])
     enabled = settings.now().enabled
     if (kind in enabled) == bool(given["enabled"]):
         return
@@ -60,13 +60,13 @@ def get_autocast_dtype(device_type: str) -> Dtype:
     >>> torch.get_autocast_dtype("cuda")
     torch.float16
     """
-    kind = settings.known_kind("get_autocast_dtype", device_type)
+    kind = settings.known_layout("get_autocast_dtype", device_type)
     return settings.dtype_for(settings.now(), kind)
 
 
 def set_autocast_dtype(device_type: str, dtype: Dtype) -> None:
     """Choose the narrow dtype of a type of device."""
-    kind = settings.known_kind("set_autocast_dtype", device_type)
+    kind = settings.known_layout("set_autocast_dtype", device_type)
     settings.change(dtypes={**settings.now().dtypes, kind: dtype})
 
 

@@ -23,7 +23,7 @@ from pullback.core.overriding import FUNCTIONS
 from pullback.core.ports import ports
 from pullback.core.saved import SavedTensor
 from pullback.core.tensor import Tensor
-from pullback.operators.watching.dispatch import offered
+from pullback.operators.dispatch.dispatch import offered
 
 if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
     from pullback.autograd import forward_ad, functional, graph
@@ -95,7 +95,7 @@ def _backward(
     >>> x.grad
     tensor([2., 4.])
     """
-    if self._takes & FUNCTIONS or get_mode().functions:
+    if self._overrides & FUNCTIONS or get_mode().functions:
         options = {
             "gradient": gradient,
             "retain_graph": retain_graph,

@@ -189,7 +189,7 @@ def laid_out_as(tangent: Any, tensor: Any) -> Any:
     if a.strides == b.strides and a.base is None and b.base is None:
         return tangent
     if type(a) is not numpy.ndarray or type(b) is not numpy.ndarray:  # examples, or no data
-        if tensor._kind is not None:
+        if tensor._layout is not None:
             return tangent  # values, which their own kind lays out
         if a.flags.c_contiguous and b.flags.c_contiguous:
             return tangent

@@ -10,8 +10,8 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from pullback.operators.declare import Op
+from pullback.operators.dispatch.observers import observe, stop
 from pullback.operators.kernels import Kernel
-from pullback.operators.watching.observe import observe, stop
 from pullback.operators.writing.choice import notes
 
 __all__ = ["Used", "kernels_used"]

@@ -35,7 +35,7 @@ from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, current, fast, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.trees.pytree import tree_flatten
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["CompiledFunction", "compile", "counters"]
 
@@ -47,7 +47,7 @@ _MOST_PARTS = 48  # of a function that is compiled in parts
 _MOST_ONCE = 3  # branches that were taken once, until no more are made
 _MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
 _MANY_CALLS = 16  # of one size of a family
-_MOST_QUICK = 7  # short ways that a call tries before it looks for its program the long way
+_MOST_QUICK = 7  # fast paths that a call tries before it looks for its program the slow path
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
 # All that are alive, for `reset`.
@@ -78,9 +78,9 @@ class CompiledFunction:
         self._warned = False
         self._met = False  # whether a stance that runs first calls eagerly has seen one
         known_functions.add(self)
-        self.quick: Any = None  # the short way of the entry that ran last, and its mode
+        self.quick: Any = None  # the fast path of the entry that ran last, and its mode
         self.quick_mode: Any = None
-        self._others: list[Any] = []  # short ways that ran before it, in the same mode
+        self._others: list[Any] = []  # fast paths that ran before it, in the same mode
         # Once no more programs are made: what calls that some program may fit look like.
         self._outlines: set[Any] | None = None
         # Calls whose programs take longer than the function itself (trial.py).
@@ -92,7 +92,7 @@ class CompiledFunction:
         quick = self.quick
         if quick is not None and not kwargs:
             fits = get_mode() is self.quick_mode and fast.plain is not None and not running.get()
-            if fits and look.by is None:
+            if fits and observers.active is None:
                 made = quick(args)
                 if made is not None:
                     return made
@@ -102,15 +102,15 @@ class CompiledFunction:
                         self._others[place] = quick
                         self.quick = other
                         return made
-        return self._long_way(args, kwargs)
+        return self._slow_path(args, kwargs)
 
-    def _long_way(self, args: Any, kwargs: Any) -> Any:
+    def _slow_path(self, args: Any, kwargs: Any) -> Any:
         mode = settle()
         if not _may_run(mode):
             return self.function(*args, **kwargs)
         if stance.now != "default" and not self._may_compile(mode, args, kwargs):
             return self.function(*args, **kwargs)
-        if look.by is None:
+        if observers.active is None:
             if self._slower and not kwargs and exact_outline(args) in self._slower:
                 return self.function(*args)
             if self._outlines is not None and self._is_foreign(args, kwargs):
@@ -251,7 +251,7 @@ class CompiledFunction:
         return entry
 
     def _run(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
-        """Run an entry, and let the next call take its short way."""
+        """Run an entry, and let the next call take its fast path."""
         if not entry.calls:
             with _quiet_collector():
                 entry.prepare()
@@ -270,7 +270,7 @@ class CompiledFunction:
         return self.function(*args, **kwargs) if made is OVERLAPPING else made
 
     def _going_on(self, quick: Any) -> Any:
-        """The short way of a part, and what comes behind it."""
+        """The fast path of a part, and what comes behind it."""
 
         def short(args: Any) -> Any:
             made = quick(args)

@@ -8,7 +8,7 @@ from time import perf_counter_ns as now
 from typing import Any
 
 from pullback.autograd.profile import recorder as recording
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["is_profiled", "step_names", "timed"]
 
@@ -17,7 +17,7 @@ _MOST_WORDS = 6
 
 def is_profiled() -> bool:
     """Whether whoever looks at operators is a profiler, which will do with steps of programs."""
-    return look.by in recording.active()
+    return observers.active in recording.active()
 
 
 @contextmanager

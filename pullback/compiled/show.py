@@ -131,8 +131,8 @@ def _of_operator(op: Op) -> Iterator[str]:
 
 def _kernels(op: Op) -> Iterator[str]:
     on_host = [one for one in op.kernels if one.on == "host"]
-    if op.usual:
-        yield f"\n# in line, before all kernels: {op.usual}"
+    if op.inline:
+        yield f"\n# in line, before all kernels: {op.inline}"
     if not on_host:
         return
     yield "\n# kernels, in the order of choice; else the meaning"
@@ -149,7 +149,7 @@ def _rules(op: Op) -> Iterator[str]:
     for name, rule in op.rules.items():
         asked = ", ".join(inspect.signature(rule).parameters)
         yield f"#   {name}: {rule.__qualname__}({asked}), {_where(rule)}"
-    for word, other in (("all at once", op.jointly), ("jvp", op.jvp), ("batch", op.batch)):
+    for word, other in (("all at once", op.fused_backward), ("jvp", op.jvp), ("batch", op.batch)):
         if other is not None:
             yield f"#   {word}: {_where(other)}"
 
@@ -179,10 +179,10 @@ def _lowering(op: Op) -> str:
 
 def _on_device(op: Op) -> list[str]:
     """Kernels of a device, and helpers of the meaning that are another program there."""
-    from pullback.operators.cuda import instead
-    from pullback.operators.cuda.retarget import instead_of
+    from pullback.operators.cuda import overrides
+    from pullback.operators.cuda.kernel_overrides import override_of
 
-    instead.load()
+    overrides.load()
     lines = [
         f"{one.name} when {one.when}, {_where(one.function)}"
         for one in op.kernels
@@ -190,7 +190,7 @@ def _on_device(op: Op) -> list[str]:
     ]
     own = [one.function for one in op.kernels]
     for function in _functions_in(op.meaning):
-        other = instead_of(function)
+        other = override_of(function)
         if other is not None and other not in own:
             lines.append(f"{_where(inspect.unwrap(other))} in place of {function.__qualname__}")
     return lines or ["the same kernels, on its array library"]

@@ -40,7 +40,7 @@ class Verified:
 
     def __getattr__(self, name: str) -> Any:
         if name in ("is_native", "in_place"):
-            return None  # no short way past the comparison, no writes before it
+            return None  # no fast path past the comparison, no writes before it
         return getattr(self.program, name)
 
     def __call__(self, arrays: list[Any]) -> list[Any]:

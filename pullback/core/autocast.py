@@ -14,7 +14,7 @@ from pullback.core.device import KINDS
 from pullback.core.dtype import dtype, named_dtype
 from pullback.core.mode import changed, current, settle
 
-__all__ = ["AVAILABLE", "Autocast", "change", "dtype_for", "known_kind", "now"]
+__all__ = ["AVAILABLE", "Autocast", "change", "dtype_for", "known_layout", "now"]
 
 # Types of device that torch knows autocast for.
 AVAILABLE = frozenset({"cpu", "cuda", "hpu", "ipu", "maia", "mps", "mtia", "xla", "xpu"})
@@ -52,7 +52,7 @@ def change(**changes: Any) -> None:
     current.set(changed(settle(), autocast=settings if settings.enabled else None))
 
 
-def known_kind(op: str, device_type: Any) -> str:
+def known_layout(op: str, device_type: Any) -> str:
     """A type of device, checked."""
     if not isinstance(device_type, str):
         raise ValueError(

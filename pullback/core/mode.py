@@ -107,7 +107,7 @@ class Hooked(Mode):
 class Mapped(Mode):
     """A mode in which vmap levels are all that is unusual; operators ask for the class.
 
-    Such calls are written out too (transforms/short_way.py): `level` is the innermost, `below` is
+    Such calls are written out too (transforms/vmap_fast_path.py): `level` is the innermost, `below` is
     the mode without it.
     """
 
@@ -184,7 +184,7 @@ get_mode = current.get
 
 
 class _FastPath:
-    """The modes in which operators may run their straight line; None while detoured."""
+    """The modes in which operators may run their fast path; None while detoured."""
 
     __slots__ = ("forward", "inference", "no_grad", "others", "plain", "reasons", "unrecorded")
 

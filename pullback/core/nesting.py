@@ -1,6 +1,6 @@
 """Which derivatives this thread is taking: the function transforms that run, innermost last.
 
-Apart from the mode, since operators need not know: inside `func.grad` they run their straight line.
+Apart from the mode, since operators need not know: inside `func.grad` they run their fast path.
 Only what acts on one derivative of several (`detach`) or is refused inside them asks here.
 """
 

@@ -1,8 +1,8 @@
-"""Classes of tensors that take calls: by `__torch_function__`, or below by `__torch_dispatch__`.
+"""Classes of tensors that override calls: by `__torch_function__`, or below by `__torch_dispatch__`.
 
-The straight line of an operator must not pay for them. It reads its operands' arrays as `_plain`,
-which on usual tensors is the slot `_array` by another name, at no cost. On a class that takes calls
-it is a property that raises `Taken`, so the line leaves for the interpreter, which asks the class.
+The fast path of an operator must not pay for them. It reads its operands' arrays as `_plain`,
+which on usual tensors is the slot `_array` by another name, at no cost. On a class that overrides calls
+it is a property that raises `Overridden`, so the line leaves for the interpreter, which asks the class.
 All else reads `_array`, which every tensor has. Where handlers are off (`excluded`: a handler has
 passed the call on) the property gives the array, and the line runs as for usual tensors.
 """
@@ -16,10 +16,10 @@ from weakref import ref
 
 __all__ = [
     "ALL",
+    "BAIL_OUTS",
     "DISPATCH",
     "FUNCTIONS",
-    "LEAVES",
-    "Taken",
+    "Overridden",
     "answers",
     "arrive",
     "classes",
@@ -33,7 +33,7 @@ __all__ = [
     "unasked",
 ]
 
-# Which handlers: bits of `Tensor._takes` and of `excluded`.
+# Which handlers: bits of `Tensor._overrides` and of `excluded`.
 FUNCTIONS, DISPATCH = 1, 2
 ALL = FUNCTIONS | DISPATCH
 
@@ -41,17 +41,17 @@ ALL = FUNCTIONS | DISPATCH
 excluded: ContextVar[int] = ContextVar("pullback_excluded_handlers", default=0)
 
 
-class Taken(Exception):  # noqa: N818 (no error: the straight line is left)
-    """The array was read of a tensor whose class takes calls.
+class Overridden(Exception):  # noqa: N818 (no error: the fast path is left)
+    """The array was read of a tensor whose class overrides calls.
 
     No AttributeError: a class with a `__getattr__` would be asked for the array then.
     """
 
 
-# What makes a straight line leave: an operand that is no tensor, or one that takes calls.
-LEAVES = (AttributeError, Taken)
+# What makes a fast path leave: an operand that is no tensor, or one that overrides calls.
+BAIL_OUTS = (AttributeError, Overridden)
 
-# Classes that take calls; while there is none, nobody looks for them. Weak, by id.
+# Classes that override calls; while there is none, nobody looks for them. Weak, by id.
 classes: dict[int, ref[type]] = {}
 
 # Those among them that answer below autograd: a user's backward may return one of them.
@@ -110,7 +110,7 @@ def _guard(bits: int, array: Any) -> property:
     def plain(self: Any) -> Any:
         if excluded.get() & bits == bits:
             return read(self)
-        raise Taken
+        raise Overridden
 
     return property(plain)
 
@@ -124,7 +124,7 @@ def enter(cls: type, base: Any) -> None:
         # Who answers below autograd has no use for results that are wrapped again above it.
         cls.__torch_function__ = handler = disabled_function  # type: ignore[attr-defined]  # a class of tensors
     takes = (FUNCTIONS if handler is not disabled_function else 0) | (DISPATCH * dispatches)
-    cls._takes = takes  # type: ignore[attr-defined]  # a class of tensors
+    cls._overrides = takes  # type: ignore[attr-defined]  # a class of tensors
     array = next(vars(one)["_array"] for one in cls.__mro__ if "_array" in vars(one))
     cls._plain = _guard(takes, array) if takes else array  # type: ignore[attr-defined]  # a class of tensors
     cls._raw = array  # type: ignore[attr-defined]  # a class of tensors
@@ -148,7 +148,7 @@ def unasked(func: Callable[..., Any], *args: Any) -> Any:
 def answers(*tensors: Any) -> bool:
     """Whether one of these tensors is of a class that answers operators below autograd."""
     for one in tensors:
-        if one._takes & DISPATCH:
+        if one._overrides & DISPATCH:
             return not excluded.get() & DISPATCH
     return False
 
@@ -181,7 +181,7 @@ def run(
     try:
         excluded.set(before | FUNCTIONS)
         made = func(*args, **kwargs) if kwargs else func(*args)
-        if cls is base or cls._takes == 0 or func in unwrapped:  # type: ignore[attr-defined]  # a class of tensors
+        if cls is base or cls._overrides == 0 or func in unwrapped:  # type: ignore[attr-defined]  # a class of tensors
             return made
         if type(made) is base:
             return _converted(made, cls, args)

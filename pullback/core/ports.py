@@ -33,7 +33,7 @@ _FILLED_LATER = {
     "filled_there": "pullback.operators.cuda.drawing",
     "find_cuda": "pullback.operators.cuda.found",
     "function_source": "pullback.compiled.source",
-    "held_for": "pullback.operators.cuda.turns",
+    "held_for": "pullback.operators.cuda.backward_streams",
     "watch_streams": "pullback.cuda.streams",
     "usual_overload": "pullback.library.builtin.overloads",
     "hollow": "pullback.core.memory.hollow",
@@ -114,7 +114,7 @@ class Ports:
     # operators -> transforms: how a tensor prints inside function transforms.
     shown_inside: Callable[[Tensor], str | None]
     # operators/writing -> transforms: the forms of an operator for calls inside vmap and inside a
-    # forward derivative, from the globals of its function and its straight line.
+    # forward derivative, from the globals of its function and its fast path.
     mapped: Callable[[Any, dict[str, Any], Any], Any]
     dual: Callable[[Any, dict[str, Any], Any], Any]
     # operators/arrays -> compiled: a kernel in machine code for arrays like these, by the name of
@@ -124,10 +124,10 @@ class Ports:
     split_large: Callable[[], None]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
-    # operators/running -> watching/asking: an argument that takes calls itself, met by an operator.
+    # operators/running -> dispatch/asking: an argument that overrides calls itself, met by an operator.
     met: Callable[..., tuple[bool, Any]]
     met_by: Callable[[str, tuple[Any, ...]], tuple[bool, Any]]
-    # operators/watching/intercept -> asking: function and arguments as torch would report them.
+    # operators/dispatch/intercept -> asking: function and arguments as torch would report them.
     spelled: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Any, Any]]
     # engine -> transforms: a function called once with the examples of a batch, results stacked.
     over_batch: Callable[[Callable[..., list[Any]], Any, int], list[Any]]

@@ -56,10 +56,10 @@ class Tensor(Methods):
     _array: Array
     _node: Any
     _cell: Cell
-    # The same array, as straight lines read it: not to be had of classes that take calls.
+    # The same array, as fast paths read it: not to be had of classes that override calls.
     _plain: Array
     # Which handlers the class has, see core/overriding.py.
-    _takes = 0
+    _overrides = 0
     # Whether a handler of its own is asked for properties as well.
     _asks_for_attributes = True
 
@@ -69,7 +69,7 @@ class Tensor(Methods):
     _bits: int = 0
 
     # The layout, for all that is not strided; None costs a comparison.
-    _kind: Any = None
+    _layout: Any = None
 
     # Cold state: class-level defaults, in the instance's __dict__ once set.
     _stored_grad: Tensor | None = None
@@ -316,7 +316,7 @@ class Tensor(Methods):
             raise errors.grad_mismatch("device", value.device, self.device)
         if value._array.shape != self._array.shape:
             raise errors.grad_mismatch("shape", tuple(value.shape), tuple(self.shape))
-        if value._kind is not self._kind and (self._kind or value._kind is not sparse_coo):
+        if value._layout is not self._layout and (self._layout or value._layout is not sparse_coo):
             raise errors.grad_mismatch("layout", value.layout, self.layout)
 
     @property
@@ -468,9 +468,9 @@ class Tensor(Methods):
         if derivatives:
             return ports.detached_inside(self, derivatives[-1])
         try:
-            self._plain  # noqa: B018 (asks whether the class takes calls)
+            self._plain  # noqa: B018 (asks whether the class overrides calls)
         except overriding.Taken:
-            if self._takes & overriding.DISPATCH & ~overriding.excluded.get():
+            if self._overrides & overriding.DISPATCH & ~overriding.excluded.get():
                 made = ports.detached_below(self)
                 if getattr(made, "_cell", None) is UNWRITTEN:  # new: its writes are this one's
                     made._cell = own_cell(self)
@@ -527,7 +527,7 @@ class Tensor(Methods):
     def data(self, value: Tensor) -> None:
         if not isinstance(value, Tensor):
             raise TypeError(f".data must be a Tensor, got {type(value).__name__}.")
-        if value._kind is not self._kind:
+        if value._layout is not self._layout:
             raise RuntimeError(
                 f".data must have the layout of the tensor, {self.layout}, got {value.layout}."
             )
@@ -591,7 +591,7 @@ CONJUGATED, NEGATED = 1, 2
 # Tensors without end that hold nothing yet: Python makes no tuple of arguments for each, and
 # `next(blanks)` takes a sixth less than `new(Tensor)`. Threads may share it, as it never changes.
 blanks: Iterator[Tensor] = starmap(new, repeat((Tensor,)))
-# One slot under two names; a class that takes calls has a property for the second.
+# One slot under two names; a class that overrides calls has a property for the second.
 Tensor._plain = Tensor._raw = Tensor.__dict__["_array"]
 
 

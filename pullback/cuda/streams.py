@@ -1,7 +1,7 @@
 """Streams and events of CUDA devices, under torch's names; making one needs a device.
 
 Work on one stream runs in order; streams run beside each other, and events order them. In a pass of
-`backward` each node runs on the stream of its forward (operators/cuda/turns.py).
+`backward` each node runs on the stream of its forward (operators/cuda/backward_streams.py).
 """
 
 from __future__ import annotations
@@ -12,8 +12,8 @@ from pullback.core.device import device as _device
 from pullback.core.listing import only_public as _only_public
 from pullback.core.ports import ports
 from pullback.cuda._running import cupy, index_of, is_there, needs_device
-from pullback.engine import watch
-from pullback.operators.cuda import turns
+from pullback.engine import node_observers
+from pullback.operators.cuda import backward_streams
 
 __all__ = [
     *("Event", "ExternalStream", "Stream", "StreamContext", "current_stream", "default_stream"),
@@ -21,20 +21,20 @@ __all__ = [
 ]
 
 
-_watcher = turns.Turns()
+_watcher = backward_streams.NodeStreams()
 
 
 def _begin() -> None:
     """There is a second stream: nodes are noted from now on, and passes look."""
-    if not turns.several.used:
-        turns.several.used = True
-        watch.add(_watcher)
+    if not backward_streams.several.used:
+        backward_streams.several.used = True
+        node_observers.add(_watcher)
 
 
 def _end() -> None:
     """No second stream is used any more: for tests."""
-    turns.several.used = False
-    watch.remove(_watcher)
+    backward_streams.several.used = False
+    node_observers.remove(_watcher)
 
 
 ports.fill(watch_streams=_begin)

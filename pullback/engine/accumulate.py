@@ -17,7 +17,7 @@ from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, blanks, device_of, wrap
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, own_cell
 from pullback.engine.fitting import fitted
-from pullback.operators.arrays.turning import row_major
+from pullback.operators.arrays.row_major import row_major
 
 
 def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
@@ -48,7 +48,7 @@ def _add(leaf: Tensor, g: Array, owned: bool) -> None:
     with LOCKS[(id(leaf) >> 5) % LOCK_COUNT]:  # `leaf_node.lock`, a property, takes 0.12 us
         stored = leaf._stored_grad
         if stored is not None:
-            if stored._kind is not None:
+            if stored._layout is not None:
                 leaf._stored_grad = _added_to_sparse(stored, g)
                 return
             _add_into(stored, g, leaf)
@@ -97,7 +97,7 @@ def _still_a_leaf(leaf: Tensor) -> bool:
 
 def _add_into(stored: Tensor, g: Array, leaf: Tensor) -> None:
     array = stored._array
-    if type(array) is not numpy.ndarray and stored._takes & DISPATCH:
+    if type(array) is not numpy.ndarray and stored._overrides & DISPATCH:
         stored.add_(wrap(g))  # as its class does it
         return
     if type(array) is numpy.ndarray:

@@ -44,7 +44,7 @@ def holds_nan(result: Any) -> bool:
         array = array.values
     if array.dtype.kind not in "fcVW":
         return False
-    if isinstance(result, Tensor) and result._takes & DISPATCH:
+    if isinstance(result, Tensor) and result._overrides & DISPATCH:
         return bool(result.isnan().any())
     return bool(numpy.isnan(array).any())
 

@@ -22,7 +22,7 @@ from pullback.core.version import UNWRITTEN
 from pullback.core.view import edge_of
 from pullback.engine.layouts import check_root
 from pullback.operators.create.sizes import ones_like, zeros_like
-from pullback.operators.watching.dispatch import unrecorded_call
+from pullback.operators.dispatch.dispatch import unrecorded_call
 
 if TYPE_CHECKING:
     from pullback.engine.ordered import Task
@@ -127,8 +127,8 @@ def _root_gradient(index: int, root: Any, edge: Any, g: Any) -> Any:
         raise errors.root_gradient_shape(index, array.shape, shape)
     if (array.dtype.kind in "cW") != (dtype.kind in "cW"):
         raise errors.root_gradient_dtype(index, g.dtype, from_numpy_dtype(dtype))
-    if g._kind is not None:
-        check_root(index, g, (root._kind or strided) if isinstance(root, Tensor) else None)
+    if g._layout is not None:
+        check_root(index, g, (root._layout or strided) if isinstance(root, Tensor) else None)
     if isinstance(root, Tensor) and type(array) is not type(root._array):
         g = _on_its_device(index, root, g)
     return g if g._array.dtype == dtype else g.to(from_numpy_dtype(dtype))
@@ -140,7 +140,7 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
             raise errors.implicit_gradient(shape)
     if dtype.kind in "cW":
         raise errors.implicit_gradient_dtype(from_numpy_dtype(dtype))
-    if isinstance(root, Tensor) and (root._takes & DISPATCH or get_mode().dispatch):
+    if isinstance(root, Tensor) and (root._overrides & DISPATCH or get_mode().dispatch):
         ones: Tensor = unrecorded_call(lambda: ones_like(root))
         return ones
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
@@ -169,7 +169,7 @@ def constant_gradient(like: numpy.ndarray[Any, Any], value: int) -> Tensor:
 
 def zeros_for(tensor: Tensor) -> Tensor:
     """A gradient of zeros, of the tensor's class where that answers operators."""
-    if tensor._takes & DISPATCH:
+    if tensor._overrides & DISPATCH:
         zeros: Tensor = unrecorded_call(lambda: zeros_like(tensor))
         return zeros
     return wrap(numpy.zeros_like(tensor._array))
@@ -223,7 +223,7 @@ def foreign(values: Any) -> bool:
     Those are offered the call: tensors of a class of their own, and things that act as tensors.
     """
     if isinstance(values, Tensor):
-        return bool(values._takes & FUNCTIONS)
+        return bool(values._overrides & FUNCTIONS)
     if not isinstance(values, _SEVERAL):
         return hasattr(type(values), "__torch_function__")
     for one in values:  # noqa: SIM110 (a generator costs every pass half a microsecond)

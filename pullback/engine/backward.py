@@ -16,7 +16,7 @@ from pullback.core.ports import ports
 from pullback.core.process.warning_once import should_warn
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import straight, task, watch
+from pullback.engine import fast_path, node_observers, task
 from pullback.engine.arguments import (
     EmptyInputsError,
     checked_roots,
@@ -35,7 +35,7 @@ from pullback.engine.fitting import as_tensor, fitted_tensor
 from pullback.engine.request import Request as Request
 from pullback.engine.request import all_is_plain, computes_with_tensors, derivatives, wants_order
 from pullback.engine.threads import fork, nested
-from pullback.operators.watching.dispatch import offered
+from pullback.operators.dispatch.dispatch import offered
 
 
 def backward(
@@ -60,7 +60,7 @@ def backward(
         and grad_variables is None is inputs
         and all_is_plain()
         and not (derivatives() or passes.at_end)
-        and _straight_backward(tensors, grad_tensors, bool(retain_graph))
+        and _fast_backward(tensors, grad_tensors, bool(retain_graph))
     ):
         return None
     if foreign(tensors) or mode.get_mode().functions:
@@ -129,7 +129,7 @@ def grad(
         and all_is_plain()
     ):
         keep = create_graph if retain_graph is None else bool(retain_graph)
-        found = _straight_gradients(outputs, inputs, grad_outputs, keep, create_graph, allow_unused)
+        found = _fast_gradients(outputs, inputs, grad_outputs, keep, create_graph, allow_unused)
         if found is not None:
             return found
     asks = outputs.__class__ is not Tensor and foreign(outputs)
@@ -174,11 +174,11 @@ def grad(
     return dict(zip(names, finished, strict=True)) if names is not None else finished
 
 
-# What arguments may be for the straight line: of these, asking who is inside costs nothing.
+# What arguments may be for the fast path: of these, asking who is inside costs nothing.
 _PLAINLY_GIVEN = frozenset({list, tuple, Tensor})
 
 
-def _straight_gradients(
+def _fast_gradients(
     output: Any, inputs: Any, given: Any, keep: bool, create_graph: bool, allow: bool | None
 ) -> tuple[Any, ...] | None:
     """What grad() gives where all is plain; None: it is not, and nothing was done."""
@@ -188,35 +188,35 @@ def _straight_gradients(
         output = output[0]
         if given.__class__ is tuple or given.__class__ is list:
             given = given[0] if len(given) == 1 else NotImplemented
-    wanted = straight.leaves_of(inputs)
-    start = None if wanted is None else straight.start_of(output, given)
+    wanted = fast_path.leaves_of(inputs)
+    start = None if wanted is None else fast_path.start_of(output, given)
     if wanted is None or start is None:
         return None
     edge, g = start
-    frame = straight.user_frame_at(2)
+    frame = fast_path.user_frame_at(2)
     freed = Freed(frame, (ref(edge),) if edge._seq < 0 else ())
     request = Request([start], keep, create_graph, False, wanted, freed)
-    request.chosen = straight.chosen_by(edge, wanted)
+    request.chosen = fast_path.chosen_by(edge, wanted)
     if create_graph:
         request.tensors = True
-        arrived = straight.run(request, edge, g, frame, mode.PLAIN, mode.PLAIN)
+        arrived = fast_path.run(request, edge, g, frame, mode.PLAIN, mode.PLAIN)
     else:
-        arrived = straight.run(request, edge, g._array)
-        found = straight.tensors_of(wanted, arrived)
+        arrived = fast_path.run(request, edge, g._array)
+        found = fast_path.tensors_of(wanted, arrived)
         if found is not None:
             return found
     reached = [arrived.get(leaf) for leaf in wanted]
     return _finished(reached, wanted, bool(allow), False, create_graph)
 
 
-def _straight_backward(output: Tensor, given: Any, keep: bool) -> bool:
+def _fast_backward(output: Tensor, given: Any, keep: bool) -> bool:
     """backward() where all is plain; False: it is not, and nothing was done."""
-    start = straight.start_of(output, given)
+    start = fast_path.start_of(output, given)
     if start is None:
         return False
     edge, g = start
-    freed = Freed(straight.user_frame_at(2), (ref(edge),) if edge._seq < 0 else ())
-    straight.run(Request([start], keep, False, True, None, freed), edge, g._array)
+    freed = Freed(fast_path.user_frame_at(2), (ref(edge),) if edge._seq < 0 else ())
+    fast_path.run(Request([start], keep, False, True, None, freed), edge, g._array)
     return True
 
 
@@ -238,7 +238,7 @@ def _finished(
                 raise RuntimeError(
                     f"inputs[{index}] is a GradientEdge: zeros cannot be made for it."
                 )
-            zeros = zeros_for(one) if one._kind is None else wrap(one._array.zeros())
+            zeros = zeros_for(one) if one._layout is None else wrap(one._array.zeros())
             zeros._set_requires_grad(create_graph)
             finished.append(zeros)
         elif not allow:
@@ -420,7 +420,7 @@ def nobody_looks() -> bool:
         and passes.running.get() is None
         and passes.taken_over.get() is None
         and not derivatives()
-        and watch.watcher is None
+        and node_observers.observer is None
         and not wants_order()
     )
 

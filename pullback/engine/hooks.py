@@ -157,7 +157,7 @@ def checked(hook: Any, returned: Any, g: Any) -> Any:
         raise errors.hook_returned(hook, "device")
     if returned._array.shape != g._array.shape:
         raise errors.hook_returned(hook, "size")
-    if returned._kind is not g._kind:
+    if returned._layout is not g._layout:
         raise errors.hook_returned(hook, "layout")
     return returned
 
@@ -171,14 +171,14 @@ def retain(tensor: Tensor, g: Tensor) -> None:
     stored = tensor._stored_grad
     if stored is None:
         tensor._stored_grad = (
-            _own(g) if g.requires_grad or g._takes & DISPATCH else wrap(private_copy(g._array))
+            _own(g) if g.requires_grad or g._overrides & DISPATCH else wrap(private_copy(g._array))
         )
     else:
         tensor._stored_grad = stored + g
 
 
 def _own(g: Tensor) -> Tensor:
-    return g.clone() if g._kind is not None else g.clone().contiguous()
+    return g.clone() if g._layout is not None else g.clone().contiguous()
 
 
 def run_pre_hooks(cold: Cold, gradients: tuple[Any, ...]) -> tuple[Any, ...]:

@@ -21,8 +21,8 @@ import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, run_tensors
 from pullback.core.passes import evaluating
-from pullback.engine import fitting, hooks, watch
-from pullback.engine.turns import annotate, capture, undefined
+from pullback.engine import fitting, hooks, node_observers
+from pullback.engine.node_steps import annotate, capture, undefined
 from pullback.operators.arrays.large import add_large
 from pullback.operators.arrays.threads import setting
 from pullback.operators.writing.writer import define
@@ -36,7 +36,7 @@ def loop(inbox, keep_graph, freed, chosen, captured, node=None, g=None):
     owned = inbox.owned  # numbers, and leaves, whose sum is ours  #: arrays
     pruned = None if chosen is None else chosen.pruned
     captures = chosen.captures if chosen is not None and chosen.captures_inside else None
-    watcher = watch.watcher or watch.NOBODY  #: watched
+    watcher = node_observers.observer or node_observers.NOBODY  #: watched
     token = None  #: watched
     started = False  # whether the watcher was told of a turn that is not over  #: watched
     newer = []  # numbers that wait as those in the heap do, each smaller than the one before
@@ -178,7 +178,7 @@ def loop_over(kind: str) -> Any:
 
     While somebody looks on it is one that tells of each turn, so that the usual ones ask nothing.
     """
-    watched = watch.watcher is not None
+    watched = node_observers.observer is not None
     key = kind, watched, setting.splits
     known = written.get(key)
     if known is None:
@@ -230,6 +230,6 @@ def _scope(kind: str) -> dict[str, Any]:
         "run_tensors": run_tensors,
         "set_evaluating": evaluating.set,  # only where a user's code may look
         "undefined": undefined,
-        "watch": watch,
+        "node_observers": node_observers,
         **own,
     }

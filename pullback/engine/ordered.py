@@ -25,7 +25,7 @@ from pullback.core.passes import evaluating
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor
 from pullback.core.view import NOWHERE
-from pullback.engine import recorded, watch
+from pullback.engine import node_observers, recorded
 from pullback.engine.anomaly import NaNFound, check_nan, show_forward
 from pullback.engine.fitting import as_tensor, fitted, fitted_all, fitted_tensor
 from pullback.engine.hooks import (
@@ -35,9 +35,9 @@ from pullback.engine.hooks import (
     run_tensor_hooks,
     tensors_of,
 )
+from pullback.engine.node_steps import annotate
 from pullback.engine.ownership import is_sole_reference, is_sole_tensor
 from pullback.engine.task import log_node
-from pullback.engine.turns import annotate
 
 
 @dataclass
@@ -207,7 +207,7 @@ def visit(task: Task, plan: Plan, inbox: dict[Node, list[Any]], ready: Any, node
         return
     for number in numbers:
         task.captured[node, number] = gradients[number]
-    turn = watch.Turn(node) if watch.watcher is not None else None
+    turn = node_observers.Turn(node) if node_observers.observer is not None else None
     try:
         gradients = _tensor_hooks(node, gradients)
         if task.logged:
@@ -333,7 +333,7 @@ def _deliver(
 
 
 def _answers(g: Any) -> bool:
-    return bool(getattr(g, "_takes", 0) & DISPATCH)
+    return bool(getattr(g, "_overrides", 0) & DISPATCH)
 
 
 def lowered(g: Any) -> Any:

@@ -47,7 +47,7 @@ def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
     """As `is_sole_reference` for a tensor, of the tensor and of its array."""
     if references > ALONE + others:
         return False
-    if g._takes & DISPATCH:  # it has no array of its own
+    if g._overrides & DISPATCH:  # it has no array of its own
         return True
     array = g._array
     references = getrefcount(array)

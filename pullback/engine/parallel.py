@@ -25,8 +25,8 @@ from pullback.engine.filter import Filter
 from pullback.engine.fitting import fitted
 from pullback.engine.hooks import run_new_post_hooks, run_with_hooks
 from pullback.engine.inbox import Inbox
+from pullback.engine.node_steps import annotate, capture, undefined
 from pullback.engine.threads import side_by_side
-from pullback.engine.turns import annotate, capture, undefined
 
 if TYPE_CHECKING:
     from concurrent.futures import ThreadPoolExecutor

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.core.node import AccumulateGrad
 from pullback.core.saved import Freed
-from pullback.engine import watch
+from pullback.engine import node_observers
 from pullback.engine.accumulate import accumulate
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox, Store
@@ -42,7 +42,7 @@ def run(
             if chosen is None or edge in chosen.reached:
                 loop_over("arrays")(inbox, keep_graph, freed, chosen, captured, edge, g._array)
         elif inbox.heap:
-            if loop is None or watch.watcher is not None:
+            if loop is None or node_observers.observer is not None:
                 loop = loop_over("arrays")
             loop(inbox, keep_graph, freed, chosen, captured)
         finish(inbox, chosen, captured, accumulate, is_sole_reference)
@@ -61,7 +61,7 @@ def finish(
     is_sole: Callable[[Any, int], bool],
 ) -> None:
     """Hand the leaves what arrived for them; `is_sole` tells whether nobody else holds it."""
-    if watch.watcher is not None:
+    if node_observers.observer is not None:
         store = _announced(store)
     for leaf in list(inbox.leaves):
         total = inbox.leaves.pop(leaf)
@@ -77,7 +77,7 @@ def _announced(store: Store) -> Store:
     """Store what arrived at a leaf while somebody looks on."""
 
     def stored(leaf: AccumulateGrad, total: Any, /, *, owned: bool) -> None:
-        turn = watch.Turn(leaf)
+        turn = node_observers.Turn(leaf)
         try:
             store(leaf, total, owned=owned)
             turn.ran(total, ())

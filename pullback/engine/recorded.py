@@ -87,13 +87,13 @@ def store(leaf: AccumulateGrad, total: Any, /, *, create_graph: bool, owned: boo
         accumulate_shown(leaf, total)
     else:
         # That nobody holds a plain tensor says nothing of its memory.
-        accumulate_any(leaf, total, owned=owned and bool(total._takes & DISPATCH))
+        accumulate_any(leaf, total, owned=owned and bool(total._overrides & DISPATCH))
 
 
 def accumulate_any(leaf: AccumulateGrad, g: Any, *, owned: bool = False) -> None:
     """Add a gradient, array or tensor, to `.grad`, without history."""
     stored = leaf.variable._stored_grad
-    if (getattr(g, "_takes", 0) | (0 if stored is None else stored._takes)) & DISPATCH:
+    if (getattr(g, "_overrides", 0) | (0 if stored is None else stored._overrides)) & DISPATCH:
         _accumulate_answered(leaf, g if isinstance(g, Tensor) else wrap(g), owned=owned)
     else:
         accumulate_array(leaf, getattr(g, "_array", g), owned=owned)

@@ -18,13 +18,13 @@ from pullback.core.node import node_and_number
 from pullback.core.overriding import answering, living_nodes
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
-from pullback.engine import plain, recorded, task, threads, watch
+from pullback.engine import node_observers, plain, recorded, task, threads
 from pullback.engine.accumulate import accumulate
 from pullback.engine.early import EarlyLeaves
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox
 from pullback.engine.threads import fork, side_by_side
-from pullback.operators.watching import replaced
+from pullback.operators.dispatch import replaced
 
 # Tests set it to run every program through the whole pass.
 always_ordered = False
@@ -36,13 +36,13 @@ running_pass, taken_over, derivatives = passes.running.get, passes.taken_over.ge
 
 
 def all_is_plain(*, in_any_mode: bool = False) -> bool:
-    """Whether a pass over one root may take the straight line: nobody wants it otherwise."""
+    """Whether a pass over one root may take the fast path: nobody wants it otherwise."""
     return (
         # Then no forward-mode level and no search for anomalies is on.
         (in_any_mode or get_mode() is fast.plain)
         and running_pass() is None
         and taken_over() is None
-        and watch.watcher is None
+        and node_observers.observer is None
         and side_by_side.threads == 1
         and not (living_nodes or answering or leaf_hooks or numbering.changed or always_ordered)
         and not (fork.lost_threads or task.logs_nodes())
@@ -79,7 +79,7 @@ def computes_with_tensors(
 def _without_data(roots: list[tuple[Any, Any]]) -> bool:
     for _, g in roots:  # a generator costs every pass half a microsecond
         kind = type(g._array)
-        if kind is not numpy.ndarray and kind not in LIBRARIES and g._kind is None:
+        if kind is not numpy.ndarray and kind not in LIBRARIES and g._layout is None:
             return True
     return False
 
@@ -90,7 +90,7 @@ def _any_answered(roots: list[tuple[Any, Any]], follows_classes: bool) -> bool:
     Or may bring such a class in, where nobody follows those: a user's backward returns what it
     likes.
     """
-    if any(g._takes & overriding.DISPATCH for _, g in roots):
+    if any(g._overrides & overriding.DISPATCH for _, g in roots):
         return True
     if follows_classes and not living_nodes:
         return False

@@ -11,7 +11,7 @@ from typing import Any
 import pullback
 from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
-from pullback.operators.watching import asking
+from pullback.operators.dispatch import asking
 
 __all__ = ["Namespace", "global_name", "node_name", "qualified_name"]
 

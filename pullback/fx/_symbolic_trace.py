@@ -22,7 +22,7 @@ from pullback.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager,
 from pullback.nn.modules.container import Sequential
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.watching.asking import WATCH
+from pullback.operators.dispatch.asking import WATCH
 
 __all__ = [
     "PH",

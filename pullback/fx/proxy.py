@@ -17,7 +17,7 @@ from pullback.core.tensor import Tensor
 from pullback.fx._names import qualified_name
 from pullback.fx.graph import Graph
 from pullback.fx.node import Node, Target, map_aggregate
-from pullback.operators.watching.asking import WATCH
+from pullback.operators.dispatch.asking import WATCH
 
 __all__ = [
     *("Attribute", "GraphAppendingTracer", "ParameterProxy", "Proxy", "Scope"),
@@ -369,7 +369,7 @@ class ParameterProxy(Proxy):
         return int(self.param.numel())
 
 
-# Python's signs -----------------------------------------------------------------------------------
+# Python's operators -----------------------------------------------------------------------------------
 
 _BOTH = "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul"
 _ONE_WAY = "getitem eq ne lt gt le ge pos neg invert"

@@ -68,8 +68,8 @@ def _fixed(what: str) -> None:
 class _Known(Proxy):
     """A proxy that has a value too: what Python asks of it is answered, with a warning."""
 
-    # It claims to be a Tensor, so it says as tensors do that its class takes calls.
-    _takes = FUNCTIONS
+    # It claims to be a Tensor, so it says as tensors do that its class overrides calls.
+    _overrides = FUNCTIONS
 
     def __init__(self, node: Node, tracer: Any, value: Any) -> None:
         super().__init__(node, tracer)

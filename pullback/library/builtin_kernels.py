@@ -10,7 +10,7 @@ from pullback.core.origin import stacklevel
 from pullback.core.process.warning_once import should_warn
 from pullback.library.builtin import overloads
 from pullback.library.builtin.names import OVERLOADS
-from pullback.operators.watching import replaced
+from pullback.operators.dispatch import replaced
 
 __all__ = ["forget", "use"]
 

@@ -20,7 +20,7 @@ from pullback.library.call.node import set_backward
 from pullback.library.overload import OpOverload
 from pullback.library.registry import Kernel, Operator
 from pullback.library.schema import parse_schema, tags
-from pullback.operators.watching import dispatch
+from pullback.operators.dispatch import dispatch
 
 __all__ = ["Library", "define", "get_kernel", "impl"]
 

@@ -11,7 +11,7 @@ from pullback.library.call import node
 from pullback.library.call.calling import write_call
 from pullback.library.call.keys import IMPLICIT
 from pullback.library.registry import Formula, Kernel, Operator
-from pullback.operators.watching import dispatch
+from pullback.operators.dispatch import dispatch
 
 
 def kernel(operator: Operator, key: str, function: Callable[..., Any]) -> None:

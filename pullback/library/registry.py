@@ -97,7 +97,7 @@ class Operator:
         self.open_kernel: Callable[..., Any] | None = None
         self.is_open_to_autograd = False
         # The written call, which takes bound values; set where it is written.
-        self.straight_line: Callable[..., Any] = _unwritten
+        self.fast_path: Callable[..., Any] = _unwritten
         self.node_class: Any = None
         self.alive = True
 
@@ -116,7 +116,7 @@ class Operator:
         return self._declaration
 
     def settle(self) -> None:
-        """Note what the straight line of a call needs, after any change of registrations."""
+        """Note what the fast path of a call needs, after any change of registrations."""
         self.plain_kernel = self.plain_setup = self.open_kernel = None
         own = self.kernels.keys() - {"CPU", "CUDA", "Meta", EXPLICIT, IMPLICIT}
         if self.legacy is not None or own or self.autocast or self.schema.is_mutable:

@@ -10,7 +10,7 @@ from pullback.core.explain.absent import refuse_others as _refuse_others
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.attach import faces as _faces
 from pullback.operators.attach import names as _names
-from pullback.operators.watching import asking as _asking
+from pullback.operators.dispatch import asking as _asking
 
 __all__ = sorted(_faces.fill(globals(), _names.FACES["nn.functional"]))
 

@@ -17,8 +17,8 @@ from pullback.core.listing import only_public as _only_public
 from pullback.core.overriding import disabled_function
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
+from pullback.operators.dispatch.dispatch import QUIET
 from pullback.operators.tensor.printing import describe
-from pullback.operators.watching.dispatch import QUIET
 
 __all__ = [
     "Buffer",
@@ -86,7 +86,7 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
             )
         if data._bits:
             data = data.detach().clone()  # what is put off belongs to a class of ours
-        if cls is Parameter and data._takes:
+        if cls is Parameter and data._overrides:
             return _marked(data, requires_grad)  # type: ignore[return-value]  # of its own class
         own = type(data)
         kept = cls is Parameter and own not in (Tensor, Buffer) and not issubclass(own, Parameter)
@@ -117,7 +117,7 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
 
 
 _MARKS[Parameter] = "_is_param"
-QUIET.add(Parameter)  # no guard of a function need ask whether it takes calls itself
+QUIET.add(Parameter)  # no guard of a function need ask whether it overrides calls itself
 
 
 class Buffer(Tensor, metaclass=_MarkedMeta):

@@ -143,15 +143,15 @@ class Op:
         # All gradients in one pass, where rules would do the same work twice: a function of `edges`
         # (None where no gradient is wanted) and of what the first input's rule asks for. Called on
         # arrays, where that and some other gradient are wanted.
-        self.jointly: Rule | None = about.pop("jointly", None)
+        self.fused_backward: Rule | None = about.pop("fused_backward", None)
         # The forward written over its first input: a function of `out` and the forward's arguments
         # for float32 or float64 operands of one dtype, and Python numbers; see arrays/scaled.py.
-        self.into: Callable[..., None] | None = about.pop("into", None)
+        self.out_kernel: Callable[..., None] | None = about.pop("out_kernel", None)
         # The forward for most arguments as an expression of the array `a0` and of options, `$dim`,
         # which the written line has in place of a call. Where NumPy refuses it, the forward runs.
         # It may name what its module can; what is right for NumPy's arrays alone says so, by
         # `ndarray is host_array`. Where a kernel says `inline=True`, it is that.
-        self._usual: str | None = about.pop("usual", None)
+        self._inline: str | None = about.pop("inline", None)
         # The kernels of its formula, see formula/declare.py; None where the forward is by hand.
         self.formula: Any = about.pop("formula", None)
         self.jvp: Rule | None = about.pop("jvp", None)
@@ -178,8 +178,8 @@ class Op:
         self.once_positional: tuple[str, ...] = tuple(about.pop("once_positional", "").split())
         # What its node does before somebody looks at where it leads: a function of the node.
         self.shows: Callable[[Any], None] | None = about.pop("shows", None)
-        # Whether results are of another kind (sparse): then there is no straight line to write.
-        self.makes_kind: bool = about.pop("makes_kind", False)
+        # Whether results are of another kind (sparse): then there is no fast path to write.
+        self.makes_layout: bool = about.pop("makes_layout", False)
         if about:
             raise TypeError(f"{self.name}: a declaration has no {sorted(about)}.")
         # The parameters that take tensors, and those of them that have a rule, in the order of
@@ -255,17 +255,17 @@ class Op:
                 )
 
     @property
-    def usual(self) -> str:
+    def inline(self) -> str:
         """The expression for most arguments, `""` where there is none; see `__init__`."""
-        if self._usual is None:
-            self._usual = inline_text(self)
-        return self._usual
+        if self._inline is None:
+            self._inline = inline_text(self)
+        return self._inline
 
     def add_kernel(self, kernel: Kernel) -> None:
         """Enter one more kernel, after those that there are; see `kernel`."""
         if any(one.name == kernel.name and one.on == kernel.on for one in self.kernels):
             raise TypeError(f"{self.name}: there is a kernel {kernel.name!r} already.")
-        if kernel.inline and self._usual is not None:
+        if kernel.inline and self._inline is not None:
             raise TypeError(f"{self.name}: it has an expression in line already.")
         self.kernels = (*self.kernels, kernel)
         if kernel.on == "host" and self.forward is self.meaning:
@@ -446,9 +446,18 @@ def primitive(**declared: Any) -> Callable[[Callable[..., Array]], Callable[...,
 
 _ABOUT = (
     *("name", "outputs", "fixed", "promote", "has_out", "jvp", "batch", "strided", "node"),
-    *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "jointly"),
+    *("space", "method", "inplace", "numbers", "shifts", "check_inputs", "fused_backward"),
     *("aten", "aten_defaults", "meta", "wide_numbers", "of_numbers"),
-    *("apart", "exact_out", "casts_out", "into", "makes_kind", "once_positional", "shows", "usual"),
+    *(
+        "apart",
+        "exact_out",
+        "casts_out",
+        "out_kernel",
+        "makes_layout",
+        "once_positional",
+        "shows",
+        "inline",
+    ),
     "formula",
 )
 

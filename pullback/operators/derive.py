@@ -238,10 +238,10 @@ def _elementwise(
         term = _conj(rule(**asked))
         if term is not None:
             total = term if total is None else total + term
-    return fitted(settled(total), result)
+    return fitted(materialised(total), result)
 
 
-def settled(tangent: Any) -> Any:
+def materialised(tangent: Any) -> Any:
     """A tangent of which nothing is put off, as views of another dtype need it."""
     if tangent is None or not tangent.dtype.is_complex:
         return tangent

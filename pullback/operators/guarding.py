@@ -41,7 +41,7 @@ _guards: dict[Any, Any] = {}
 def guarded(function: Any) -> Any:
     """`function`, which says in a TypeError which argument was no tensor; the same each time.
 
-    Not a closure, so that modes can be shown its calls (see watching/intercept.py).
+    Not a closure, so that modes can be shown its calls (see dispatch/intercept.py).
     """
     known = _guards.get(function)
     if known is not None:

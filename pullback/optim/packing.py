@@ -37,7 +37,7 @@ _PLAIN_ONLY = {Tensor}
 
 
 def can_pack() -> bool:
-    """Whether operators run their straight line: nobody looks on or wants to see each tensor."""
+    """Whether operators run their fast path: nobody looks on or wants to see each tensor."""
     return get_mode() is fast.no_grad
 
 

@@ -20,7 +20,7 @@ __all__ = ["is_jagged", "jagged_rebuilt", "parts_of", "rebuilt"]
 
 def is_jagged(tensor: Tensor) -> bool:
     """Whether it is of layout torch.jagged."""
-    return tensor._kind is jagged
+    return tensor._layout is jagged
 
 
 def parts_of(tensor: Tensor) -> tuple[Any, ...]:
@@ -49,7 +49,7 @@ def _steps(size: tuple[int, ...]) -> list[int]:
 
 
 def _checked(one: Any, what: str) -> Tensor:
-    if not isinstance(one, Tensor) or one._kind is not None:
+    if not isinstance(one, Tensor) or one._layout is not None:
         raise refuse(f"{what} of a nested tensor is no dense tensor")
     return one
 

@@ -166,7 +166,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
                 return _REBUILD_PARAMETER_WITH_STATE, (*args, attributes)
             return _REBUILD_PARAMETER, args
         build, parts = self._parts(tensor)
-        if tensor._kind is not None or tensor._bits:
+        if tensor._layout is not None or tensor._bits:
             kind = Tensor  # a class of ours, which files do not name
         if kind is Tensor and not attributes:
             return build, parts
@@ -174,7 +174,7 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
 
     def _parts(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """The function that makes a plain tensor again, and its arguments."""
-        if tensor._kind is not None:
+        if tensor._layout is not None:
             if getattr(tensor, "is_nested", False):
                 from pullback.serialization import nested
 

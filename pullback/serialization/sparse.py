@@ -30,7 +30,7 @@ def rebuilt(kind: Any, data: Any) -> Tensor:
         raise refuse("a sparse tensor has no layout, or not the parts of one")
     tensors = 2 if kind is sparse_coo else 3
     parts, rest = data[:tensors], data[tensors:]
-    if any(not isinstance(one, Tensor) or one._kind is not None for one in parts) or not rest:
+    if any(not isinstance(one, Tensor) or one._layout is not None for one in parts) or not rest:
         raise refuse("a sparse tensor is made of something else than dense tensors")
     size = tuple(rest[0])
     if any(type(n) is not int or n < 0 for n in size):

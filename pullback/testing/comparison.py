@@ -150,7 +150,7 @@ def _problem(actual: Any, expected: Any, rules: _Rules, subclasses: bool) -> str
         return f"got a {type(actual).__name__}, expected a {type(expected).__name__}."
     if is_tensor and rules.check_device and actual.device != expected.device:
         return f"device is {actual.device}, expected {expected.device}."
-    if is_tensor and (actual._kind is not None or expected._kind is not None):
+    if is_tensor and (actual._layout is not None or expected._layout is not None):
         if rules.check_layout and actual.layout is not expected.layout:
             return f"layout is {actual.layout}, expected {expected.layout}."
         actual, expected = (one.detach().to_dense() for one in (actual, expected))

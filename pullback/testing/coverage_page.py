@@ -172,10 +172,10 @@ def classes_table() -> list[str]:
 
 def kernels_table() -> list[str]:
     """The operators that have kernels besides their meaning, from the entries."""
-    from pullback.operators.cuda import instead
+    from pullback.operators.cuda import overrides
 
     load_all()
-    instead.load()
+    overrides.load()
     lines = [
         "Besides its meaning, which is for all calls, an operator has these kernels, in the order",
         "in which they are asked. `pullback show NAME` has their conditions.",
@@ -218,7 +218,7 @@ def page(words: Mapping[str, str]) -> str:
         lines += ["", f"## {family}", "", *table(family, words)]
     lines += ["", "## Sparse tensors", "", *sparse_table()]
     lines += ["", "## Nested tensors", "", *nested_table()]
-    lines += ["", "## Classes that take calls", "", *classes_table()]
+    lines += ["", "## Classes that override calls", "", *classes_table()]
     lines += ["", "## Kernels", "", *kernels_table()]
     lines += ["", "## Tests of their own", ""]
     for path, (reason, names) in OWN_TESTS.items():

@@ -73,7 +73,7 @@ def page(outcomes: dict[str, list[Outcome]], seconds: float) -> str:
         "",
         ", ".join(f"`{name}`" for name in waiting) + ".",
     ]
-    from pullback.operators.cuda.instead.host import THROUGH_HOST
+    from pullback.operators.cuda.overrides.host import THROUGH_HOST
 
     through = ", ".join(f"`{name.rpartition('.')[2]}`" for name in THROUGH_HOST)
     lines += ["", "Computed on the host and brought back: " + through + ".", ""]

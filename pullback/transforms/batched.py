@@ -347,7 +347,7 @@ def exposed(tensor: Any, levels: Sequence[Any]) -> Any:
                 base = base.unsqueeze(0).expand((level.size, *base.shape))
                 dims = [level, *dims]
         others = [level for level in dims if level not in levels]
-        # The hidden ones before, where the short way through their levels finds them.
+        # The hidden ones before, where the fast path through their levels finds them.
         wanted = [*others, *levels]
         if dims != wanted:
             order = [dims.index(level) for level in wanted]

@@ -41,7 +41,7 @@ def entered(value: Any, dim: int | None, level: VmapLevel) -> Any:
     if dim is None:
         return value
     # A batch is no tensor of the user's class, and neither is what is made of it.
-    plain = not value._takes & FUNCTIONS
+    plain = not value._overrides & FUNCTIONS
     return batched(value if plain else unasked(value.as_subclass, Tensor), dim, level)
 
 

@@ -29,10 +29,10 @@ from pullback.core.version import own_cell
 from pullback.core.view import CreationMeta, attach, edge_of
 from pullback.engine.arguments import constant_gradient
 from pullback.engine.backward import run_pass
-from pullback.engine.straight import quick_pass
+from pullback.engine.fast_path import quick_pass
 from pullback.operators.create.sizes import ones_like, zeros_like
 from pullback.operators.declare import Op, parameters_of
-from pullback.operators.watching.dispatch import unrecorded_call
+from pullback.operators.dispatch.dispatch import unrecorded_call
 from pullback.transforms.batched import (
     Batched,
     base_of,
@@ -93,7 +93,7 @@ def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
 def _alias_of(tensor: Tensor, depth: int) -> tuple[Tensor, Any]:
     """A tensor on the same memory that a transform can differentiate by, and where it leads."""
     array = tensor._array
-    if tensor._takes & DISPATCH:
+    if tensor._overrides & DISPATCH:
         alias = tensor._same_kind()
     else:
         alias = new(Tensor if type(array) is numpy.ndarray else class_for(array))
@@ -155,8 +155,8 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
     plain = tensor.__class__ is Tensor and type(array) is numpy.ndarray
     if plain and array.dtype.kind in "fc" and array.flags.c_contiguous and not get_mode().dispatch:
         return constant_gradient(array, value)
-    kind = tensor._kind is not None  # sparse or nested
-    if kind or tensor._takes & DISPATCH or get_mode().dispatch:
+    kind = tensor._layout is not None  # sparse or nested
+    if kind or tensor._overrides & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
     with beside(array):

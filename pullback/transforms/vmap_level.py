@@ -24,7 +24,7 @@ from pullback.operators.random.generator import drawn, drawn_like
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
 from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
-from pullback.transforms.short_way import is_random
+from pullback.transforms.vmap_fast_path import is_random
 
 _warned: set[str] = set()
 _numbers = itertools.count(1)

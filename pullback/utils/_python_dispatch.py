@@ -1,6 +1,6 @@
 """`TorchDispatchMode`: sees every operator call, below autograd.
 
-The mechanism is in operators/watching/dispatch.py, the names that a handler is given
+The mechanism is in operators/dispatch/dispatch.py, the names that a handler is given
 in library/builtin/overloads.py.
 """
 
@@ -13,11 +13,11 @@ from typing import Any, TypeVar
 from pullback.core.mode import changed, current, get_mode, settle
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.library.builtin.makers import MAKERS
-from pullback.operators.watching.switching import ModeOn, Stack
-from pullback.operators.watching.switching import (
+from pullback.operators.dispatch.switching import ModeOn, Stack
+from pullback.operators.dispatch.switching import (
     dispatch_mode_at as _get_dispatch_stack_at,  # noqa: F401 (torch's name)
 )
-from pullback.operators.watching.switching import len_dispatch_stack as _len_torch_dispatch_stack
+from pullback.operators.dispatch.switching import len_dispatch_stack as _len_torch_dispatch_stack
 from pullback.utils._wrapping import (
     is_traceable_wrapper_subclass,
     is_traceable_wrapper_subclass_type,

@@ -8,7 +8,7 @@ import pullback as torch
 from pullback.core import autocast as settings
 from pullback.core.mode import PLAIN, get_mode
 from pullback.nn import functional as F  # noqa: N812 (as users call it)
-from pullback.operators.watching import intercept
+from pullback.operators.dispatch import intercept
 
 HALF = torch.float16
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 
 import pullback as torch
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 
 def ran(used):
@@ -48,7 +48,7 @@ def test_nothing_is_noted_afterwards_nor_left_behind():
     torch.ones(3).sum()
     assert ran(used) == ran(inner) == [("sum.full", "short_by_dot")]
     assert forward.__code__.co_code == before
-    assert look.by is None
+    assert observers.active is None
 
 
 def test_calls_of_other_threads_are_noted_too():

@@ -350,7 +350,7 @@ def test_threads_share_a_compiled_function(compiled):
 
 
 def test_results_of_every_layout_by_the_short_way(compiled):
-    """Turned ones are made turned; parts of larger memory take the long way."""
+    """Turned ones are made turned; parts of larger memory take the slow path."""
     cases = [
         lambda x: (x * 2).t(),
         lambda x: (x * 2).permute(1, 0, 2) if x.ndim == 3 else x + 1,

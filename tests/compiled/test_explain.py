@@ -142,7 +142,7 @@ def test_the_profiler_shows_steps_of_compiled_programs(backend):
 
 
 def test_who_looks_at_each_operator_sees_each_operator(backend):
-    from pullback.operators.watching.observe import observe, stop
+    from pullback.operators.dispatch.observers import observe, stop
 
     class Names:
         def __init__(self):

@@ -92,7 +92,7 @@ ALLOWED = {
     "fx/_names.py": (2, "writes names into code, and makes sure that they lead to the object"),
     "jit/_serialization.py": (1, "reads the mark of a file"),
     "library/call/executing.py": (1, "for a message"),
-    "library/call/leaving.py": (1, "for a message"),
+    "library/call/bail_out.py": (1, "for a message"),
     "library/registry.py": (1, "compares namespaces of operators"),
     "operators/create/legacy.py": (1, "is typename(), which tells what a class says"),
     "serialization/allowed.py": (1, "knows classes of users by the name that files have for them"),

@@ -88,7 +88,7 @@ def test_a_pass_that_served_leaves_early_is_freed_without_the_collector():
     gc.disable()
     try:
         (y * y).sum().backward()
-        # A second root takes the long way.
+        # A second root takes the slow path.
         z = x * 2
         z.register_hook(look)
         torch.autograd.backward([(z * z).sum(), z.sum()])

@@ -64,7 +64,7 @@ def test_saved_names_are_listed_and_no_others_are_there():
 
 
 def test_slots_of_nodes_are_read_without_a_hook_for_missing_names():
-    """With such a hook the interpreter reads every slot the long way."""
+    """With such a hook the interpreter reads every slot the slow path."""
     assert not hasattr(type((leaf() * 2).grad_fn), "__getattr__")
 
 

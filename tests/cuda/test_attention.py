@@ -65,7 +65,7 @@ def test_heads_of_one_projection_are_not_copied(library, ran, dtype, width):  # 
     made = library.cupy.asarray(numbers(2, 33, 3, 3, width)).transpose(2, 0, 3, 1, 4)
     rooms = library.attention._rooms(made[0], made[1], made[2])
     assert rooms[1].strides == made.strides[1:]
-    from pullback.operators.cuda.instead.attention import _whole
+    from pullback.operators.cuda.overrides.attention import _whole
 
     whole = _whole(rooms, 0)
     assert whole.shape == made.shape

@@ -6,7 +6,12 @@ import sys
 import pytest
 
 from pullback.core.home import home_of
-from pullback.operators.cuda.retarget import INSTEAD, on_device, replace, unbound_forward
+from pullback.operators.cuda.kernel_overrides import (
+    KERNEL_OVERRIDES,
+    on_device,
+    replace,
+    unbound_forward,
+)
 
 
 def named(function):
@@ -17,8 +22,8 @@ def named(function):
 
 
 def test_every_replaced_function_is_met_as_its_own_module_has_it(library):
-    assert len(INSTEAD) > 60
-    for function, own in INSTEAD.items():
+    assert len(KERNEL_OVERRIDES) > 60
+    for function, own in KERNEL_OVERRIDES.items():
         found = named(function)
         op = getattr(found, "op", None)
         if op is not None and op.function is found and op.meaning is function:
@@ -36,7 +41,7 @@ def test_a_device_kernel_of_an_operator_asks_for_what_the_operator_has():
 
     with pytest.raises(TypeError, match="asks for"):
         replace({affine.linear: lambda xp, input, weights: None})
-    assert INSTEAD[affine.linear.op.meaning].__name__ == "_linear"
+    assert KERNEL_OVERRIDES[affine.linear.op.meaning].__name__ == "_linear"
 
 
 def test_a_helper_that_does_not_exist_fails_when_it_is_named():

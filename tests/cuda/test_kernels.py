@@ -198,7 +198,7 @@ GEOMETRIES = [
 def test_convolutions_of_images(ran, monkeypatch, dtype, options, many):
     """Few filters look windows up, many are multiplied with columns, some examples at a time."""
     from pullback.operators.cuda import filters
-    from pullback.operators.cuda.instead import convolutions
+    from pullback.operators.cuda.overrides import convolutions
 
     if many:
         monkeypatch.setattr(filters, "_MOST_FILTERS", 0)

@@ -25,7 +25,7 @@ from pullback.compiled.lower.rules import *
 from pullback.compiled.lower.rules import dims_of
 from pullback.operators.arrays.sums import total
 from pullback.operators.conditions import *
-from pullback.operators.cuda.retarget import replace
+from pullback.operators.cuda.kernel_overrides import replace
 from pullback.operators.declare import Array, Dims, Namespace, kernel, primitive
 from pullback.operators.reduce.sums import sum, unreduce
 from tests.cuda import stand_in

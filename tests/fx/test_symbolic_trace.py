@@ -8,7 +8,7 @@ import pytest
 import pullback as torch
 from pullback import fx, nn
 from pullback.fx.proxy import TraceError
-from pullback.operators.watching.asking import WATCH
+from pullback.operators.dispatch.asking import WATCH
 
 
 @fx.wrap

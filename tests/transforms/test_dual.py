@@ -1,4 +1,4 @@
-"""The straight line of forward mode against the step-by-step one, for every operator."""
+"""The fast path of forward mode against the step-by-step one, for every operator."""
 
 import linecache
 
@@ -45,7 +45,7 @@ def _tangents(call, point):
 
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("name", [name for name in SAMPLES if resolve(torch, name) is not None])
-def test_straight_line_equals_the_general_way(name, monkeypatch):
+def test_fast_path_equals_the_general_way(name, monkeypatch):
     """T-7, T-66"""
     for call, point in _calls(name):
         torch.manual_seed(0)

@@ -12,7 +12,7 @@ from pullback.utils.selective_checkpoint import (
     SelectiveCheckpointContext,
     create_selective_checkpoint_contexts,
 )
-from tests.operators.watching.listening import Log
+from tests.operators.dispatch.listening import Log
 
 aten = torch.ops.aten
 

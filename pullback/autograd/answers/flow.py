@@ -19,7 +19,7 @@ from pullback.core.node import AccumulateGrad, node_and_number, walk
 from pullback.core.origin import Origin
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
-from pullback.engine import watch
+from pullback.engine import node_observers
 from pullback.engine.backward import grad
 
 __all__ = ["Flow", "FlowModule", "FlowOperator", "FlowParameter", "flow"]
@@ -172,13 +172,13 @@ def flow(model: Any, loss: Tensor, *, lr: float | None = None) -> Flow:
     named = named_tensors(model)
     wanted = [(name, tensor) for name, tensor in named if tensor.requires_grad]
     seen = _Seen()
-    watch.add(seen)
+    node_observers.add(seen)
     try:
         tensors = [tensor for _, tensor in wanted]
         start = loss if loss.numel() == 1 else loss.sum()
         grads: Any = grad(start, tensors, retain_graph=True, allow_unused=True) if tensors else ()
     finally:
-        watch.remove(seen)
+        node_observers.remove(seen)
     parameters = [_parameter(n, t, g, lr) for (n, t), g in zip(wanted, grads, strict=True)]
     modules = _by_module(seen.arrived, ModuleNames(model), notes)
     return Flow(modules, parameters, float(start.detach().item()))
@@ -189,12 +189,12 @@ def gradient_norms(roots: list[Tensor]) -> dict[Any, float]:
     seen = _Seen()
     edges = [node_and_number(edge_of(root))[0] for root in roots]
     leaves = [n.variable for n in walk(iter(edges)) if isinstance(n, AccumulateGrad)]
-    watch.add(seen)
+    node_observers.add(seen)
     try:
         starts = [root if root.numel() == 1 else root.sum() for root in roots]
         found: Any = grad(starts, leaves, retain_graph=True, allow_unused=True) if leaves else ()
     finally:
-        watch.remove(seen)
+        node_observers.remove(seen)
     norms = {node: norm for node, norm, _ in seen.arrived}
     for leaf, g in zip(leaves, found, strict=True):
         if g is not None:

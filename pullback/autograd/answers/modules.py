@@ -32,7 +32,7 @@ def named_tensors(params: Any) -> list[tuple[str, Tensor]]:
     return [(name, tensor) for name, tensor in pairs if isinstance(tensor, Tensor)]
 
 
-def settled(params: Any) -> Any:
+def parameters_of(params: Any) -> Any:
     """`params` as something that can be gone through again: pairs may come from a generator."""
     known = params is None or isinstance(params, Mapping | Tensor)
     return params if known or hasattr(params, "named_parameters") else list(params)

@@ -23,7 +23,7 @@ from pullback.core.node import AccumulateGrad
 from pullback.core.origin import Origin, getframe, user_frame
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_map
-from pullback.engine import watch
+from pullback.engine import node_observers
 from pullback.operators.random.generator import default_generator
 
 __all__ = ["Lost", "Precision", "precision"]
@@ -153,11 +153,11 @@ class _Shadows:
         """Inside, operators run twice."""
         before = settle()
         current.set(changed(before, dispatch=(*before.dispatch, self)))
-        watch.add(self)
+        node_observers.add(self)
         try:
             yield
         finally:
-            watch.remove(self)
+            node_observers.remove(self)
             current.set(changed(settle(), dispatch=before.dispatch))
 
     # What the engine tells.

@@ -20,8 +20,8 @@ from pullback.autograd.graph.table import as_text
 from pullback.core.node import AccumulateGrad
 from pullback.core.origin import Origin, getframe, user_frame
 from pullback.core.tensor import Tensor
-from pullback.engine import watch
-from pullback.operators.watching import observe
+from pullback.engine import node_observers
+from pullback.operators.dispatch import observers
 
 __all__ = ["Timeline", "memory_timeline"]
 
@@ -133,13 +133,13 @@ class _Ledger:
     @contextmanager
     def on(self) -> Iterator[None]:
         """Inside, everything is followed."""
-        observe.observe(self)
-        watch.add(self)
+        observers.observe(self)
+        node_observers.add(self)
         try:
             yield
         finally:
-            observe.stop(self)
-            watch.remove(self)
+            observers.stop(self)
+            node_observers.remove(self)
             self._alive.clear()
 
     # Operators.

@@ -22,7 +22,7 @@ from pullback.autograd.budget.values import Value
 from pullback.autograd.graph.saved_hooks import packing
 from pullback.core.faults import OutOfMemoryError
 from pullback.core.process.whole import Reentrant, Whole
-from pullback.operators.watching.observe import observe, stop
+from pullback.operators.dispatch.observers import observe, stop
 
 __all__ = ["Step", "memory_budget"]
 

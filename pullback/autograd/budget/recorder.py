@@ -461,7 +461,7 @@ class Recorder:
 
 def _is_plain(tensor: Any) -> bool:
     """Whether a tensor is an ordinary array in memory, and nothing more."""
-    if not isinstance(tensor, Tensor) or tensor._takes or tensor._cell is INFERENCE_CELL:
+    if not isinstance(tensor, Tensor) or tensor._overrides or tensor._cell is INFERENCE_CELL:
         return False
     array = tensor._raw
     return type(array) is numpy.ndarray or type(array) in LIBRARIES

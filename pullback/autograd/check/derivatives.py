@@ -68,7 +68,7 @@ def _checked_inputs(inputs: tuple[Any, ...]) -> dict[int, Tensor]:
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )
-        if one._kind is not None:
+        if one._layout is not None:
             continue
         sides = zip(array.shape, array.strides, strict=True)
         if array.size and any(size > 1 and stride == 0 for size, stride in sides):
@@ -435,7 +435,7 @@ def _unit_vector(draw: numpy.random.Generator, array: Array) -> Array:
 def _direction(draw: numpy.random.Generator, input: Tensor) -> Array:
     """A random direction to move an input in: a sparse one in its specified elements."""
     vector = _unit_vector(draw, input._array)
-    if input._kind is not None:
+    if input._layout is not None:
         kept = numpy.zeros(len(vector), bool)
         kept[list(jacobians.movable(input)[1])] = True
         vector *= kept

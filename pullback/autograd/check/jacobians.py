@@ -89,14 +89,14 @@ def _check_alike(ahead: Sequence[Tensor], behind: Sequence[Tensor]) -> None:
 
 def movable(input: Tensor) -> tuple[Array, Sequence[int]]:
     """What holds an input's elements, and the number of each: of a sparse one its values."""
-    if input._kind is None:
+    if input._layout is None:
         return input._array, range(input._array.size)
     return sparse.movable(input)
 
 
 def flat(tensor: Tensor) -> Array:
     """All elements of a gradient in a row."""
-    dense = tensor if tensor._kind is None else tensor.to_dense()
+    dense = tensor if tensor._layout is None else tensor.to_dense()
     return dense._array.reshape(-1)
 
 

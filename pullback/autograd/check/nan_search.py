@@ -26,9 +26,9 @@ from pullback.core.mode import settle
 from pullback.core.origin import getframe
 from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
-from pullback.engine import watch
+from pullback.engine import node_observers
 from pullback.operators.declare import Op
-from pullback.operators.watching import observe
+from pullback.operators.dispatch import observers
 
 __all__ = ["NanError", "detect_nan"]
 
@@ -86,14 +86,14 @@ class _Searching(Whole):
             heard |= {"divide": "call", "over": "call"}
         numpy.seterrcall(self.search)
         numpy.seterr(**heard)
-        watch.add(self.search)
-        observe.observe(self.search)
+        node_observers.add(self.search)
+        observers.observe(self.search)
 
     def _leave(self) -> None:
         numpy.seterr(**self.flags)
         numpy.seterrcall(self.told)
-        observe.stop(self.search)
-        watch.remove(self.search)
+        observers.stop(self.search)
+        node_observers.remove(self.search)
 
 
 class _Search:

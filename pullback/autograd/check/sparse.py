@@ -36,7 +36,7 @@ def all_specified(inputs: dict[int, Tensor], *, masked: bool) -> Iterator[None]:
 
     before: list[tuple[Any, ...]] = []
     for one in inputs.values():
-        if one._kind is None or (masked and one._array.pattern.is_unique):
+        if one._layout is None or (masked and one._array.pattern.is_unique):
             continue
         array = one._array
         pattern = array.pattern.merging[0] if masked else full_pattern(array.pattern)
@@ -53,7 +53,7 @@ def all_specified(inputs: dict[int, Tensor], *, masked: bool) -> Iterator[None]:
 def refuse_sparse(outputs: Sequence[Tensor]) -> None:
     """Sparse outputs have no elements to compare."""
     for one in outputs:
-        if one._kind is not None:
+        if one._layout is not None:
             raise ValueError(
                 f"gradcheck: an output has layout {one.layout}; let the function end with "
                 "to_dense(masked_grad=...)."

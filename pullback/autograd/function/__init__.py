@@ -1,6 +1,6 @@
 """Functions whose backward the user writes: `autograd.Function`.
 
-`apply` here is the straight line for the usual call: tensors and other values by position, plain
+`apply` here is the fast path for the usual call: tensors and other values by position, plain
 grad mode, one fresh tensor as result. Everything else goes on in apply.py.
 """
 
@@ -33,7 +33,7 @@ from pullback.autograd.function.node import (
     next_function_id,
 )
 from pullback.autograd.function.once import once_differentiable
-from pullback.autograd.function.results import settled, settled_write
+from pullback.autograd.function.results import recorded, recorded_write
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import VmapInfo, missing_vmap
 from pullback.core.arrays import LIBRARIES, recorded_on_devices
@@ -45,7 +45,7 @@ from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
-from pullback.operators.watching.observe import look, shown_function
+from pullback.operators.dispatch.observers import observed_function, observers
 from pullback.transforms.batched import Batched
 
 __all__ = [
@@ -131,10 +131,10 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         return (ctx._autograd_function_id,)
 
     @classmethod
-    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # one straight line, long on purpose
+    def apply(cls, *args: Any, **kwargs: Any) -> Any:  # one fast path, long on purpose
         """Call forward and record its backward."""
-        if look.by is not None:
-            return shown_function(cls, apply_whole, args, kwargs)
+        if observers.active is not None:
+            return observed_function(cls, apply_whole, args, kwargs)
         mode = get_mode()
         recording = mode is fast.plain
         split = cls.setup_context is not missing_setup_context
@@ -186,9 +186,9 @@ class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
         finally:
             current.set(mode)
         if ctx._rare is None:
-            usual = settled(ctx, args, raw, tracked)
+            usual = recorded(ctx, args, raw, tracked)
         else:
-            usual = tracked and settled_write(ctx, args, raw)
+            usual = tracked and recorded_write(ctx, args, raw)
         if not usual:
             return finish(cls, ctx, args, raw, mode, split=split)
         if recording and not tracked:

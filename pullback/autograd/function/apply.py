@@ -1,6 +1,6 @@
 """`Function.apply`, whole: keywords, both styles, tangents, transforms, every kind of result.
 
-The straight line for the usual call is in function.py.
+The fast path for the usual call is in function.py.
 """
 
 from __future__ import annotations

@@ -280,7 +280,7 @@ class BackwardCFunction(OperatorNode, FunctionCtx):
         if len(values) != expected:
             raise function_errors.gradient_count(name, expected, returned)
         gradients = of_tensors(name, values, kinds, range(1, expected + 1))
-        if any(value is not None and value._kind is not None for value in gradients):
+        if any(value is not None and value._layout is not None for value in gradients):
             check_layouts(name, gradients, self._edges)
         return gradients
 

@@ -42,7 +42,7 @@ def marked(ctx: Any, name: str, method: str) -> tuple[Any, ...]:
     return tensors
 
 
-def settled(ctx: Any, args: tuple[Any, ...], raw: Any, tracked: bool) -> bool:
+def recorded(ctx: Any, args: tuple[Any, ...], raw: Any, tracked: bool) -> bool:
     """Give fresh results their history, the usual case; False if any is an input or has one.
 
     Nothing was marked; if False, nothing was done.
@@ -86,8 +86,8 @@ def _settled_tuple(ctx: Any, args: tuple[Any, ...], raw: Any, tracked: bool) -> 
     return True
 
 
-def settled_write(ctx: Any, args: tuple[Any, ...], raw: Any) -> bool:
-    """As `settled`, for one tensor, no view, that was changed in place, marked and returned."""
+def recorded_write(ctx: Any, args: tuple[Any, ...], raw: Any) -> bool:
+    """As `recorded`, for one tensor, no view, that was changed in place, marked and returned."""
     dirty = ctx._rare.get("dirty_tensors")
     if len(ctx._rare) != 1 or dirty.__class__ is not tuple or len(dirty) != 1:
         return False

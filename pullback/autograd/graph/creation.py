@@ -16,7 +16,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten
 from pullback.core.view import View, edge_of
-from pullback.operators.watching import observe
+from pullback.operators.dispatch import observers
 
 __all__ = ["node_creation_hook"]
 
@@ -49,10 +49,10 @@ class node_creation_hook:
 
     def __enter__(self) -> None:
         self._start, self._thread = numbering.next(), get_ident()
-        observe.observe(self)
+        observers.observe(self)
 
     def __exit__(self, *raised: object) -> None:
-        observe.stop(self)
+        observers.stop(self)
 
     # What an observer answers.
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from pullback.autograd.answers.modules import ModuleNames, settled
+from pullback.autograd.answers.modules import ModuleNames, parameters_of
 from pullback.autograd.answers.unused import unused
 from pullback.autograd.graph.table import as_html, as_text
 from pullback.core.dtype import from_numpy_dtype
@@ -121,7 +121,7 @@ def plan(tensors: Any, inputs: Any = None, *, accumulate: bool = True, params: A
     steps = [Step(at, node, _does(node, runs)) for at, (node, runs) in enumerate(visits, 1)]
     if params is None:
         return Plan(steps)
-    params = settled(params)
+    params = parameters_of(params)
     names = ModuleNames(params)
     paths = names.paths(step.node for step in steps)
     named = [replace(step, module=_module(step, names, paths)) for step in steps]

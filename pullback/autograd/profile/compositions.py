@@ -13,9 +13,9 @@ from types import FunctionType
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.watching import observe
-from pullback.operators.watching.asking import public_functions
-from pullback.operators.watching.intercept import Watched, replaceable
+from pullback.operators.dispatch import observers
+from pullback.operators.dispatch.asking import public_functions
+from pullback.operators.dispatch.intercept import Watched, replaceable
 
 __all__ = ["COMPOSITIONS", "merged"]
 
@@ -70,7 +70,7 @@ def _run(function: FunctionType, run: Any, args: tuple[Any, ...], kwargs: dict[s
     name = _name_of(function)
     if name is None:
         return run(args, kwargs)
-    return observe.shown_composition(name, run, args, kwargs)
+    return observers.observed_composition(name, run, args, kwargs)
 
 
 COMPOSITIONS = Watched(_find, _run)

@@ -23,9 +23,9 @@ from pullback.core.node import AccumulateGrad, Node, OperatorNode, Output
 from pullback.core.sequence import shown, thread_of
 from pullback.core.tensor import Tensor
 from pullback.core.view import View
-from pullback.engine import watch
+from pullback.engine import node_observers
 from pullback.operators.declare import Op
-from pullback.operators.watching import observe
+from pullback.operators.dispatch import observers
 
 thread = threading.get_ident
 
@@ -311,9 +311,9 @@ def switch_on(recorder: Recorder) -> None:
             )
         try:
             _recorders.append(recorder)
-            observe.observe(recorder)
+            observers.observe(recorder)
             COMPOSITIONS.begin(recorder)
-            watch.add(recorder)
+            node_observers.add(recorder)
         except BaseException:
             _forget(recorder)
             raise
@@ -330,8 +330,8 @@ def switch_off(recorder: Recorder) -> None:
 
 
 def _forget(recorder: Recorder) -> None:
-    watch.remove(recorder)
+    node_observers.remove(recorder)
     COMPOSITIONS.end(recorder)
-    observe.stop(recorder)
+    observers.stop(recorder)
     if recorder in _recorders:
         _recorders.remove(recorder)

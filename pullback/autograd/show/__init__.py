@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from pullback.autograd.answers.flow import gradient_norms
-from pullback.autograd.answers.modules import ModuleNames, named_tensors, settled
+from pullback.autograd.answers.modules import ModuleNames, named_tensors, parameters_of
 from pullback.autograd.answers.naming import names_in_program
 from pullback.autograd.answers.unused import unused
 from pullback.autograd.show.describe import describe, unreached
@@ -51,7 +51,7 @@ def show(
     if not roots:
         raise TypeError("show() needs a tensor, e.g. show(loss).")
     edges = [_edge(root, index) for index, root in enumerate(roots)]
-    params = settled(params)
+    params = parameters_of(params)
     names = names_in_program(edges)
     names |= {id(tensor): name for name, tensor in named_tensors(params)}
     shown = "backward graph" if title is None else title

@@ -12,6 +12,7 @@ import numpy
 
 from pullback.compiled.backward import nan, takeover
 from pullback.compiled.backward.cache import Kept, bounded, cache
+from pullback.compiled.backward.compiled_pass import CompiledPass, Departed, Resumed
 from pullback.compiled.backward.graph import Unsupported
 from pullback.compiled.backward.lifted import Lifting
 from pullback.compiled.backward.module import PassModule
@@ -20,7 +21,6 @@ from pullback.compiled.backward.segments import check_unwatched
 from pullback.compiled.backward.sizes import Family, skeleton
 from pullback.compiled.backward.standing import owned
 from pullback.compiled.backward.takeover import compiled_autograd
-from pullback.compiled.backward.turns import Departed, Resumed, Turns
 from pullback.compiled.backward.whole import WholeCapture
 from pullback.compiled.capture.capture import Captured
 from pullback.compiled.counting import counters
@@ -95,7 +95,7 @@ class PassProgram:
         """The sizes of a pass that vary, and its other numbers that do."""
         return () if self.family is None else tuple(self.family.sizes(graph.arrays, graph.scalars))
 
-    def lists(self, graph: Lifting, turns: Turns | None) -> list[list[Any]]:
+    def lists(self, graph: Lifting, turns: CompiledPass | None) -> list[list[Any]]:
         """The five inputs."""
         sizes = self.sizes(graph)
         constants = self._captured_at(sizes).inputs
@@ -169,7 +169,9 @@ class WholePass(Request):
             counters["compiled_autograd"]["fallback: gradients that see operators"] += 1
             return super().run()
         program, graph = self.program, self.graph
-        turns = Turns(self, graph, program.following, program.expected) if graph.hooks else None
+        turns = (
+            CompiledPass(self, graph, program.following, program.expected) if graph.hooks else None
+        )
         lists = program.lists(graph, turns)
         given = [one._array for one in lists[0] if one is not None]
         stored = [] if turns is not None else [_stored(leaf) for leaf in program.leaves(graph)]
@@ -207,7 +209,7 @@ class WholePass(Request):
             captured[place] = None if one is None else next(found)
         return captured
 
-    def _check_done(self, turns: Turns | None, stored: list[Any]) -> None:
+    def _check_done(self, turns: CompiledPass | None, stored: list[Any]) -> None:
         """Refuse a function that did not call what its graph calls."""
         if turns is None:
             now = [_stored(leaf) for leaf in self.program.leaves(self.graph)]
@@ -220,7 +222,7 @@ class WholePass(Request):
                 f"The function that compiler_fn returned left out calls of its graph: {missing}."
             )
 
-    def _check_nan(self, turns: Turns | None, arrays: list[Any]) -> None:
+    def _check_nan(self, turns: CompiledPass | None, arrays: list[Any]) -> None:
         """Raise where the pass gave NaN, after its nodes ran once more to find which one did."""
         nodes = self.graph.nodes
         found = [f"inputs[{place}] of grad(), of shape {one.shape}"
@@ -240,7 +242,9 @@ class WholePass(Request):
             raise nan.found_nan(found, str(error)) from None
         raise nan.found_nan(found, None)
 
-    def _resumed(self, turns: Turns, departed: Departed, kept: nan.Stored | None) -> dict[Any, Any]:
+    def _resumed(
+        self, turns: CompiledPass, departed: Departed, kept: nan.Stored | None
+    ) -> dict[Any, Any]:
         counters["compiled_autograd"][f"departure: {departed.reason}"] += 1
         self.program.departures.append(departed.reason)
         rest = Resumed(turns)
@@ -254,7 +258,7 @@ class WholePass(Request):
             raise
         return rest.task.captured
 
-    def _release_before(self, turns: Turns | None) -> None:
+    def _release_before(self, turns: CompiledPass | None) -> None:
         """After an error: those nodes are freed whose turn came before."""
         if turns is None or turns.failed is None:
             return

@@ -2,7 +2,7 @@
 
 Two graphs of one key differ in the values of their tensors alone, so the program captured from one
 serves the other. Sizes are part of the key. Walking is what a captured pass still costs, so each
-class of nodes has a function written for it that reads its slots in a straight line.
+class of nodes has a function written for it that reads its slots in a fast path.
 """
 
 from __future__ import annotations

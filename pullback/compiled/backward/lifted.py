@@ -213,7 +213,7 @@ class Lifting(Graph):
     @staticmethod
     def _is_leaf(tensor: Any) -> bool:
         """Whether a saved tensor is given as the object that it is."""
-        return bool(tensor.requires_grad and tensor.is_leaf and not tensor._takes)
+        return bool(tensor.requires_grad and tensor.is_leaf and not tensor._overrides)
 
     def _lift_leaves(self, wanted: list[Any] | None) -> None:
         chosen = None if wanted is None else {id(edge) for edge in wanted}

@@ -30,7 +30,7 @@ from pullback.core.node import AccumulateGrad, node_and_number
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
-from pullback.engine import ordered, task, watch
+from pullback.engine import node_observers, ordered, task
 from pullback.engine.anomaly import NaNFound, holds_nan
 from pullback.engine.backward import Request
 from pullback.operators.writing.writer import define_once
@@ -50,7 +50,7 @@ def check_unwatched() -> None:
 
 
 def _is_watched() -> bool:
-    return watch.watcher is not None or task.logs_nodes()
+    return node_observers.observer is not None or task.logs_nodes()
 
 
 class Schedule:

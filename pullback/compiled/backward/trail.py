@@ -1,4 +1,4 @@
-"""A walk over a graph that was walked before, as a straight line: is this one like it?
+"""A walk over a graph that was walked before, as a fast path: is this one like it?
 
 The first walk (`graph.py`) finds the nodes by their order and builds a key, at two microseconds and
 a half a node, more than the engine takes to run one. The function written here goes the same way

@@ -23,7 +23,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_unflatten
 from pullback.core.view import edge_of
 
-__all__ = ["Chosen", "Pulled", "Turns", "branch", "loop"]
+__all__ = ["Chosen", "CompiledPass", "Pulled", "branch", "loop"]
 
 
 class CondBackward(OperatorNode, metaclass=BuiltIn):
@@ -177,7 +177,7 @@ class Pulled(Chosen):
                 for one, g in zip(leaves, pulled, strict=True)]  # fmt: skip
 
 
-class Turns:
+class CompiledPass:
     """The kernel of `while_loop`."""
 
     needs_grad: tuple[bool, ...] = ()
@@ -235,7 +235,7 @@ def loop(tracer: Any, cond_fn: Any, body_fn: Any, carried: tuple[Any, ...]) -> t
     more = list(both[len(carried) :])
     _check_known(tracer, _distinct([*asked, *held], [*operands, *more]))
     test, step = (_compiled(one) for one in lifted)
-    kernel = Turns(test, step, given, len(more))
+    kernel = CompiledPass(test, step, given, len(more))
     values = tuple(tracer.value_of(one._array) for one in (*operands, *more))
     results = _entered(tracer, Call("while_loop", kernel, values, {}), geometry)
     made: tuple[Any, ...] = tree_unflatten(results, spec)

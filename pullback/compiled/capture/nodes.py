@@ -168,7 +168,9 @@ def _is_declared(node: Any) -> bool:
 def _is_spelled_out(op: Op) -> bool:
     """Whether operators alone tell its gradients, which are the same on arrays."""
     lines = [inlined(op, param, "t_") for param in plan_of(op).edges]
-    return op.jointly is None and all(one is not None and one.same_on_tensors for one in lines)
+    return op.fused_backward is None and all(
+        one is not None and one.same_on_tensors for one in lines
+    )
 
 
 def _gradients_for(node: Any, g: Any) -> Any:

@@ -103,7 +103,7 @@ def _elementwise(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Met
             try:
                 shape = numpy.broadcast_shapes(*shapes)
             except ValueError:
-                return None  # said properly by the long way
+                return None  # said properly by the slow path
             break
         shape = one
     known = _known.get(tuple(key))

@@ -13,7 +13,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.compiled.counting import counters
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["GraphedProgram"]
 
@@ -38,7 +38,7 @@ class GraphedProgram:
         """Queue the program's work on the current stream."""
         cuda = self.library.cupy.cuda
         stream = cuda.get_current_stream()
-        if self._refused or look.by is not None or _is_capturing(stream):
+        if self._refused or observers.active is not None or _is_capturing(stream):
             return list(self.program(arrays))
         key = cuda.Device().id, stream.ptr
         with self._lock:

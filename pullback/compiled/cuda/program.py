@@ -18,7 +18,7 @@ from pullback.compiled.lower.program import Check, Lowered
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.python.program import on_library
 from pullback.operators.cuda.launch import Kernel
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["CudaProgram"]
 
@@ -81,7 +81,7 @@ class CudaProgram:
         for slot, offset in self.plan.offsets.items():
             table[slot] = start + offset
         table[self.kernels.scratch] = start + -(-self.plan.arena // 256) * 256
-        if look.by is None:
+        if observers.active is None:
             for step in self.steps:
                 step(table, held, memory)
         else:

@@ -26,7 +26,7 @@ from pullback.compiled.export.homes import (
     is_ours,
     operator_of,
 )
-from pullback.compiled.export.plain import INSTEAD, Operator
+from pullback.compiled.export.plain import KERNEL_OVERRIDES, Operator
 from pullback.compiled.export.rewriting import rewritten
 from pullback.compiled.export.scope import Scope
 from pullback.compiled.export.source import bound_by, source_of
@@ -118,7 +118,7 @@ class Definitions:
         known = None if isinstance(value, _TEXTUAL) else self._known.get(id(value))
         if known is not None:
             return known
-        value = INSTEAD.get(value, value) if isinstance(value, FunctionType) else value
+        value = KERNEL_OVERRIDES.get(value, value) if isinstance(value, FunctionType) else value
         value = written(value)
         named = named_elsewhere(self, value)
         if named is not None:

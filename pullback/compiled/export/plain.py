@@ -10,7 +10,7 @@ import numpy
 from pullback.compiled.capture.kernels import laid_out
 from pullback.operators.arrays import native, threads
 
-__all__ = ["INSTEAD", "Operator", "apart", "given", "turns"]
+__all__ = ["KERNEL_OVERRIDES", "Operator", "apart", "given", "turns"]
 
 
 def given(name: str, array: Any, dtype: Any, shape: tuple[int, ...], strides: Any) -> Any:
@@ -78,7 +78,7 @@ def no_machine_code(formula: str, arrays: Any, *options: Any) -> None:
 
 
 # Pieces are the same whatever the number of threads, so one gives the same bits.
-INSTEAD: dict[Any, Any] = {
+KERNEL_OVERRIDES: dict[Any, Any] = {
     threads.each: each,
     threads.in_order: in_order,
     threads.count: one_thread,

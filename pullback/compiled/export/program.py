@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.branches import Chosen, Pulled, Turns
+from pullback.compiled.capture.branches import Chosen, CompiledPass, Pulled
 from pullback.compiled.capture.capture import Captured, Output, capture
 from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live
@@ -38,7 +38,7 @@ class Program:
         self.calls = live(captured.calls[: captured.forward], self._wanted())
         # Of each step that decides or loops, the programs of the functions that it runs.
         self.inner = {id(call): self._inner(call) for call in self.calls
-                      if isinstance(call.kernel, Chosen | Pulled | Turns)}  # fmt: skip
+                      if isinstance(call.kernel, Chosen | Pulled | CompiledPass)}  # fmt: skip
         self.names: dict[int, str] = {}
         self.parameters = self._named_inputs()
 
@@ -199,7 +199,9 @@ class Program:
     def _inner(self, call: Call) -> list[Program]:
         """The programs of the functions that a step runs, on arrays like its arguments."""
         kernel: Any = call.kernel
-        like = call.args if isinstance(kernel, Turns) else call.args[1:]  # without what decides
+        like = (
+            call.args if isinstance(kernel, CompiledPass) else call.args[1:]
+        )  # without what decides
         made = []
         for function in kernel.functions():
             tensors = [wrap(numpy.zeros(one.shape, one.dtype)) for one in like]
@@ -217,7 +219,7 @@ class Program:
         values = [self._argument(one) for one in call.args]
         held = [[self.names[self._number_of(one)] for one in program.found()]
                 for program in self.inner[id(call)]]  # fmt: skip
-        if isinstance(call.kernel, Turns):
+        if isinstance(call.kernel, CompiledPass):
             carried = values[: len(values) - call.kernel.more]
             listed = [f"[{', '.join([*values[len(carried) :], *one])}]" for one in held]
             helper = self.definitions.of(turns, "turns")

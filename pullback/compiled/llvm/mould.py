@@ -30,7 +30,7 @@ from pullback.compiled.llvm.template import with_words
 from pullback.compiled.lower.program import Lowered
 from pullback.compiled.plan.plan import Plan
 from pullback.compiled.runtime.pointers import put_pointers
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 from pullback.operators.writing.writer import define_once
 
 __all__ = ["Cast", "Mould"]
@@ -171,7 +171,7 @@ class Cast(NativeProgram):
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """Run the program; where somebody wants to see each step, that of these sizes alone."""
-        if look.by is not None:
+        if observers.active is not None:
             whole = self._whole()
             if getattr(whole, "in_place", None) == self.in_place:
                 made: list[Any] = whole(arrays)

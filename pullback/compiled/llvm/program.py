@@ -19,7 +19,7 @@ from pullback.compiled.lower.program import Lowered
 from pullback.compiled.plan.plan import Plan
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.runtime.pointers import put_pointers
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["FUNCTION", "LARGE", "LlvmProgram", "Memory", "NativeProgram", "address_of"]
 
@@ -117,7 +117,7 @@ class NativeProgram:
         for shape, dtype, slot in self.fresh:
             array = held[slot] = numpy.empty(shape, dtype)
             table[slot] = array.__array_interface__["data"][0]
-        if look.by is None:
+        if observers.active is None:
             for function, _, between in self.parts:
                 if function is not None:
                     function(memory.address)

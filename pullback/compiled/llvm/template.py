@@ -45,7 +45,7 @@ class Sharing:
         return None if self.family is None else self.family.moulds.program(name, entry, self.sizes)
 
     def quick(self, entry: Any, args: Any, kwargs: Any) -> Any:
-        """The short way of calls that an entry's mould serves; None where there is none."""
+        """The fast path of calls that an entry's mould serves; None where there is none."""
         return None if self.family is None else self.family.moulds.quick(entry, args, kwargs)
 
 

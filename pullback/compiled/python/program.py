@@ -15,7 +15,7 @@ from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live, say_where
 from pullback.compiled.profiling import timed
 from pullback.core.arrays import as_array
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 from pullback.operators.writing.writer import define_once
 
 __all__ = ["PythonProgram", "on_library"]
@@ -49,7 +49,7 @@ class PythonProgram:
 
     def __call__(self, arrays: list[Any]) -> list[Any]:
         """The program's outputs."""
-        if look.by is not None:
+        if observers.active is not None:
             return self._run_watched(arrays)
         try:
             return self._run(*arrays)

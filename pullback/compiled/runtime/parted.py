@@ -1,7 +1,7 @@
 """Programs with eager kernels between their native parts, behind the native entry.
 
 The entry checks the tensors, makes results and runs the first part; what follows runs from here,
-part by part, on the same table. A call that comes while another one is inside goes the long way.
+part by part, on the same table. A call that comes while another one is inside goes the slow path.
 """
 
 from __future__ import annotations

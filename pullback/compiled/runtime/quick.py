@@ -1,8 +1,8 @@
-"""The short way of a call: guards in one expression, the native entry, the node.
+"""The fast path of a call: guards in one expression, the native entry, the node.
 
 Written as source for each entry whose program is native throughout and whose call is plain: tensors
 and unchanged plain values as arguments, tensors as results, no writes. Everything else, and every
-miss, takes the long way through `guards.py` and `entry.py`, which answers the same.
+miss, takes the slow path through `guards.py` and `entry.py`, which answers the same.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _is_plain(one: Any) -> bool:
 
 
 class Writer:
-    """Writes the short way of one entry."""
+    """Writes the fast path of one entry."""
 
     def __init__(self, entry: Any, args: Any, program: Any, sources: list[int], *,
                  wants: bool) -> None:  # fmt: skip
@@ -265,7 +265,7 @@ class Writer:
 
 
 class _Parted(Writer):
-    """Writes the short way of an entry whose program has eager kernels in it."""
+    """Writes the fast path of an entry whose program has eager kernels in it."""
 
     def _native(self) -> Any:
         from pullback.compiled.runtime.entry import apart  # which imports this module

@@ -42,7 +42,7 @@ class Moulds:
         return found.cast(entry, sizes)
 
     def quick(self, entry: Any, args: Any, kwargs: Any) -> Any:
-        """The short way for all sizes of the mould that an entry's program was cast from."""
+        """The fast path for all sizes of the mould that an entry's program was cast from."""
         kind = self._known.get(entry._kind(), ())
         sizes = entry.shared.sizes
         found = next((one for one in kind if one.holds(*sizes)), None)

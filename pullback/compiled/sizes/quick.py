@@ -1,4 +1,4 @@
-"""The short way of a family's calls: one native entry for all sizes that decide alike.
+"""The fast path of a family's calls: one native entry for all sizes that decide alike.
 
 The entry compares tensors with sizes that stand in the program's table. A call of other sizes than
 the last one writes the table anew (words of the code, sizes and strides, where temporaries lie) by
@@ -52,7 +52,7 @@ class _OfSizes:
 
 
 class _Writer(Writer):
-    """Writes the short way of one mould."""
+    """Writes the fast path of one mould."""
 
     def __init__(self, entry: Any, args: Any, program: Any, sources: list[int], *, wants: bool,
                  family: Any) -> None:  # fmt: skip

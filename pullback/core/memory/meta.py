@@ -84,7 +84,7 @@ class MetaArray(numpy.ndarray[Any, Any]):
 
 
 def _check_devices(ufunc: Any, inputs: tuple[Any, ...]) -> None:
-    """The straight line of an operator does not look at devices; here is the first chance to."""
+    """The fast path of an operator does not look at devices; here is the first chance to."""
     for number, one in enumerate(inputs):
         if type(one) is numpy.ndarray and one.ndim and one.dtype.kind not in "biu":
             raise errors.devices_differ(ufunc.__name__, f"operand {number + 1}")

@@ -25,7 +25,7 @@ from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, has_side_effect
 from pullback.nn.modules.module import Module
-from pullback.operators.watching.dispatch import caller_mode
+from pullback.operators.dispatch.dispatch import caller_mode
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 __all__ = ["make_fx"]

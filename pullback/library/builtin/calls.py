@@ -16,6 +16,7 @@ from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
 from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.dispatch.dispatch import unrecorded_call
 from pullback.operators.indexing.advanced import index, index_put_at, index_put_at_
 from pullback.operators.nn.activation.functions import _elu_
 from pullback.operators.nn.activation.smooth import elu_kernel
@@ -24,7 +25,6 @@ from pullback.operators.nn.conv.operators import convolution as convolution_kern
 from pullback.operators.nn.conv.operators import transposed_convolution
 from pullback.operators.shape import reshaping as shape
 from pullback.operators.shape.views import slice_along
-from pullback.operators.watching.dispatch import unrecorded_call
 
 __all__ = ["CALLS", "RUNS", "Call"]
 

@@ -13,8 +13,8 @@ import pullback
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.library.builtin.overloads import namespace
-from pullback.operators.watching import dispatch
-from pullback.operators.watching.intercept import Watched, makers, replaceable
+from pullback.operators.dispatch import dispatch
+from pullback.operators.dispatch.intercept import Watched, makers, replaceable
 
 __all__ = ["MAKERS"]
 

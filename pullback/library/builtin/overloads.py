@@ -27,8 +27,8 @@ from pullback.library.overload import OpNamespace, OpOverload, OpOverloadPacket
 from pullback.library.registry import _packets
 from pullback.library.schema import parse_schema
 from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.dispatch import dispatch
 from pullback.operators.pointwise.foreach import FUNCTIONS as FOREACH
-from pullback.operators.watching import dispatch
 
 __all__ = ["namespace", "overload_of"]
 

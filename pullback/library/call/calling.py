@@ -1,6 +1,6 @@
 """A call of a user's operator, whole: every mode, transform, device and kind of argument.
 
-The straight line for the usual call is written by straight_line.py; whatever is not usual comes
+The fast path for the usual call is written by fast_path.py; whatever is not usual comes
 here. The order is that of torch's dispatcher: who watches, mapped tensors, autocast, kernels
 registered for autograd, then the graph, and below it the kernel of the device.
 """
@@ -24,7 +24,7 @@ from pullback.library.call.keys import DEVICE_KEYS, IMPLICIT
 from pullback.library.call.recording import recorded
 from pullback.library.overload import OpOverload, OpOverloadPacket
 from pullback.library.registry import Kernel, Operator
-from pullback.operators.watching import dispatch
+from pullback.operators.dispatch import dispatch
 from pullback.transforms.batched import is_batched_at
 from pullback.transforms.vmap_level import VmapLevel
 
@@ -144,7 +144,7 @@ def _in_region(operator: Operator, values: list[Any], device_type: str) -> Any:
 
 
 # Classes of tensors that are plain ones to an operator: parameters, and subclasses that change
-# nothing of how operators see them. Found as they come by, so that later calls take the short way.
+# nothing of how operators see them. Found as they come by, so that later calls take the fast path.
 PLAIN_CLASSES: set[type] = {Tensor}
 
 
@@ -223,6 +223,6 @@ def _runner(operator: Operator) -> Callable[..., Any]:
 
 def write_call(operator: Operator, cls: Any) -> None:
     """Give a class the `__call__` that is written for the operator's schema."""
-    from pullback.library.call.straight_line import written
+    from pullback.library.call.fast_path import written
 
     cls.__call__ = written(operator)

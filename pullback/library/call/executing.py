@@ -11,7 +11,7 @@ from pullback.core.version import bump
 from pullback.library.call import alias_check, fallback, kernels, returns
 from pullback.library.call.binding import split
 from pullback.library.registry import Kernel, Operator
-from pullback.operators.watching import dispatch
+from pullback.operators.dispatch import dispatch
 
 
 def tensors_of(values: Any) -> list[Tensor]:

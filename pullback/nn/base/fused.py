@@ -23,7 +23,7 @@ from pullback.nn.base import recurrent_kernels
 from pullback.nn.base.lstm_kernels import LSTM
 from pullback.nn.base.recurrent_kernels import Kept, Times, Weights
 from pullback.nn.parameter import Parameter
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 
 __all__ = ["PLAIN", "Call", "by_steps", "is_usual", "is_watched", "run"]
 
@@ -58,7 +58,9 @@ def is_watched() -> bool:
     """Whether somebody could see the operators that a layer consists of."""
     mode = get_mode()
     usual = mode is fast.plain or mode is fast.no_grad
-    return not usual or look.by is not None or bool(running.get())  # in a transform of functions
+    return (
+        not usual or observers.active is not None or bool(running.get())
+    )  # in a transform of functions
 
 
 class Call(NamedTuple):

@@ -18,9 +18,9 @@ from pullback.nn.base import recurrent_device
 from pullback.nn.base.fused import Call, is_usual, run
 from pullback.nn.base.recurrent import STEPS, each, step_by_step
 from pullback.nn.base.recurrent_kernels import Times, even
+from pullback.operators.dispatch import asking
 from pullback.operators.guarding import guard_all
 from pullback.operators.shape.joining import cat, stack
-from pullback.operators.watching import asking
 
 __all__ = [
     *("KINDS", "gru", "gru_cell", "lstm", "lstm_cell", "rnn_relu", "rnn_relu_cell", "rnn_tanh"),

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.turning import row_major
+from pullback.operators.arrays.row_major import row_major
 
 __all__ = ["has_channels_last", "in_format_of", "keeps_format"]
 

@@ -32,7 +32,7 @@ def address(array: Array) -> int:
     """Where the first element is.
 
     As a buffer that takes a fifth of the time that `__array_interface__` needs; read-only memory
-    and dtypes that buffers do not know go the long way.
+    and dtypes that buffers do not know go the slow path.
     """
     if LIBRARIES and type(array) in LIBRARIES:
         return LIBRARIES[type(array)].address(array)

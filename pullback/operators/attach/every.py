@@ -15,7 +15,7 @@ from pullback.operators.attach.methods import load
 __all__ = ["load_all"]
 
 # Machinery, and what is for a device.
-_NO_FAMILIES = ("attach", "cuda", "running", "watching", "writing")
+_NO_FAMILIES = ("attach", "cuda", "dispatch", "running", "writing")
 
 
 def load_all() -> None:

@@ -1,4 +1,4 @@
-"""Operators as Python's signs: what they do not know is left to the other operand.
+"""Operators as Python's operators: what they do not know is left to the other operand.
 
 `x + thing` must answer NotImplemented for a thing that has an `__radd__`, where `add(x, thing)`
 raises.
@@ -18,14 +18,14 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import operand
 from pullback.operators.declare import Op, unwritten
-from pullback.operators.running import inplace, interpret
-from pullback.operators.watching.dispatch import (
+from pullback.operators.dispatch.dispatch import (
+    DUNDERS,
     QUIET,
-    SIGNS,
     Unanswered,
     any_handler,
     overloaded,
 )
+from pullback.operators.running import inplace, interpret
 
 __all__ = ["caught", "gives_way", "reflected", "written_in_place"]
 
@@ -37,9 +37,9 @@ _OTHERS = (numbers.Number, numpy.ndarray, numpy.generic)
 def gives_way(function: Any, sign: str = "") -> Any:
     """What a sign calls: the operator, but operands it does not know get their turn (`__radd__`).
 
-    An operand that takes calls itself is asked as the `sign`, not as the operator that it is.
+    An operand that overrides calls itself is asked as the `sign`, not as the operator that it is.
 
-    For a declared operator that is the same code with another way out of the straight line, so the
+    For a declared operator that is the same code with another way out of the fast path, so the
     usual call costs nothing.
     """
     op = getattr(function, "op", None)
@@ -49,7 +49,7 @@ def gives_way(function: Any, sign: str = "") -> Any:
     made = unwritten(op, op.name, call=call, sign=True)
     made.__doc__ = function.__doc__
     made.op = op  # as the operator's own function has it
-    SIGNS.add(made)
+    DUNDERS.add(made)
     return made
 
 
@@ -103,14 +103,14 @@ def caught(function: Any) -> Any:
                 return NotImplemented
             raise
 
-    SIGNS.add(sign)
+    DUNDERS.add(sign)
     return sign
 
 
 def reflected(function: Any) -> Any:
     """The sign of `function` with its operands exchanged.
 
-    An operand that takes calls is asked as the sign that it is, before `function` could ask it.
+    An operand that overrides calls is asked as the sign that it is, before `function` could ask it.
     """
 
     def sign(input: Any, other: Any) -> Any:
@@ -130,8 +130,8 @@ def reflected(function: Any) -> Any:
 
 def written_in_place(function: Any, name: str | None = None) -> Any:
     """The sign of an in-place form."""
-    made = inplace.inplace_of(function, name, leave=_write_or_give_way)
-    SIGNS.add(made)
+    made = inplace.inplace_of(function, name, bail_out=_write_or_give_way)
+    DUNDERS.add(made)
     return made
 
 

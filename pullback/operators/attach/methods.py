@@ -14,9 +14,10 @@ from typing import Any
 from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
 from pullback.core.tensor import Tensor
-from pullback.operators.attach import names, signs
+from pullback.operators.attach import dunders, names
 from pullback.operators.create import exchange, legacy
 from pullback.operators.declare import METHODS, OPERATORS
+from pullback.operators.dispatch import asking
 from pullback.operators.indexing import assignment as indexing
 from pullback.operators.pointwise.complex import imag, real
 from pullback.operators.running.inplace import inplace_of
@@ -27,7 +28,6 @@ from pullback.operators.shape.transposes import (
     reverse_dims,
 )
 from pullback.operators.tensor import convert, metadata, subclassing
-from pullback.operators.watching import asking
 
 PROPERTIES: dict[str, Any] = {
     **metadata.PROPERTIES,
@@ -45,7 +45,7 @@ _SPECIAL = (
     exchange.DUNDERS,
     indexing.DUNDERS,
     legacy.DUNDERS,
-    signs.SIGNS,
+    dunders.DUNDERS,
 )
 # Special methods of families that load when one is used, as their `DUNDERS` have them: most
 # programs print few tensors and pickle none.

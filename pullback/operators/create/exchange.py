@@ -107,7 +107,7 @@ def from_numpy(ndarray: Array, /) -> Tensor:
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
     usual = ndarray.__class__ is numpy.ndarray and ndarray.dtype in (F32, F64)
-    # Kernels written in NumPy end here, so what they mostly give takes a short way.
+    # Kernels written in NumPy end here, so what they mostly give takes a fast path.
     if not (usual and ndarray.flags.c_contiguous and ndarray.flags.writeable):
         check_from_numpy("from_numpy", ndarray)
         warn_if_read_only("from_numpy", ndarray)
@@ -247,7 +247,7 @@ def _dlpack(
 
 
 def _check_strided(self: Tensor) -> None:
-    if self._kind is not None:
+    if self._layout is not None:
         raise BufferError(
             f"__dlpack__: a tensor of layout {self.layout} is not one block of memory; exchange "
             "its parts, or what to_dense() gives."

@@ -77,7 +77,7 @@ def plain_tensor(array: Array) -> Tensor:
 def at_once(
     allocate: Callable[..., Array], sizes: tuple[Any, ...], dtype: NumpyDtype
 ) -> Tensor | None:
-    """The new tensor, where nothing about it is unusual; None: the long way makes it, or refuses.
+    """The new tensor, where nothing about it is unusual; None: the slow path makes it, or refuses.
 
     One function, since the call that makes the memory takes no longer than three of ours.
     """

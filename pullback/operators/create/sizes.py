@@ -340,7 +340,7 @@ def _triangle(op: str, row: int, col: int, offset: int, options: Options, *, low
 @elementwise(
     promote=None,
     has_out=False,
-    usual="numpy.zeros(a0.shape, $dtype) if $number is False "
+    inline="numpy.zeros(a0.shape, $dtype) if $number is False "
     "and $memory_format is preserve_format and a0.flags.c_contiguous "
     "else forward(numpy, a0, $number, $dtype, $memory_format)",
 )

@@ -86,7 +86,7 @@ class Blas:
             or not b.ndim
         ):
             return self._by_cupy(a, b, out)
-        made = self._product(a, b, out if self._takes(out, a, b) else None)
+        made = self._product(a, b, out if self._overrides(out, a, b) else None)
         if out is None or made is out:
             return made
         if out.shape != made.shape:
@@ -106,7 +106,7 @@ class Blas:
         return known
 
     @staticmethod
-    def _takes(out: Any, a: Any, b: Any) -> bool:
+    def _overrides(out: Any, a: Any, b: Any) -> bool:
         """Whether the product of two matrices, or of batches of them, can be written there."""
         if out is None or a.ndim < 2 or b.ndim < 2 or out.dtype is not a.dtype:
             return False

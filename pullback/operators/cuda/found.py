@@ -69,7 +69,7 @@ def use(cupy: Any, cupyx: Any, count: int) -> Any:
         arrays.NAMESPACES[cupy.ndarray] = xp
         arrays.LIBRARIES[cupy.ndarray] = library
         HOLDERS["cuda"] = Holder(devices=count, is_accelerator=True)
-        rewrite()  # straight lines take NumPy's arrays for granted until now
+        rewrite()  # fast paths take NumPy's arrays for granted until now
     if count > 1:
         ports.watch_streams()
     return library

@@ -23,7 +23,7 @@ from pullback.operators.formula.in_c import word
 from pullback.operators.formula.language import BOOLEAN
 from pullback.operators.formula.words import NUMPY, WORDS
 from pullback.operators.writing.inline import Inlined
-from pullback.operators.writing.writer import block, define, settled, theirs
+from pullback.operators.writing.writer import block, define, named, theirs
 
 __all__ = ["Fused", "fused_rule", "fused_ufunc"]
 
@@ -192,7 +192,7 @@ class _Steps:
         self.rule = rule
         self.inputs: list[str] = []
         self.known: dict[str, str] = {}
-        for step in ast.parse(settled(rule.array_lines)[0]).body:
+        for step in ast.parse(named(rule.array_lines)[0]).body:
             assert isinstance(step, ast.Assign)
             (target,) = step.targets
             assert isinstance(target, ast.Name)

@@ -15,18 +15,18 @@ from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
 from pullback.core.promotion import is_half
-from pullback.operators.cuda import instead, turns
+from pullback.operators.cuda import backward_streams, overrides
 from pullback.operators.cuda.attention import Attention
 from pullback.operators.cuda.biased import Biased
 from pullback.operators.cuda.blas import Blas
 from pullback.operators.cuda.filters import Filters
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
+from pullback.operators.cuda.kernel_overrides import copied, on_device, unbound_forward
 from pullback.operators.cuda.lacking import LACKING
 from pullback.operators.cuda.namespace import Space
 from pullback.operators.cuda.philox import Philox
 from pullback.operators.cuda.pool import Pool
 from pullback.operators.cuda.recurrence import Recurrence
-from pullback.operators.cuda.retarget import copied, on_device, unbound_forward
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
@@ -42,7 +42,7 @@ class CudaLibrary(Library):
     """Arrays of CuPy."""
 
     def __init__(self, cupy: Any, cupyx: Any, count: int) -> None:
-        instead.load()
+        overrides.load()
         self.cupy, self.cupyx = cupy, cupyx
         self.xp = Space(cupy, cupyx, LACKING)
         self.space = self.xp.second()
@@ -167,14 +167,14 @@ class CudaLibrary(Library):
         return value if isinstance(value, Fused) else on_device(value, self.space)
 
     def call(self, op: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A plain call: by the straight line, unless streams or devices are to be noted."""
-        if turns.several.used or self.count > 1:
+        """A plain call: by the fast path, unless streams or devices are to be noted."""
+        if backward_streams.several.used or self.count > 1:
             return interpret.call(op, args, kwargs)
         line = self._lines.get(op)
         return (line or self.line(op))(*args, **kwargs)
 
     def line(self, op: Any) -> Any:
-        """The operator's straight line for arrays of this library; written when first needed."""
+        """The operator's fast path for arrays of this library; written when first needed."""
         known = self._lines.get(op)
         if known is None:
             known = self._lines[op] = self._written(op)
@@ -217,9 +217,9 @@ class CudaLibrary(Library):
         if self.count > 1:
             arrays = [getattr(one, "_raw", one) for one in _flat(inputs)]
             numbers = [int(one.device.id) for one in arrays if type(one) is self.cupy.ndarray]
-            turns.noted(node, numbers[0] if numbers else int(self.cupy.cuda.Device().id))
-        elif turns.several.used:
-            turns.noted(node)
+            backward_streams.noted(node, numbers[0] if numbers else int(self.cupy.cuda.Device().id))
+        elif backward_streams.several.used:
+            backward_streams.noted(node)
 
     def node_class(self, op: Any) -> type:
         """The class of an operator's nodes, whose rules run on such arrays."""

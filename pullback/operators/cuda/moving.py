@@ -9,7 +9,7 @@ import numpy
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, device
 from pullback.core.ports import ports
-from pullback.operators.cuda import turns
+from pullback.operators.cuda import backward_streams
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.pinned import is_pinned
 
@@ -57,7 +57,7 @@ def _read_by(array: Array, number: int) -> Array:
         stream = cupy.cuda.get_current_stream()
         made = cupy.ndarray(array.shape, array.dtype)
         made.set(array, stream)
-        turns.keep(array, stream)
+        backward_streams.keep(array, stream)
     return made
 
 

@@ -40,7 +40,7 @@ class Space:
         self.ndarray = cupy.ndarray
         self._lacking = lacking
         self._constants: dict[int, Any] = {}
-        self.copies: dict[int, tuple[Any, Any]] = {}  # what `retarget` made, by what it was
+        self.copies: dict[int, tuple[Any, Any]] = {}  # what `kernel_overrides` made, by what it was
         self.masks: dict[tuple[int, int], Any] = {}  # of causal attention
         self.xp: Any = self
 

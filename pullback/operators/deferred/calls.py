@@ -17,7 +17,7 @@ from pullback.operators.deferred import methods as _methods  # noqa: F401 (gives
 from pullback.operators.deferred.kernels import product
 from pullback.operators.deferred.tensor import OWN, Deferred, lazily
 from pullback.operators.deferred.writing import written
-from pullback.operators.running import interpret, kinds
+from pullback.operators.running import interpret, layouts
 from pullback.operators.running.recording import pack_inputs
 
 __all__ = ["install"]
@@ -28,8 +28,8 @@ _REFUSED = {"view_as_real": "resolve_conj", "view_as_complex": "resolve_neg"}
 
 def install() -> None:
     """Let operators ask here."""
-    if _handle not in kinds.HANDLERS:
-        kinds.HANDLERS.append(_handle)
+    if _handle not in layouts.HANDLERS:
+        layouts.HANDLERS.append(_handle)
 
 
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:

@@ -7,7 +7,7 @@ from typing import Any, NoReturn
 from pullback.core.tensor import CONJUGATED, Tensor, wrap
 from pullback.operators.deferred.tensor import Deferred, lazily
 from pullback.operators.deferred.writing import as_stored, memory_of
-from pullback.operators.tensor.pickling import as_copy, attributes_of, deepcopy_of_kind
+from pullback.operators.tensor.pickling import as_copy, attributes_of, deepcopy_of_layout
 from pullback.operators.tensor.printing import describe
 
 __all__ = ["rebuilt"]
@@ -105,7 +105,7 @@ _METHODS: dict[str, Any] = {
     "__format__": lambda self, spec: format(self.clone(), spec),
     "__repr__": lambda self, **options: describe(self, "tensor"),
     "__copy__": _copied,
-    "__deepcopy__": deepcopy_of_kind,
+    "__deepcopy__": deepcopy_of_layout,
     "__reduce_ex__": _reduce,
     "__setitem__": _setitem,
     "contiguous": _contiguous,

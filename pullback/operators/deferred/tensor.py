@@ -51,13 +51,13 @@ def _assign(self: Deferred, array: Array) -> None:
     _slot.__set__(self, array)
 
 
-def _leave(self: Deferred) -> Array:
-    """What straight lines read: they leave for the interpreter, which knows views and writes."""
-    raise overriding.Taken
+def _bail_out(self: Deferred) -> Array:
+    """What fast paths read: they leave for the interpreter, which knows views and writes."""
+    raise overriding.Overridden
 
 
 Deferred._array = property(_read, _assign)  # made when read
-Deferred._plain = property(_leave)  # see core/overriding.py
+Deferred._plain = property(_bail_out)  # see core/overriding.py
 
 
 def lazily(memory: Array, bits: int) -> Tensor:

@@ -20,7 +20,7 @@ FOUND_IN = {
 @view(
     input=lambda g: conjugated(g),
     strided=False,
-    makes_kind=True,
+    makes_layout=True,
     node="ConjBackward0",
     aten="_conj.default",
 )
@@ -31,7 +31,7 @@ def _conj_view(xp: Namespace, input: Array) -> Array:
 @view(
     input=lambda g: neg(g),
     strided=False,
-    makes_kind=True,
+    makes_layout=True,
     node="NegViewBackward0",
     aten="_neg_view.default",
 )
@@ -52,7 +52,7 @@ def _load() -> None:
 
 def _on_memory(input: Any) -> bool:
     """Whether bits can be put off: not for other kinds, classes of users, and without data."""
-    return isinstance(input, Tensor) and input._kind is None and not input._takes
+    return isinstance(input, Tensor) and input._layout is None and not input._overrides
 
 
 def conj(input: Any) -> Any:

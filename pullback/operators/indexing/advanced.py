@@ -14,7 +14,7 @@ from numpy import ndarray
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.overriding import Taken
+from pullback.core.overriding import Overridden
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.operators.arrays.scatter import add_at, index_key
@@ -299,15 +299,15 @@ def put_at(input: Any, indices: Any, values: Any, dims: Any, *, accumulate: Any 
 
 def _check_have_data(input: Any, indices: Any) -> None:
     """Refuse to write to memory at places that nobody knows."""
-    if input._takes or input.device.type == "meta":
+    if input._overrides or input.device.type == "meta":
         return
     for number, one in enumerate(indices):
-        if not one._takes and one.device.type == "meta":
+        if not one._overrides and one.device.type == "meta":
             raise errors.no_data(f"index_put_ at the places of index {number}", RuntimeError)
 
 
 def _plain_arrays(indices: Any) -> list[Array] | None:
-    """Their arrays; None where a class takes calls, or one has no data that could be read."""
+    """Their arrays; None where a class overrides calls, or one has no data that could be read."""
     arrays = []
     try:
         for one in indices:
@@ -315,7 +315,7 @@ def _plain_arrays(indices: Any) -> list[Array] | None:
             if type(array) is not ndarray and isinstance(array, ndarray):
                 return None
             arrays.append(array)
-    except Taken:
+    except Overridden:
         return None
     return arrays
 

@@ -19,7 +19,7 @@ from pullback.core.explain.cause import adopt
 from pullback.core.mode import fast, get_mode
 from pullback.core.nesting import running
 from pullback.core.node import Leaf
-from pullback.core.overriding import Taken
+from pullback.core.overriding import Overridden
 from pullback.core.ports import ports
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
@@ -27,6 +27,8 @@ from pullback.core.version import INFERENCE_CELL, UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
+from pullback.operators.dispatch.dispatch import QUIET, any_handler
+from pullback.operators.dispatch.observers import observers
 from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
 from pullback.operators.indexing.keys import as_index, check_count, check_masks, items_of, numpy_key
 from pullback.operators.indexing.subscript import basic_part, getitem
@@ -39,8 +41,6 @@ from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import unsqueeze
 from pullback.operators.tensor.convert import astype
 from pullback.operators.tensor.filling import copy_, fill_, store, zero_
-from pullback.operators.watching.dispatch import QUIET, any_handler
-from pullback.operators.watching.observe import look
 
 __all__ = ["getitem", "index_put", "index_put_", "setitem"]
 
@@ -68,8 +68,8 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
     try:
         array = self._plain
         if isinstance(value, Tensor):
-            value._plain  # noqa: B018 (asks whether its class takes calls)
-    except Taken:
+            value._plain  # noqa: B018 (asks whether its class overrides calls)
+    except Overridden:
         _assign(basic_part(self, items_of(key))[0], value)
         return
     if type(array) is not numpy.ndarray:  # one example of a batch is made when it is asked for
@@ -231,7 +231,7 @@ def _assign_part(self: Any, place: tuple[Any, ...], part: Array, value: Any) -> 
         source = _number(self, value)
     recorded = edge is not None or (recordable and info is not None and self.requires_grad)
     if recorded:
-        if look.by is not None:
+        if observers.active is not None:
             return False
         if info.__class__ in _SPECIAL:
             _check_written(self, info)

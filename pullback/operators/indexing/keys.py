@@ -80,7 +80,7 @@ def _plain_tensor(item: Tensor) -> Any:
     # An example of vmap has no value to read: it stays a tensor, whose values differ.
     if array.ndim == 0 and array.dtype.kind in "biu" and not hasattr(item, "bdim"):
         as_index(item, warn=False)  # refuses what is no index
-        value = array if type(array) is numpy.ndarray and not item._takes else item.item()
+        value = array if type(array) is numpy.ndarray and not item._overrides else item.item()
         return bool(value) if array.dtype.char in "?B" else int(value)
     return as_index(item)
 
@@ -195,7 +195,7 @@ def plain_slice(item: slice) -> tuple[int | None, int | None, int]:
 def _slice_int(value: Any) -> int:
     if not isinstance(value, Tensor):
         return operator.index(value)
-    return operator.index(value.item() if value._takes else value._array)
+    return operator.index(value.item() if value._overrides else value._array)
 
 
 def check_count(input: Any, named: int) -> None:

@@ -45,7 +45,7 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     numbers=True,
     aten="where.self",
     meta="lengths kept",
-    usual="where_of(a0, a1, a2) if host_array is type(a0) is type(a1) is type(a2) "
+    inline="where_of(a0, a1, a2) if host_array is type(a0) is type(a1) is type(a2) "
     "and a0.size < FEW else forward(numpy, a0, a1, a2)",
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:

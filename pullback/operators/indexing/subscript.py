@@ -13,12 +13,13 @@ from typing import Any
 import numpy
 
 from pullback.core.mode import fast, get_mode
-from pullback.core.overriding import Taken
+from pullback.core.overriding import Overridden
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import INFERENCE_CELL
 from pullback.core.view import USUAL, View, attach
 from pullback.operators.arrays.scatter import INT64
+from pullback.operators.dispatch.dispatch import any_handler
 from pullback.operators.indexing.advanced import _index, index
 from pullback.operators.indexing.keys import (
     BASIC,
@@ -31,8 +32,7 @@ from pullback.operators.indexing.keys import (
     spans,
 )
 from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
-from pullback.operators.watching.dispatch import any_handler
-from pullback.operators.writing.front import Front, fronted
+from pullback.operators.writing.adapter import Adapter, adapted
 
 __all__ = ["basic_part", "getitem"]
 
@@ -41,9 +41,9 @@ _FIRST, _FIRST_TWO = (0,), (0, 1)
 _WHOLE = (slice(None),)
 
 # `select` of an int, and of a slice `slice_along`: the dimension is one that a key names.
-_select_at = fronted(
+_select_at = adapted(
     select,
-    Front(
+    Adapter(
         "$input, $dim, $index",
         [],
         "a0[$index, ...] if $dim == 0 else a0[(*_WHOLE * $dim, $index, ...)]",
@@ -51,9 +51,9 @@ _select_at = fronted(
     ),
     _WHOLE=_WHOLE,
 )
-_slice_at = fronted(
+_slice_at = adapted(
     slice_along,
-    Front(
+    Adapter(
         "$input, $dim, $key",
         [
             "$start, $stop, $step = $key.start, $key.stop, $key.step",
@@ -168,7 +168,7 @@ def _plain_view(self: Any, key: tuple[Any, ...]) -> Any:
         return None
     try:
         array = self._plain[place]
-    except (IndexError, Taken):
+    except (IndexError, Overridden):
         return None  # said in our words by the usual way, which also knows other classes
     view = next(blanks)
     view._array = array

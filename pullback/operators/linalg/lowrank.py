@@ -75,6 +75,6 @@ def pca_lowrank(A: Any, q: int | None = None, center: bool = True, niter: int = 
         )
     if niter < 0:
         raise ValueError(f"pca_lowrank: niter must not be negative, got {niter}.")
-    if center and A._kind is not None:  # which stays sparse
+    if center and A._layout is not None:  # which stays sparse
         return svd_lowrank(A, count, niter, broadcast_to(A.sum(-2).to_dense() / m, (m, n)))
     return svd_lowrank(A - mean(A, -2, keepdim=True) if center else A, count, niter)

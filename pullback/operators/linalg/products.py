@@ -21,7 +21,7 @@ from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.products import times, times_batches
-from pullback.operators.arrays.turning import row_major
+from pullback.operators.arrays.row_major import row_major
 from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.conditions import below, floating, host, says
 from pullback.operators.declare import (
@@ -34,6 +34,7 @@ from pullback.operators.declare import (
     primitive,
     quick,
 )
+from pullback.operators.dispatch.dispatch import DUNDERS, Unanswered
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import CONVERTED, adjoint
 from pullback.operators.pointwise.arithmetic import conj
@@ -41,7 +42,6 @@ from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
-from pullback.operators.watching.dispatch import SIGNS, Unanswered
 
 FOUND_IN = {
     "torch": "ger=outer matmul",
@@ -512,7 +512,7 @@ def _times(self: Any, other: Any) -> Any:
 
 _caught = caught(matmul)
 METHODS["__matmul__"] = _times
-SIGNS.add(_times)
+DUNDERS.add(_times)
 
 
 METHODS["__rmatmul__"] = reflected(matmul)

@@ -138,7 +138,7 @@ def _solved_in_batches(op: Op, size: int, split: dict[str, Any], options: dict[s
 @primitive(
     A=_solve_of_a,
     B=lambda g_result, A: solved_exactly(adjoint(A), g_result),
-    jointly=_solve_gradients,
+    fused_backward=_solve_gradients,
     jvp=_solve_tangent,
     batch=_solved_in_batches,
     outputs="result info",

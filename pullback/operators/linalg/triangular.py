@@ -221,7 +221,7 @@ def triangular_solve(
             [2.]])
     """
     check_system("triangular_solve", A, input, left=True)
-    if A._kind is not None:  # torch makes no copy of a sparse matrix
+    if A._layout is not None:  # torch makes no copy of a sparse matrix
         dense = triangular_solve(input, A.to_dense(), upper, transpose, unitriangular)
         nothing = dense.solution.new_empty(0)
         return delivered_all("triangular_solve", _TriangularSolve((dense.solution, nothing)), out)

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.nested.form import Jagged, Shapes
 

@@ -12,22 +12,22 @@ from typing import Any
 import numpy
 
 from pullback.core import overriding
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.home import is_ours
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import edge_of
-from pullback.operators.attach.signs import SIGNS
+from pullback.operators.attach.dunders import DUNDERS
 from pullback.operators.declare import Op
+from pullback.operators.dispatch.dispatch import is_default
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.form import Shapes
 from pullback.operators.nested.parts import unbind
 from pullback.operators.nested.pointwise import COMPOSED, on_values, pointwise
 from pullback.operators.nested.primitives import values_of
-from pullback.operators.running import kinds
+from pullback.operators.running import layouts
 from pullback.operators.running.inplace import check_history_can_change
-from pullback.operators.watching.dispatch import is_default
 
 __all__ = ["answer", "names_taken"]
 
@@ -39,7 +39,7 @@ _NAMES = """
     nelement ndimension
 """
 _OF_ANY = frozenset(_NAMES.split())
-_SIGNS = frozenset(SIGNS.values())
+_DUNDERS = frozenset(DUNDERS.values())
 # Modules whose functions take any tensor that has a history.
 _FREE = ("autograd", "engine")
 # Methods without a form out of place, which write to values.
@@ -109,7 +109,7 @@ def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool,
     return True, made if out is None else _into(op.name, out, made)
 
 
-kinds.HANDLERS.append(_handle)
+layouts.HANDLERS.append(_handle)
 
 
 def _first(args: Any, kwargs: dict[str, Any]) -> Any:
@@ -126,7 +126,9 @@ def _first(args: Any, kwargs: dict[str, Any]) -> Any:
 def _is_pointwise(func: Any, name: str) -> bool:
     op = getattr(func, "op", None)
     return (
-        func.__name__ in COMPOSED or func in _SIGNS or (op is not None and op.kind == "elementwise")
+        func.__name__ in COMPOSED
+        or func in _DUNDERS
+        or (op is not None and op.kind == "elementwise")
     )
 
 

@@ -9,6 +9,7 @@ import numpy
 from pullback.core.layout import nested_strided
 from pullback.core.size import size_of
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.dispatch.asking import asks_as_method, reported_dunder
 from pullback.operators.nested.array import NestedArray, form_of
 from pullback.operators.nested.calls import answer
 from pullback.operators.nested.form import Jagged, Rows, Shapes
@@ -21,10 +22,9 @@ from pullback.operators.tensor.metadata import strides_of
 from pullback.operators.tensor.pickling import (
     as_copy,
     attributes_of,
-    deepcopy_of_kind,
+    deepcopy_of_layout,
     warn_of_hooks,
 )
-from pullback.operators.watching.asking import asks_as_method, reported_sign
 
 __all__ = ["rebuilt"]
 
@@ -37,7 +37,7 @@ def _size(self: Any, dim: int | None = None) -> Any:
     if dim is None:
         return size_of(shape)
     found = shape[as_dim(dim, len(shape), "size")]
-    if self._kind is nested_strided and isinstance(found, RaggedSize):
+    if self._layout is nested_strided and isinstance(found, RaggedSize):
         raise RuntimeError(
             f"size: components differ in dim {dim} of this nested tensor; ask those of unbind()."
         )
@@ -182,7 +182,7 @@ def _copy(self: Any) -> Any:
 _METHODS: dict[str, Any] = {
     "__bool__": _bool,
     "__copy__": _copy,
-    "__deepcopy__": deepcopy_of_kind,
+    "__deepcopy__": deepcopy_of_layout,
     "__iter__": lambda self: iter(unbind(self)),
     "__len__": lambda self: form_of(self).count,
     "__reduce_ex__": _reduce,
@@ -199,7 +199,7 @@ _METHODS: dict[str, Any] = {
     "stride": _stride,
     "to_padded_tensor": to_padded_tensor,
     "tolist": _refused("tolist"),
-    "data_ptr": lambda self: 0 if self._kind is not nested_strided else self.values().data_ptr(),
+    "data_ptr": lambda self: 0 if self._layout is not nested_strided else self.values().data_ptr(),
     "storage_offset": lambda self: 0,
     "untyped_storage": lambda self: self.values().untyped_storage(),
     "values": lambda self: values_of(self),
@@ -230,7 +230,7 @@ class _Asked:
         self.name = name
 
     def __get__(self, tensor: Any, owner: type) -> Any:
-        name = reported_sign(self.name)
+        name = reported_dunder(self.name)
         function = getattr(Tensor, name)
         if tensor is None:
             return function

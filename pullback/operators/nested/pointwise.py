@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.tensor import Tensor
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.form import Jagged, Shapes

@@ -41,7 +41,7 @@ def _nested_values(xp: Namespace, input: Array, pattern: Any) -> Array:
     aten="",
     has_out=False,
     shifts=False,
-    makes_kind=True,
+    makes_layout=True,
     node="NestedViewFromJaggedBackward0",
 )
 def _nested_from_values(xp: Namespace, values: Array, pattern: Any) -> Array:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.operators.linalg.products import matmul as dense_matmul
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.parts import as_padded, filled, from_padded, joined, unbind

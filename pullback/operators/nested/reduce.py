@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.tensor import wrap
 from pullback.operators.nested.array import form_of
 from pullback.operators.nested.form import Jagged

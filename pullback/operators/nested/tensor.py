@@ -1,7 +1,7 @@
 """The class of nested tensors: a tensor whose array is a `NestedArray`, of either layout.
 
 It takes the calls of public functions above autograd (`__torch_function__`) and answers them from
-the table of `calls.py`; straight lines do not get its array. So dense tensors pay nothing for it.
+the table of `calls.py`; fast paths do not get its array. So dense tensors pay nothing for it.
 """
 
 from __future__ import annotations
@@ -35,14 +35,14 @@ class NestedTensor(Tensor):
         return answer(func, args, kwargs or {})
 
     @property
-    def _kind(self) -> layout:
+    def _layout(self) -> layout:
         kind: layout = _slot.__get__(self).pattern.layout
         return kind
 
     @property
     def layout(self) -> layout:
         """How components are stored: torch.jagged or torch.strided."""
-        return strided if self._kind is nested_strided else jagged
+        return strided if self._layout is nested_strided else jagged
 
     @property
     def is_nested(self) -> bool:
@@ -50,10 +50,10 @@ class NestedTensor(Tensor):
         return True
 
 
-def _leave(self: NestedTensor) -> NestedArray:
-    """What straight lines read: they leave, and the interpreter asks the class."""
-    raise overriding.Taken
+def _bail_out(self: NestedTensor) -> NestedArray:
+    """What fast paths read: they leave, and the interpreter asks the class."""
+    raise overriding.Overridden
 
 
-NestedTensor._plain = property(_leave)  # see core/overriding.py
+NestedTensor._plain = property(_bail_out)  # see core/overriding.py
 NestedArray.tensor_class = NestedTensor

@@ -1,4 +1,4 @@
-"""Sums, products and quotients: the operators behind Python's signs, and what rules are made of."""
+"""Sums, products and quotients: the operators behind Python's operators, and what rules are made of."""
 
 from __future__ import annotations
 
@@ -214,7 +214,7 @@ def _is_quick(dtype: Any, scale: Any) -> bool:
     aten="add.Tensor",
     of_numbers=True,
     once_positional="alpha",
-    into=scaled.add_scaled,
+    out_kernel=scaled.add_scaled,
 )
 def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Add element by element, with broadcasting: `input + alpha * other`.
@@ -255,7 +255,7 @@ def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
     aten="sub.Tensor",
     of_numbers=True,
     once_positional="alpha",
-    into=scaled.subtract_scaled,
+    out_kernel=scaled.subtract_scaled,
 )
 def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     """Subtract element by element, with broadcasting: `input - alpha * other`.
@@ -383,7 +383,7 @@ def divide_number(input: Any, other: Any) -> Any:
     tensor2=lambda g, tensor1, value: g * conj(tensor1 if value == 1 else tensor1 * value),
     numbers=False,
     once_positional="value",
-    into=scaled.add_product,
+    out_kernel=scaled.add_product,
 )
 def addcmul(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1
@@ -419,7 +419,7 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     tensor2=lambda g, tensor1, tensor2, value: g * conj(tensor1 * -value / (tensor2 * tensor2)),
     numbers=False,
     once_positional="value",
-    into=scaled.add_quotient,
+    out_kernel=scaled.add_quotient,
 )
 def addcdiv(
     xp: Namespace, input: Array, tensor1: Array, tensor2: Array, *, value: Number = 1
@@ -462,7 +462,7 @@ def _check_lerp(input: Array, *others: Array) -> None:
     method=False,
     node="LerpBackward0",
     aten="lerp.Scalar",
-    into=scaled.interpolate,
+    out_kernel=scaled.interpolate,
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     dtype = input.dtype

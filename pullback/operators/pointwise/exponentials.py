@@ -136,7 +136,7 @@ def _complex_log1p(xp: Namespace, z: Array) -> Array:
     node="Log1PBackward0",
     word="log1p",
     of_complex=_complex_log1p,
-    usual="numpy.log1p(a0) if a0.dtype is F32 and a0.size < FEW and ndarray is host_array "
+    inline="numpy.log1p(a0) if a0.dtype is F32 and a0.size < FEW and ndarray is host_array "
     "else forward(numpy, a0)",
 )
 def log1p(xp: Namespace, input: Array) -> Array:
@@ -182,7 +182,7 @@ def complex_logaddexp(xp: Namespace, a: Array, b: Array) -> Array:
     inplace=False,
     numbers=False,
     of_complex=complex_logaddexp,
-    usual="numpy.logaddexp(a0, a1) if F32 is a0.dtype is a1.dtype and a0.size < FEW > a1.size "
+    inline="numpy.logaddexp(a0, a1) if F32 is a0.dtype is a1.dtype and a0.size < FEW > a1.size "
     "and ndarray is host_array else forward(numpy, a0, a1)",
 )
 def logaddexp(xp: Namespace, input: Array, other: Array) -> Array:

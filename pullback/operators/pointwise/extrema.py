@@ -133,7 +133,7 @@ def _relu(xp: Namespace, input: Array) -> Array:
     input=slope(lambda xp, out: xp.where(out != 0, 1.0, 0.0)),
     name="relu",
     backward_node="ThresholdBackwardBackward0",
-    usual="numpy.maximum(a0, _ZERO32) if a0.dtype is F32 and a0.size <= _MANY "
+    inline="numpy.maximum(a0, _ZERO32) if a0.dtype is F32 and a0.size <= _MANY "
     "and ndarray is host_array else forward(numpy, a0)",
 )
 def relu(xp: Namespace, input: Array) -> Array:
@@ -196,9 +196,9 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     method=False,
     node="ClampBackward1",
     aten="clamp.default",
-    into=_limit_into,
+    out_kernel=_limit_into,
     # With limits that were met before.
-    usual="clip(a0, low, high) if a0.dtype is F32 and ndarray is host_array "
+    inline="clip(a0, low, high) if a0.dtype is F32 and ndarray is host_array "
     "and (low := numbers32.get($min)) is not None and (high := numbers32.get($max)) is not None "
     "else forward(numpy, a0, $min, $max)",
 )

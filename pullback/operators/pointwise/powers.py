@@ -194,7 +194,7 @@ def _integer_power(xp: Namespace, base: Array, exponent: Array) -> Array:
     method=False,
     node="PowBackward1",
     aten="pow.Tensor_Tensor",
-    usual="numpy.power(a0, a1) if a1.size > 1 and a0.dtype is F32 else forward(numpy, a0, a1)",
+    inline="numpy.power(a0, a1) if a1.size > 1 and a0.dtype is F32 else forward(numpy, a0, a1)",
 )
 def _pow_tensors(xp: Namespace, input: Array, exponent: Array) -> Array:
     kind = input.dtype.kind

@@ -20,6 +20,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
+from pullback.operators.dispatch.dispatch import overloaded
 from pullback.operators.options import as_number
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.draws import (
@@ -33,7 +34,6 @@ from pullback.operators.random.generator import Generator, drawn, drawn_like
 from pullback.operators.random.tensors import Fill, exact_integers, integer_bounds, needs, source_of
 from pullback.operators.running.by_example import level_reading
 from pullback.operators.running.inplace import call_inplace, starts_write
-from pullback.operators.watching.dispatch import overloaded
 
 __all__: list[str] = []
 
@@ -76,7 +76,7 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             return self
     if not isinstance(self, Tensor):
         raise errors.not_a_tensor(called, "self", self)
-    if self._takes:  # its class is asked with what the user gave, not with what draws
+    if self._overrides:  # its class is asked with what the user gave, not with what draws
         kwargs = {} if generator is None else {"generator": generator}
         taken, answer = overloaded(getattr(Tensor, called), (self, *_given(fill)), kwargs)
         if taken:

@@ -16,10 +16,10 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
 from pullback.operators.derive import propagate
+from pullback.operators.dispatch import dispatch
+from pullback.operators.dispatch.dispatch import QUIET, looked_at
 from pullback.operators.options import NORMALISE, TYPED, as_bool
 from pullback.operators.running.recording import pack_inputs, record
-from pullback.operators.watching import dispatch
-from pullback.operators.watching.dispatch import QUIET, looked_at
 from pullback.operators.writing.recorder import recorder_of
 
 __all__ = ["ELSEWHERE", "call", "normalise", "shortly"]
@@ -42,7 +42,7 @@ def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
             normalise(op, bound, bound)
             if recorder(result, **bound):
                 # A pass that comes here runs through the class again.
-                if result._node is not None and (asked or result._takes & DISPATCH):
+                if result._node is not None and (asked or result._overrides & DISPATCH):
                     overriding.know(result._node)
                 return result
     return _recorded(op, bound, tensors, mode, None)
@@ -75,7 +75,7 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
     for one in args:
         kind = type(one)
         if kind not in QUIET and (asked is _NOBODY or kind is not type(asked[0])):
-            if asked is not _NOBODY or not isinstance(one, Tensor) or one._takes != DISPATCH:
+            if asked is not _NOBODY or not isinstance(one, Tensor) or one._overrides != DISPATCH:
                 return ELSEWHERE
             asked = [one]
     if not mode.dispatch and (asked is _NOBODY or excluded.get() & DISPATCH):
@@ -100,7 +100,7 @@ def shortly(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any], mode: Mode) -
     if not recorder(result, *args):
         bound = dict(zip(op.positional, args, strict=True))
         return _recorded(op, bound, [result], mode, None)
-    if result._node is not None and (asked or result._takes & DISPATCH):
+    if result._node is not None and (asked or result._overrides & DISPATCH):
         overriding.know(result._node)
     return result
 

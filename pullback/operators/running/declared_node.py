@@ -50,7 +50,7 @@ def saved_names(plan: Any) -> dict[str, property]:
     """What a node class has for reading the values that its nodes keep, under torch's names too.
 
     Properties of each class: with a `__getattr__` the interpreter looks up every slot of a node
-    the long way, which makes a pass a tenth slower.
+    the slow path, which makes a pass a tenth slower.
     """
     made: dict[str, property] = {}
     tensors = {*plan.outputs, *(param.name for param in plan.inputs)}

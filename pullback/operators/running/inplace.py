@@ -32,7 +32,8 @@ from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention
 from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import tangents_of_write, write_tangents
-from pullback.operators.running import interpret, kinds, recording
+from pullback.operators.dispatch import dispatch, replaced
+from pullback.operators.running import interpret, layouts, recording
 from pullback.operators.running.declared_node import DeclaredNode
 from pullback.operators.running.overlap import (
     check_apart,
@@ -42,21 +43,20 @@ from pullback.operators.running.overlap import (
     store_expanded,
 )
 from pullback.operators.running.resizing import resized
-from pullback.operators.watching import dispatch, replaced
 from pullback.operators.writing.nodes import node_class
 
 
 def inplace_of(
-    function: Any, name: str | None = None, leave: Callable[..., Any] | None = None
+    function: Any, name: str | None = None, bail_out: Callable[..., Any] | None = None
 ) -> Callable[..., Tensor]:
     """The in-place form of an operator, `mul_` for `mul`; written on its first call.
 
-    `leave` takes what is not plain, instead of `call_inplace`.
+    `bail_out` takes what is not plain, instead of `call_inplace`.
     """
     op: Op = function.op
     called = name or f"{op.name}_"
     write: Callable[..., Tensor] = unwritten(
-        op, called, inplace=True, call_inplace=leave or call_inplace
+        op, called, inplace=True, call_inplace=bail_out or call_inplace
     )
     write.__doc__ = (
         f"In-place form of `{op.name.removesuffix('_')}`: the result replaces the tensor's values."
@@ -93,8 +93,8 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
             if answer is not NotImplemented:
                 return answer
         answers = answers or bool(dispatch.answering(found))
-    if kinds.HANDLERS:
-        taken, answer = kinds.taken(op, called, bound)
+    if layouts.HANDLERS:
+        taken, answer = layouts.taken(op, called, bound)
         if taken:
             return answer
     if mode.levels:
@@ -260,7 +260,7 @@ def _history(
 
 def old_value(target: Tensor, edge: Edge | None) -> Tensor:
     """A private copy of what is about to be overwritten, in the target's place in the graph."""
-    if target._takes & DISPATCH & ~overriding.excluded.get():
+    if target._overrides & DISPATCH & ~overriding.excluded.get():
         kept: Tensor = dispatch.unrecorded_call(target.clone)
         kept._node = edge
         return kept

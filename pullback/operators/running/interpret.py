@@ -34,10 +34,10 @@ from pullback.core.tensor import Tensor, class_for, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
-from pullback.operators.running import answered, kinds
+from pullback.operators.dispatch import dispatch, replaced
+from pullback.operators.running import answered, layouts
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
-from pullback.operators.watching import dispatch, replaced
 
 _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 # What NumPy raises where arrays do not fit; the user is told by `explained`.
@@ -72,8 +72,8 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         answer = replaced.answer(op, op.name, bound, mode)
         if answer is not replaced.ELSEWHERE:
             return answer
-    if kinds.HANDLERS:
-        taken, answer = kinds.taken(op, op.name, bound, out)
+    if layouts.HANDLERS:
+        taken, answer = layouts.taken(op, op.name, bound, out)
         if taken:
             return answer
     answers = bool(asked or mode.dispatch)
@@ -139,7 +139,7 @@ def elsewhere(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _overriding(args: tuple[Any, ...], kwargs: dict[str, Any]) -> bool:
-    """Whether an argument takes calls itself: it is asked before autocast."""
+    """Whether an argument overrides calls itself: it is asked before autocast."""
     return bool(overriding.classes and dispatch.types_of(args, kwargs))
 
 
@@ -368,7 +368,7 @@ def explained(
     op: Op, arrays: dict[str, Any], error: Exception, target: Array | None = None
 ) -> Exception:
     """NumPy's refusal in torch's type, with the operator's name and the shapes."""
-    if op.check_inputs is not None:  # which the straight line leaves to NumPy
+    if op.check_inputs is not None:  # which the fast path leaves to NumPy
         try:
             op.check_inputs(op.name, arrays)
         except RuntimeError as clearer:

@@ -42,7 +42,7 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
             f"{op.name.strip('_')}: the shape of its result depends on the values of its input, "
             "and a tensor on device 'meta' has none. Run it on real data."
         )
-    if op.makes_kind:
+    if op.makes_layout:
         return op.forward(numpy, **arrays, **options)
     if op.kind == "view":
         made = op.forward(numpy, **arrays, **options)

@@ -1,6 +1,6 @@
 """Gives results their history: nodes with what their rules will ask for, views with their base.
 
-Step by step, for calls that are not plain; `writing/record.py` writes the same as a straight line.
+Step by step, for calls that are not plain; `writing/record.py` writes the same as a fast path.
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def _attach_view(
     number: int,
 ) -> None:
     source = next(iter(values.values()))
-    answered = result._takes & DISPATCH
+    answered = result._overrides & DISPATCH
     if not answered and not shares_memory(result._raw, source._raw):
         result._node = edge
         return
@@ -174,7 +174,7 @@ def _any_answers(values: dict[str, Any], results: list[Tensor]) -> bool:
     """Whether a class of tensors had a part in a call below autograd."""
     for one in (*values.values(), *results):
         if isinstance(one, Tensor):
-            if one._takes & DISPATCH:
+            if one._overrides & DISPATCH:
                 return True
         elif type(one) in (tuple, list) and _any_answers({}, list(one)):
             return True
@@ -248,8 +248,8 @@ def keep_output(node: OperatorNode, name: str, result: Tensor, mode: Mode) -> No
     kept: Any = result._array
     if mode.dispatch and not packed:
         detached = ports.detached_below(result)  # which the user's mode is shown
-        kept = detached if detached._takes & DISPATCH else detached._array
-    elif not packed and result._takes & DISPATCH:
+        kept = detached if detached._overrides & DISPATCH else detached._array
+    elif not packed and result._overrides & DISPATCH:
         kept = result.detach()
     setattr(node, "s_" + name, packed or kept)
     setattr(node, "s_" + name + "_c", packed._cell if packed else own_cell(result))

@@ -22,7 +22,7 @@ from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.limits import finfo
 from pullback.core.memory.narrow import converted
 from pullback.core.mode import fast, get_mode
-from pullback.core.overriding import Taken
+from pullback.core.overriding import Overridden
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
@@ -102,8 +102,8 @@ def is_plain_write(target: Tensor, source: Tensor | None = None) -> bool:
     try:
         array = target._plain
         if source is not None:
-            source._plain  # noqa: B018 (asks whether its class takes calls)
-    except Taken:
+            source._plain  # noqa: B018 (asks whether its class overrides calls)
+    except Overridden:
         return False
     # Strides of 0 are expanded memory, which must not be written; sizes of 1 may have them too.
     # Memory that a tensor has to itself was not expanded.

@@ -23,8 +23,8 @@ from pullback.core.layout import (
 )
 from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.row_major import row_major
 from pullback.operators.arrays.strides import element_strides, storage_offset
-from pullback.operators.arrays.turning import row_major
 from pullback.operators.declare import (
     METHODS,
     REQUIRED,
@@ -34,6 +34,7 @@ from pullback.operators.declare import (
     method,
     view,
 )
+from pullback.operators.dispatch.dispatch import types_of
 from pullback.operators.options import (
     as_dim,
     as_required_dims,
@@ -61,8 +62,7 @@ from pullback.operators.shape.views import (
     unfold,
     unsqueeze,
 )
-from pullback.operators.watching.dispatch import types_of
-from pullback.operators.writing.front import Front, fronted
+from pullback.operators.writing.adapter import Adapter, adapted
 
 # Other families find all of reshaping here, also what is written in views.py and restriding.py.
 __all__ = [
@@ -145,7 +145,7 @@ _LOOKED_AT = [
     "if len($size) > 2 or $size[-1].__class__ is not int:",
     "    $size = as_shape($size, 0, op.name)",
 ]
-_SIZES_ONE_BY_ONE = Front(
+_SIZES_ONE_BY_ONE = Adapter(
     "$input, *$size, **$named",
     [
         "if $named or not $size or $size[0].__class__ is not int:",
@@ -154,7 +154,7 @@ _SIZES_ONE_BY_ONE = Front(
     ],
     is_normal=True,
 )
-METHODS["view"] = fronted(_view, _SIZES_ONE_BY_ONE, view_method)
+METHODS["view"] = adapted(_view, _SIZES_ONE_BY_ONE, view_method)
 
 
 def _named_size(*, size: Any = None, dtype: Any = None) -> tuple[Any, ...]:
@@ -287,7 +287,7 @@ def _dense_reshape(xp: Namespace, array: Array, shape: tuple[int, ...]) -> Array
 
 
 _reshape_method.__name__ = _reshape_method.__qualname__ = "reshape"
-_SHAPE_ONE_BY_ONE = Front(
+_SHAPE_ONE_BY_ONE = Adapter(
     "$input, *$size, **$named",
     [
         "if (",
@@ -298,10 +298,10 @@ _SHAPE_ONE_BY_ONE = Front(
         *_LOOKED_AT,
     ],
     is_normal=True,
-    usual="r if (r := a0.reshape($size)).shape == $size or -1 in $size "
+    inline="r if (r := a0.reshape($size)).shape == $size or -1 in $size "
     "else forward(numpy, a0, $size)",
 )
-METHODS["reshape"] = fronted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
+METHODS["reshape"] = adapted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=_dense_reshape)
 
 
 @method
@@ -434,9 +434,9 @@ def _expand_method(self: Any, *size: Any, implicit: bool = False, **named: Any) 
 
 
 _expand_method.__name__ = _expand_method.__qualname__ = "expand"
-METHODS["expand"] = fronted(
+METHODS["expand"] = adapted(
     _expand,
-    Front(
+    Adapter(
         "$input, *$size, $implicit=False, **$named",
         [
             "if $named or not $size or $size[0].__class__ is not int:",

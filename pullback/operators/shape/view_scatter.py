@@ -281,7 +281,7 @@ def narrow_copy(input: Any, dim: int, start: int, length: int, *, out: Any = Non
         raise RuntimeError(  # an IndexError in all others; torch's
             f"narrow_copy: there is no dimension {dim}, shape is {tuple(input.shape)}."
         )
-    if input._kind is None:
+    if input._layout is None:
         narrow(input, dim, start, length)  # refuses what does not fit
     size = input.shape[dim]
     first = start + size if start < 0 else start

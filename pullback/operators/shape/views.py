@@ -72,7 +72,7 @@ def completed_shape(op: str, size: int, shape: tuple[int, ...]) -> tuple[int, ..
     aten="view.default",
     # What was copied, on memory of its own, is for the forward to refuse, and so are negative sizes
     # other than -1, all of which NumPy works out.
-    usual="r if ((base := (r := a0.reshape($size)).base) is a0 or base is a0.base is not None) "
+    inline="r if ((base := (r := a0.reshape($size)).base) is a0 or base is a0.base is not None) "
     "and (r.shape == $size or -1 in $size) else forward(numpy, a0, $size)",
 )
 def _view(xp: Namespace, input: Array, size: Shape) -> Array:
@@ -183,7 +183,7 @@ def _not_expandable(shape: tuple[int, ...], size: tuple[int, ...]) -> RuntimeErr
     batch=batch_shapes.swapped,
     input=lambda g, dim0, dim1: transpose(g, dim0, dim1),
     aten="transpose.int",
-    usual="a0.swapaxes($dim0, $dim1)",  # refused where there are no dimensions
+    inline="a0.swapaxes($dim0, $dim1)",  # refused where there are no dimensions
 )
 def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
     """Swap two dimensions; the result shares the memory of `input`.
@@ -198,7 +198,7 @@ def transpose(xp: Namespace, input: Array, dim0: Dim, dim1: Dim) -> Array:
 @view(
     batch=batch_shapes.transposed,
     input=lambda g: t(g),
-    usual="a0.T if a0.ndim <= 2 else forward(numpy, a0)",
+    inline="a0.T if a0.ndim <= 2 else forward(numpy, a0)",
 )
 def t(xp: Namespace, input: Array) -> Array:
     """The transpose of a tensor of at most two dimensions.
@@ -228,7 +228,7 @@ def _inverse(dims: tuple[int, ...]) -> list[int]:
     node="PermuteBackward0",
     method=False,
     aten="permute.default",
-    usual="a0.transpose($dims) if len($dims) == a0.ndim else forward(numpy, a0, $dims)",
+    inline="a0.transpose($dims) if len($dims) == a0.ndim else forward(numpy, a0, $dims)",
 )
 def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
     if len(dims) == input.ndim:
@@ -247,7 +247,7 @@ def _permute(xp: Namespace, input: Array, dims: Any) -> Array:
 @view(
     batch=batch_shapes.unsqueezed,
     input=lambda g, dim: g.squeeze(dim),
-    usual="a0[None] if $dim == 0 else forward(numpy, a0, $dim)",
+    inline="a0[None] if $dim == 0 else forward(numpy, a0, $dim)",
 )
 def unsqueeze(xp: Namespace, input: Array, dim: int) -> Array:
     """Insert a dimension of size 1 at `dim`.
@@ -283,7 +283,7 @@ def _squeeze_all(xp: Namespace, input: Array) -> Array:
     input=lambda g, input_shape: g.reshape(input_shape),
     node="SqueezeBackward1",
     method=False,
-    usual="a0.squeeze($dim) if a0.shape[$dim] == 1 else a0[...]",
+    inline="a0.squeeze($dim) if a0.shape[$dim] == 1 else a0[...]",
 )
 def _squeeze(xp: Namespace, input: Array, dim: Dim) -> Array:
     return input.squeeze(dim) if input.ndim and input.shape[dim] == 1 else input[...]

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
@@ -44,7 +44,7 @@ def on_values(op: Op, *, linear: bool) -> Any:
     def run(input: Any, **options: Any) -> Any:
         if op.name == "pow.Tensor_Scalar" and not options["exponent"] > 0:
             raise RuntimeError("pow: of a sparse tensor only positive powers keep zeros zero.")
-        x = input if linear or input._kind is not sparse_coo else convert.coalesce(input)
+        x = input if linear or input._layout is not sparse_coo else convert.coalesce(input)
         options.pop("memory_format", None)
         made = op.function(values_of(x), **options)
         return shown_as(op.node_name, from_values(made, pattern_of(x)))
@@ -61,18 +61,20 @@ def add(input: Any, other: Any, alpha: Any = 1) -> Any:
     for one in (input, other):
         if not isinstance(one, Tensor):
             raise errors.not_taken("add", _kind_of(input, other), " with a number")
-    if input._kind is None:
+    if input._layout is None:
         return _with_dense(input, other, alpha)
     other = _scale(other, alpha)
-    if other._kind is None:
+    if other._layout is None:
         return _with_dense(other, input, 1)
-    if input._kind is not other._kind:
-        raise errors.not_taken("add", other._kind, f" together with {input._kind}")
+    if input._layout is not other._layout:
+        raise errors.not_taken("add", other._layout, f" together with {input._layout}")
     return shown_as("AddBackward0", _added(*_one_dtype(input, other)))
 
 
 def _kind_of(*operands: Any) -> Any:
-    return next(one._kind for one in operands if isinstance(one, Tensor) and one._kind is not None)
+    return next(
+        one._layout for one in operands if isinstance(one, Tensor) and one._layout is not None
+    )
 
 
 def _one_dtype(a: Any, b: Any) -> tuple[Any, Any]:
@@ -90,7 +92,7 @@ def _stand_in(x: Any) -> Any:
 def _cast(x: Any, dtype: Any) -> Any:
     if not isinstance(x, Tensor) or x._array.dtype == dtype:
         return x
-    return x.to(from_numpy_dtype(dtype)) if x._kind is not None else astype(x, dtype)
+    return x.to(from_numpy_dtype(dtype)) if x._layout is not None else astype(x, dtype)
 
 
 def _with_dense(dense: Any, sparse: Any, alpha: Any) -> Any:
@@ -131,9 +133,9 @@ def sub(input: Any, other: Any, alpha: Any = 1) -> Any:
 
 def multiply(input: Any, other: Any) -> Any:
     """A product: the places of the sparse factor; those of both, where both are sparse."""
-    if not isinstance(input, Tensor) or input._kind is None:
+    if not isinstance(input, Tensor) or input._layout is None:
         input, other = other, input
-    if isinstance(other, Tensor) and other._kind is not None:
+    if isinstance(other, Tensor) and other._layout is not None:
         return shown_as("MulBackward0", _multiplied(input, other))
     return shown_as("MulBackward0", scaled(mul, input, other))
 
@@ -142,10 +144,10 @@ def _multiplied(a: Any, b: Any) -> Any:
     if not b.ndim or not a.ndim:
         a, b = (a, b) if a.ndim else (b, a)
         return scaled(mul, a, b.to_dense())
-    if a._kind is not b._kind:
-        raise errors.not_taken("mul", b._kind, f" together with {a._kind}")
+    if a._layout is not b._layout:
+        raise errors.not_taken("mul", b._layout, f" together with {a._layout}")
     a, b = _one_dtype(*_one_shape(a, b))
-    if a._kind is sparse_coo:
+    if a._layout is sparse_coo:
         a, b = convert.coalesce(a), convert.coalesce(b)
     return _times_sparse(a, b)
 
@@ -182,9 +184,9 @@ def scaled(function: Any, x: Any, factor: Any) -> Any:
 
 def divide(input: Any, other: Any) -> Any:
     """Division by a number, a 0-d tensor, or by dense elements."""
-    if isinstance(other, Tensor) and other._kind is not None:
-        raise errors.not_taken("div", other._kind, " as a divisor")
-    if not isinstance(input, Tensor) or input._kind is None:
+    if isinstance(other, Tensor) and other._layout is not None:
+        raise errors.not_taken("div", other._layout, " as a divisor")
+    if not isinstance(input, Tensor) or input._layout is None:
         raise errors.not_taken("div", _kind_of(other))
     return shown_as("DivBackward0", scaled(true_divide, input, other))
 
@@ -193,9 +195,9 @@ def rounded(op: Op) -> Any:
     """Division with rounding by numbers: of sums, so coalesced first."""
 
     def run(input: Any, other: Any, **options: Any) -> Any:
-        if isinstance(other, Tensor) and (other._kind is not None or other.ndim):
+        if isinstance(other, Tensor) and (other._layout is not None or other.ndim):
             raise errors.not_taken(op.name.strip("_"), _kind_of(input, other), " with a tensor")
-        x = convert.coalesce(input) if input._kind is sparse_coo else input
+        x = convert.coalesce(input) if input._layout is sparse_coo else input
         return from_values(op.function(values_of(x), other, **options), pattern_of(x))
 
     return run
@@ -204,11 +206,11 @@ def rounded(op: Op) -> Any:
 def any_of(input: Any, dim: Any = None, keepdim: bool = False) -> Any:
     """Whether any element is not zero."""
     if dim is not None:
-        raise errors.not_taken("any", input._kind, " with dim")
+        raise errors.not_taken("any", input._layout, " with dim")
     return wrap(numpy.asarray(bool(convert_values(input).any())))
 
 
 def convert_values(input: Any) -> Any:
     """The values of an array of sums."""
-    x = convert.coalesce(input) if input._kind is sparse_coo else input
+    x = convert.coalesce(input) if input._layout is sparse_coo else input
     return x._array.values

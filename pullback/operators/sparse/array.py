@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import layout
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned

@@ -11,7 +11,7 @@ from functools import cache
 from typing import Any
 
 from pullback.core.errors import inplace_dtype
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.home import is_ours
 from pullback.core.layout import sparse_coo
 from pullback.core.mode import get_mode
@@ -20,7 +20,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import bump
 from pullback.core.view import edge_of
 from pullback.operators.declare import OPERATORS, Op
-from pullback.operators.running import kinds
+from pullback.operators.running import layouts
 from pullback.operators.running.inplace import check_history_can_change, write_out
 from pullback.operators.running.naming import shown_as
 from pullback.operators.running.writes import scalar_of
@@ -32,27 +32,27 @@ __all__ = ["install", "table"]
 
 def install() -> None:
     """Let operators ask here."""
-    if _handle not in kinds.HANDLERS:
+    if _handle not in layouts.HANDLERS:
         from pullback.operators.sparse import overrides
 
         overrides.attach()
-        kinds.HANDLERS.append(_handle)
+        layouts.HANDLERS.append(_handle)
 
 
 def layout_among(bound: dict[str, Any]) -> Any:
     """The layout of the first sparse tensor among arguments, or None."""
     for value in bound.values():
         if isinstance(value, SparseTensor):
-            return value._kind
+            return value._layout
         if type(value) in (list, tuple):
             for one in value:
                 if isinstance(one, SparseTensor):
-                    return one._kind
+                    return one._layout
     return None
 
 
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:
-    layout = layout_among(bound) or getattr(out, "_kind", None)
+    layout = layout_among(bound) or getattr(out, "_layout", None)
     if layout is None or is_ours(op.forward, "operators.sparse"):
         return False, None
     inplace = called != op.name and called.endswith("_")
@@ -68,14 +68,14 @@ def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool,
 
 
 def _into(op: Op, out: Any, made: Any) -> Any:
-    if out._kind is not made._kind:
+    if out._layout is not made._layout:
         raise RuntimeError(
             f"{op.name}: the result has layout {made.layout}, out= {out.layout}; give one of the "
             "result's layout."
         )
     if get_mode().grad and (out.requires_grad or made.requires_grad):
         raise RuntimeError(f"{op.name}: out= does not go with gradients; leave it away.")
-    if out._kind is None:
+    if out._layout is None:
         write_out(op.name, out, made._array)
         return out
     check_write(out, op.name, tracked=False)
@@ -92,9 +92,9 @@ def _write(op: Op, called: str, bound: dict[str, Any], layout: Any) -> Any:
     function = table().get(op.name)
     if function is None:
         raise errors.not_taken(called, layout) from None
-    if target._kind is None:
+    if target._layout is None:
         return _write_dense(op, called, target, bound, layout)
-    if target._kind is sparse_coo and op.name in _of_sums() and not pattern_of(target).coalesced:
+    if target._layout is sparse_coo and op.name in _of_sums() and not pattern_of(target).coalesced:
         raise RuntimeError(
             f"{called}: the tensor may have several values at one place, which it would add up "
             "first; call coalesce() first."
@@ -112,7 +112,7 @@ def _of_sums() -> frozenset[str]:
 
 def replace(target: Any, called: str, made: Any) -> Any:
     """Put a result, with its history, in the place of a sparse tensor."""
-    if made._kind is not target._kind or made.shape != target.shape:
+    if made._layout is not target._layout or made.shape != target.shape:
         raise RuntimeError(
             f"{called}: the result has layout {made.layout} and shape {tuple(made.shape)}, which "
             f"do not go into a tensor of layout {target.layout} and shape {tuple(target.shape)}."
@@ -163,7 +163,7 @@ def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout
         bump(target, called)
         return target
     made = _in_dtype_of(target, called, table()[op.name](**bound))
-    written = target.copy_(made.to_dense() if made._kind is not None else made)
+    written = target.copy_(made.to_dense() if made._layout is not None else made)
     return shown_as(op.node_name, written)
 
 

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import as_dtype
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import (
     layout as layout_type,
 )
@@ -82,7 +82,7 @@ def to_sparse(
         raise RuntimeError("to_sparse: give sparse_dim, or layout with its options, not both.")
     if wanted not in _NAMES.values():
         raise RuntimeError(f"to_sparse: {wanted} is no sparse layout.")
-    if self._kind is not None:
+    if self._layout is not None:
         return _to_layout(self, wanted, blocksize, sparse_dim)
     return _from_dense(self, wanted, sparse_dim, dense_dim, blocksize)
 
@@ -186,7 +186,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
                 [0., 1.]])
     """
     made: Tensor = self
-    if self._kind is not None:
+    if self._layout is not None:
         made = _whole(self, pattern_of(self)) if masked_grad is False else as_dense(self)
     return made if dtype is None else made.to(as_dtype(dtype))
 
@@ -195,7 +195,7 @@ def to_dense(self: Tensor, dtype: Any = None, *, masked_grad: bool | None = None
 
 
 def _coo(self: Tensor, op: str) -> Pattern:
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise errors.wants(op, "torch.sparse_coo", self.layout)
     return pattern_of(self)
 
@@ -266,9 +266,9 @@ def values(self: Tensor) -> Tensor:
     >>> torch.tensor([0.0, 5.0]).to_sparse().values()
     tensor([5.])
     """
-    if self._kind is None:
+    if self._layout is None:
         raise errors.wants("values", "torch.sparse_coo or a compressed one", self.layout)
-    if self._kind is sparse_coo and not pattern_of(self).coalesced:
+    if self._layout is sparse_coo and not pattern_of(self).coalesced:
         raise _uncoalesced("values")
     made: Tensor = values_of(self)
     return made
@@ -297,7 +297,7 @@ def _values(self: Tensor) -> Tensor:
 
 def _nnz(self: Tensor) -> int:
     """How many values, or blocks of values, are specified."""
-    if self._kind is None:
+    if self._layout is None:
         raise errors.wants("_nnz", "torch.sparse_coo or a compressed one", self.layout)
     return pattern_of(self).nnz
 
@@ -309,7 +309,7 @@ def sparse_dim(self: Tensor) -> int:
     >>> torch.eye(2).to_sparse().sparse_dim()
     2
     """
-    return 0 if self._kind is None else pattern_of(self).sparse_dim
+    return 0 if self._layout is None else pattern_of(self).sparse_dim
 
 
 def dense_dim(self: Tensor) -> int:
@@ -319,12 +319,12 @@ def dense_dim(self: Tensor) -> int:
     >>> torch.zeros(2, 3).to_sparse(1).dense_dim()
     1
     """
-    return self.ndim if self._kind is None else pattern_of(self).dense_dim
+    return self.ndim if self._layout is None else pattern_of(self).dense_dim
 
 
 def _lines(name: str, *, by_row: bool, compressed: bool) -> Any:
     def read(self: Tensor) -> Tensor:
-        kind: Any = self._kind
+        kind: Any = self._layout
         if kind not in COMPRESSED or (kind in BY_ROW) is not by_row:
             wanted = "sparse_csr or sparse_bsr" if by_row else "sparse_csc or sparse_bsc"
             raise errors.wants(name, f"torch.{wanted}", self.layout)
@@ -362,7 +362,7 @@ def sparse_mask(self: Tensor, mask: Tensor) -> Tensor:
     >>> torch.tensor([1.0, 2.0]).sparse_mask(torch.tensor([0.0, 1.0]).to_sparse()).to_dense()
     tensor([0., 2.])
     """
-    if not isinstance(mask, Tensor) or mask._kind is None:
+    if not isinstance(mask, Tensor) or mask._layout is None:
         raise RuntimeError("sparse_mask: the mask must be a sparse tensor.")
     if tuple(self.shape) != tuple(mask.shape):
         raise RuntimeError(

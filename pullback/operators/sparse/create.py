@@ -131,7 +131,7 @@ def _empty_coo(size: Any, options: dict[str, Any], requires_grad: bool) -> Tenso
 
 def _values(op: str, values: Any, options: dict[str, Any], requires_grad: bool) -> Any:
     if isinstance(values, Tensor):
-        if values._kind is not None:
+        if values._layout is not None:
             raise RuntimeError(f"{op}: values must be a dense tensor, got {values.layout}.")
         checked(op, options, values._array.dtype)  # type: ignore[arg-type]  # a dict
         wanted = options["dtype"]

@@ -8,7 +8,7 @@ import numpy
 
 from pullback.core.device import META
 from pullback.core.errors import out_requires_grad
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import SPARSE, preserve_format, sparse_coo, sparse_csr, strided
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
@@ -42,7 +42,7 @@ def zeros(layout: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 def become_zeros(op: str, out: Any, made: Any) -> Tensor:
     """Put zeros of a sparse layout into a tensor given as `out=`."""
-    if out._kind is not made._kind:
+    if out._layout is not made._layout:
         raise RuntimeError(
             f"{op}: layout={made.layout} does not fit out= of layout {out.layout}; give one of "
             "them, or the same for both."
@@ -54,7 +54,7 @@ def become_zeros(op: str, out: Any, made: Any) -> Tensor:
 
 def example(op: str, input: Any, number: Any, wanted: Any, order: Any) -> Any:
     """A tensor in the layout that a `*_like` function is asked for; its values do not matter."""
-    own = input._kind
+    own = input._layout
     if own is sparse_coo and order not in (None, preserve_format):
         raise RuntimeError(f"{op}: memory_format is for dense tensors; leave it out.")
     if wanted is None or wanted is own:
@@ -70,10 +70,10 @@ def example(op: str, input: Any, number: Any, wanted: Any, order: Any) -> Any:
 
 def like(input: Any, number: Any, dtype: Any, memory_format: Any) -> Tensor:
     """`zeros_like` specifies nothing; the others what a compressed tensor does."""
-    if input._kind is sparse_coo or number is False:
+    if input._layout is sparse_coo or number is False:
         if number:
             raise errors.not_taken(
-                "a *_like function that fills with other numbers than 0", input._kind
+                "a *_like function that fills with other numbers than 0", input._layout
             )
         made = wrap(input._array.zeros().astype(dtype))
     else:
@@ -95,21 +95,25 @@ def on_meta(input: Any, dtype: Any = None) -> Tensor:
 def new(input: Any, size: Any, number: Any, dtype: Any) -> Tensor:
     """`new_zeros` and `new_empty`."""
     if number:
-        raise errors.not_taken("a new_* function that fills with other numbers than 0", input._kind)
+        raise errors.not_taken(
+            "a new_* function that fills with other numbers than 0", input._layout
+        )
     shape = (size,) if isinstance(size, int) else tuple(size)
-    return zeros(input._kind, shape, dtype)
+    return zeros(input._layout, shape, dtype)
 
 
 def copied(input: Any, src: Any) -> Any:
     """The values of `src` as a tensor like `input`."""
-    if input._kind is not src._kind:
-        raise errors.not_taken("copy_ between dense and sparse tensors;", input._kind or src._kind)
+    if input._layout is not src._layout:
+        raise errors.not_taken(
+            "copy_ between dense and sparse tensors;", input._layout or src._layout
+        )
     return src.clone() if src.dtype is input.dtype else src.to(input.dtype)
 
 
 def copy_(self: Any, other: Any, non_blocking: bool = False) -> Any:
     """Take over places and values of another sparse tensor."""
-    if not isinstance(other, Tensor) or other._kind is not self._kind:
+    if not isinstance(other, Tensor) or other._layout is not self._layout:
         raise RuntimeError(
             f"copy_: a tensor of layout {self.layout} takes one of that layout; convert the "
             "other one with to_sparse() or to_dense()."
@@ -121,7 +125,7 @@ def zero_(self: Any) -> Any:
     """Forget all specified elements."""
     calls.check_write(self, "zero_", tracked=self.requires_grad)
     array = self._array
-    if self._kind is sparse_coo:
+    if self._layout is sparse_coo:
         array.become(array.zeros())
     else:
         array.values = numpy.zeros_like(array.values)
@@ -179,7 +183,7 @@ def sparse_resize_and_clear_(self: Any, size: Any, sparse_dim: int, dense_dim: i
 
 
 def _resizable(self: Any, op: str, size: Any, sparse_dim: int, dense_dim: int) -> Pattern:
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise errors.wants(op, "torch.sparse_coo", self.layout)
     if sparse_dim + dense_dim != len(size):
         raise RuntimeError(
@@ -199,8 +203,8 @@ def _become(self: Any, op: str, array: SparseArray) -> Any:
 
 def resize_(self: Any, *sizes: Any, size: Any = None, memory_format: Any = None) -> Any:
     """Other numbers of rows and columns of a matrix of compressed rows; nothing is lost."""
-    if self._kind is not sparse_csr:
-        raise errors.not_taken("resize_", self._kind)
+    if self._layout is not sparse_csr:
+        raise errors.not_taken("resize_", self._layout)
     rows, columns = shape_argument("resize_", sizes, size)
     own = pattern_of(self)
     if rows < own.shape[0] or columns < own.shape[1]:
@@ -217,7 +221,7 @@ def resize_(self: Any, *sizes: Any, size: Any = None, memory_format: Any = None)
 
 def _resized_as(self: Any, template: Any) -> Any:
     """The pattern of another compressed tensor; values stay as far as there are as many."""
-    if template._kind is not self._kind:
+    if template._layout is not self._layout:
         raise RuntimeError(
             f"resize_as_sparse_: the model must have layout {self.layout}, got {template.layout}."
         )
@@ -243,12 +247,12 @@ def resize_as_sparse_(self: Any, the_template: Any) -> Any:
     >>> x.resize_as_sparse_(torch.ones(3, 4).to_sparse()).shape
     torch.Size([3, 4])
     """
-    if self._kind not in SPARSE or the_template._kind not in SPARSE:
+    if self._layout not in SPARSE or the_template._layout not in SPARSE:
         raise RuntimeError(
             f"resize_as_sparse_: both tensors must be sparse, got {self.layout} and "
             f"{the_template.layout}."
         )
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         return _resized_as(self, the_template)
     return sparse_resize_(
         self, tuple(the_template.shape), the_template.sparse_dim(), the_template.dense_dim()

@@ -49,15 +49,15 @@ def as_sparse_gradcheck(gradcheck: Callable[..., bool]) -> Callable[..., bool]:
 
 
 def _dense(x: Any) -> Any:
-    return x.to_dense() if isinstance(x, Tensor) and x._kind is not None else x
+    return x.to_dense() if isinstance(x, Tensor) and x._layout is not None else x
 
 
 def _values_and_back(x: Any, *, masked: bool) -> tuple[Callable[[Any], Any], Any]:
     """A dense tensor to vary, and what makes the sparse input of it again."""
-    if not isinstance(x, Tensor) or x._kind is None or not x.requires_grad:
+    if not isinstance(x, Tensor) or x._layout is None or not x.requires_grad:
         return (lambda value: value), x
     own = x.detach()
-    own = own.coalesce() if own._kind is sparse_coo else own
+    own = own.coalesce() if own._layout is sparse_coo else own
     pattern = pattern_of(own) if masked else full_pattern(pattern_of(own))
     values = at_places(own, pattern).clone().requires_grad_()
     return (lambda value: from_values(value, pattern)), values

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor
@@ -14,7 +14,7 @@ from pullback.core.view import edge_of
 from pullback.operators.sparse import calls, convert, filled, pickling, shape
 from pullback.operators.sparse.printing import describe
 from pullback.operators.sparse.tensor import SparseTensor
-from pullback.operators.tensor.pickling import as_copy, deepcopy_of_kind
+from pullback.operators.tensor.pickling import as_copy, deepcopy_of_layout
 
 __all__ = ["attach"]
 
@@ -64,7 +64,7 @@ def item(self: Any) -> Any:
 
 
 def _strides(self: Any, dim: int | None = None) -> Any:
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise errors.has_no("strides", self.layout)
     return (0,) * self.ndim if dim is None else 0
 
@@ -87,7 +87,7 @@ def contiguous(self: Any, *args: Any, **kwargs: Any) -> Any:
 
 def is_contiguous(self: Any, *args: Any, **kwargs: Any) -> bool:
     """False for coordinates; compressed tensors do not say, as in torch."""
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise RuntimeError(
             f"is_contiguous: tensors of layout {self.layout} are not; ask their values()."
         )
@@ -98,7 +98,7 @@ def new(self: Any, *args: Any, device: Any = None) -> Any:
     """`x.new()`, `x.new(2, 3)` and `x.new(indices, values, size)`: coordinates of its dtype."""
     from pullback.operators.sparse.create import sparse_coo_tensor
 
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise RuntimeError(f"new: of layout {self.layout} nothing is made by it.")
     if args and isinstance(args[0], Tensor):
         return sparse_coo_tensor(*args, dtype=self.dtype, device=device)
@@ -110,7 +110,7 @@ def new(self: Any, *args: Any, device: Any = None) -> Any:
 
 def transpose_(self: Any, dim0: int, dim1: int) -> Any:
     """Two dimensions of coordinates swapped in place."""
-    if self._kind is not sparse_coo:
+    if self._layout is not sparse_coo:
         raise RuntimeError(f"transpose_: tensors of layout {self.layout} are not taken; use t().")
     made = self.transpose(dim0, dim1)
     calls.check_write(self, "transpose_", tracked=self.requires_grad)
@@ -144,7 +144,7 @@ def attach() -> None:
 
 _METHODS: dict[str, Any] = {
     "__copy__": _copy,
-    "__deepcopy__": deepcopy_of_kind,
+    "__deepcopy__": deepcopy_of_layout,
     "__getitem__": getitem,
     "__iter__": iterate,
     "__reduce_ex__": pickling.reduce,

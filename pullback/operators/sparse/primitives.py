@@ -36,7 +36,7 @@ def _values_of(xp: Namespace, input: Array, pattern: Any) -> Array:
     return input.values
 
 
-@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_kind=True)
+@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_layout=True)
 def _from_values(xp: Namespace, values: Array, pattern: Any) -> Array:
     """A sparse tensor of these values."""
     return SparseArray(pattern, values)
@@ -142,7 +142,7 @@ def times(input: Any, factor: Any) -> Any:
     """A multiple of a dense or sparse tensor; 0 times whatever it holds, infinite or not, is 0."""
     if factor != 0:
         return input if factor == 1 else input * factor
-    if input._kind is None:
+    if input._layout is None:
         return _nothing_of(input)
     return from_values(_nothing_of(values_of(input)), pattern_of(input))
 
@@ -217,7 +217,7 @@ def _dense_plus(xp: Namespace, dense: Array, input: Array, alpha: Any = 1) -> Ar
     other=lambda g, input: mul(g, conj(input)),
     aten="",
     has_out=False,
-    makes_kind=True,
+    makes_layout=True,
     node="MulBackward0",
 )
 def _times_sparse(xp: Namespace, input: Array, other: Array) -> Array:
@@ -229,7 +229,7 @@ def _times_sparse(xp: Namespace, input: Array, other: Array) -> Array:
     input=lambda g, pattern, dim0, dim1: _moved_back(g, pattern, dim0, dim1),
     aten="",
     has_out=False,
-    makes_kind=True,
+    makes_layout=True,
     node="TransposeBackward0",
 )
 def _swapped(xp: Namespace, input: Array, pattern: Any, dim0: int, dim1: int) -> Array:

@@ -20,9 +20,9 @@ _INDENT = " " * 7
 def describe(self: Any) -> str:
     """The text that `repr` gives."""
     pattern = pattern_of(self)
-    if self._kind is sparse_coo:
+    if self._layout is sparse_coo:
         parts = {"indices": pattern.stored}
-    elif self._kind in BY_ROW:
+    elif self._layout in BY_ROW:
         parts = {"crow_indices": pattern.compressed, "col_indices": pattern.plain}
     else:
         parts = {"ccol_indices": pattern.compressed, "row_indices": pattern.plain}
@@ -30,7 +30,7 @@ def describe(self: Any) -> str:
     shown = [f"{name}={_part(name, array)}" for name, array in parts.items()]
     between = f",\n{_INDENT}"
     text = f"tensor({between.join(shown)}"
-    apart = self._kind is sparse_coo  # others go on behind the values, as in torch
+    apart = self._layout is sparse_coo  # others go on behind the values, as in torch
     return with_suffixes(text, len(_INDENT), _facts(self, pattern), on_a_new_line=apart)
 
 

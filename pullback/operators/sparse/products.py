@@ -11,7 +11,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import sparse_coo, sparse_csr
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.declare import METHODS
@@ -44,7 +44,7 @@ FOUND_IN = {
 
 def _check(op: str, a: Any, b: Any) -> None:
     for one in (a, b):
-        if one.ndim != 2 or (one._kind is not None and one._array._pattern.dense_dim):
+        if one.ndim != 2 or (one._layout is not None and one._array._pattern.dense_dim):
             raise RuntimeError(
                 f"{op}: needs matrices without dense dimensions, got shapes {tuple(a.shape)} and "
                 f"{tuple(b.shape)}."
@@ -68,9 +68,9 @@ def _check_sum(op: str, input: Any, factor: Any) -> None:
 def mm(input: Any, mat2: Any) -> Any:
     """A product of matrices; dense unless both are sparse."""
     _check("mm", input, mat2)
-    if input._kind is not None and mat2._kind is not None:
+    if input._layout is not None and mat2._layout is not None:
         return sparse_times_sparse(input, mat2)
-    if input._kind is not None:
+    if input._layout is not None:
         return _product_whole(input, mat2)
     return _times_whole(input, mat2)
 
@@ -79,9 +79,9 @@ def sparse_times_sparse(a: Any, b: Any) -> Any:
     """The sparse product of two sparse matrices: of coordinates, or of compressed rows."""
     for one in (a, b):
         if pattern_of(one).block:
-            raise errors.not_taken("sparse.mm of two sparse matrices", one._kind)
-    if a._kind is sparse_coo:
-        a, b = convert.coalesce(a), b if b._kind is not sparse_coo else convert.coalesce(b)
+            raise errors.not_taken("sparse.mm of two sparse matrices", one._layout)
+    if a._layout is sparse_coo:
+        a, b = convert.coalesce(a), b if b._layout is not sparse_coo else convert.coalesce(b)
     left, right = pattern_of(a), pattern_of(b)
     shape = (left.shape[0], right.shape[1])
     x, y = rows_of(a), rows_of(b)
@@ -94,7 +94,7 @@ def sparse_times_sparse(a: Any, b: Any) -> Any:
 
 def mv(input: Any, vec: Any) -> Any:
     """A sparse matrix times a dense vector."""
-    if vec._kind is not None or vec.ndim != 1:
+    if vec._layout is not None or vec.ndim != 1:
         raise RuntimeError(f"mv: the vector must be a dense 1-d tensor, got {tuple(vec.shape)}.")
     product = mm(input, reshape(vec, (-1, 1)))
     return shown_as("MvBackward0", reshape(product, (-1,)))
@@ -102,8 +102,8 @@ def mv(input: Any, vec: Any) -> Any:
 
 def matmul(input: Any, other: Any) -> Any:
     """A vector, or dense matrices of a batch, times a sparse matrix."""
-    if input._kind is not None or other.ndim != 2 or not input.ndim:
-        raise errors.not_taken("matmul", input._kind or other._kind, " in this place")
+    if input._layout is not None or other.ndim != 2 or not input.ndim:
+        raise errors.not_taken("matmul", input._layout or other._layout, " in this place")
     count = math.prod(input.shape[:-1])
     made = mm(reshape(input, (count, input.shape[-1])), other)
     return reshape(made, (*input.shape[:-1], other.shape[1]))
@@ -113,7 +113,7 @@ def addmm(input: Any, mat1: Any, mat2: Any, beta: Any = 1, alpha: Any = 1) -> An
     """`beta * input + alpha * mat1 @ mat2`."""
     _check_sum("addmm", input, mat1)
     product = mm(mat1, mat2) * alpha
-    if input._kind is None and product._kind is not None:
+    if input._layout is None and product._layout is not None:
         product = product.to_dense()
     return shown_as("AddmmBackward0", times(input, beta) + product)
 
@@ -126,8 +126,8 @@ def addmv(input: Any, mat: Any, vec: Any, beta: Any = 1, alpha: Any = 1) -> Any:
 
 def bmm(input: Any, mat2: Any) -> Any:
     """Sparse matrices of a batch times dense ones: one matrix with blocks along its diagonal."""
-    if input._kind is None or mat2._kind is not None or input.ndim != 3 or mat2.ndim != 3:
-        raise errors.not_taken("bmm", input._kind or mat2._kind, " in this place")
+    if input._layout is None or mat2._layout is not None or input.ndim != 3 or mat2.ndim != 3:
+        raise errors.not_taken("bmm", input._layout or mat2._layout, " in this place")
     batch, rows, inner = input.shape
     if tuple(mat2.shape[:2]) != (batch, inner):
         raise RuntimeError(
@@ -168,11 +168,11 @@ def sparse_mm(mat1: Any, mat2: Any, reduce: str | None = None) -> Any:
     _check("sparse.mm", mat1, mat2)
     if reduce is not None:
         return _reduced(mat1, mat2, reduce)
-    if mat1._kind is None and mat2._kind is None:
+    if mat1._layout is None and mat2._layout is None:
         raise RuntimeError("sparse.mm: one of the matrices must be sparse.")
-    if mat1._kind is not None and mat2._kind is not None:
+    if mat1._layout is not None and mat2._layout is not None:
         return sparse_times_sparse(mat1, mat2)
-    if mat1._kind is not None:
+    if mat1._layout is not None:
         pattern = pattern_of(mat1)
         return _product(rows_by(mat1, pattern), mat2, pattern)
     pattern = pattern_of(mat2)
@@ -185,8 +185,8 @@ def _reduced(mat1: Any, mat2: Any, reduce: str) -> Any:
     reduce = names.get(reduce, reduce)
     if reduce not in ("sum", "mean", "amax", "amin"):
         raise RuntimeError(f"sparse.mm: reduce={reduce!r} is none of sum, mean, amax and amin.")
-    if mat1._kind is None or mat1._kind is sparse_coo or mat2._kind is not None:
-        raise errors.not_taken("sparse.mm with reduce", mat1._kind or mat2._kind)
+    if mat1._layout is None or mat1._layout is sparse_coo or mat2._layout is not None:
+        raise errors.not_taken("sparse.mm with reduce", mat1._layout or mat2._layout)
     row, column = pattern_of(mat1).indices
     terms = rows_of(mat1)[:, None] * index_select(mat2, 0, wrap(column))
     zeros = wrap(numpy.zeros((mat1.shape[0], mat2.shape[1]), mat1._array.dtype))
@@ -206,7 +206,7 @@ def sparse_addmm(mat: Any, mat1: Any, mat2: Any, *, beta: Any = 1.0, alpha: Any 
             [2.]])
     """
     product = sparse_mm(mat1, mat2)
-    if mat._kind is None and product._kind is not None:
+    if mat._layout is None and product._layout is not None:
         product = product.to_dense()
     scaled = product if alpha == 1 else product * alpha
     return shown_as("SparseAddmmBackward0", times(mat, beta) + scaled)
@@ -223,10 +223,10 @@ def sampled_addmm(
         >>> torch.sparse.sampled_addmm(pattern, torch.ones(2, 3), torch.ones(3, 2)).values()
         tensor([4., 4.])
     """
-    if input._kind is None or mat1._kind is not None or mat2._kind is not None:
+    if input._layout is None or mat1._layout is not None or mat2._layout is not None:
         raise RuntimeError("sparse.sampled_addmm: needs a sparse input and two dense matrices.")
     _check("sparse.sampled_addmm", mat1, mat2)
-    if input._kind is sparse_coo:
+    if input._layout is sparse_coo:
         input = convert.coalesce(input)
     pattern = pattern_of(input)
     if pattern.shape != (mat1.shape[0], mat2.shape[1]):
@@ -252,10 +252,10 @@ def hspmm(mat1: Any, mat2: Any) -> Any:
             [2.]])
     """
     _check("hspmm", mat1, mat2)
-    if mat1._kind is None:
+    if mat1._layout is None:
         raise RuntimeError("hspmm: mat1 must be a sparse one; use mm for two dense ones.")
-    if mat1._kind is not sparse_coo:
-        raise errors.not_taken("hspmm", mat1._kind)
+    if mat1._layout is not sparse_coo:
+        raise errors.not_taken("hspmm", mat1._layout)
     pattern = pattern_of(mat1)
     rows = numpy.unique(pattern.indices[0])
     made = index_select(_product(rows_of(mat1), mat2, pattern), 0, wrap(rows))
@@ -321,9 +321,9 @@ def spsolve(input: Any, other: Any, *, left: bool = True) -> Any:
     """
     if not left:
         raise NotImplementedError("sparse.spsolve: only left=True; transpose the matrix instead.")
-    if input._kind is None or input.ndim != 2 or input.shape[0] != input.shape[1]:
+    if input._layout is None or input.ndim != 2 or input.shape[0] != input.shape[1]:
         raise RuntimeError("sparse.spsolve: needs a square sparse matrix.")
-    if other._kind is not None or other.ndim not in (1, 2) or len(other) != len(input):
+    if other._layout is not None or other.ndim not in (1, 2) or len(other) != len(input):
         raise RuntimeError(
             "sparse.spsolve: the right side must be dense and as long as the matrix."
         )

@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.dtype import as_dtype
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import wrap
 from pullback.operators.indexing.rows import index_select
@@ -38,15 +38,15 @@ def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None)
     if dim is None or dim in ((), []):
         made = _total(input, pattern_of(input))
         return reshape(made, (1,) * input.ndim) if keepdim else made
-    if input._kind is sparse_coo:
+    if input._layout is sparse_coo:
         return summed(input, dim, keepdim=keepdim)
     if not keepdim:
-        raise errors.not_taken("sum with dim, but without keepdim=True,", input._kind)
+        raise errors.not_taken("sum with dim, but without keepdim=True,", input._layout)
     coordinates_sum = summed(convert.to_sparse(input), dim, keepdim=True)
     block = pattern_of(input).block
     if block:
-        raise errors.not_taken("sum with dim", input._kind)
-    made = convert.to_sparse(coordinates_sum, layout=input._kind)
+        raise errors.not_taken("sum with dim", input._layout)
+    made = convert.to_sparse(coordinates_sum, layout=input._layout)
     return from_values(values_of(made), numbered_like(pattern_of(made), pattern_of(input)))
 
 
@@ -61,7 +61,7 @@ def sparse_sum(input: Any, dim: Any = None, dtype: Any = None) -> Any:
         >>> torch.sparse.sum(x), torch.sparse.sum(x, 0).to_dense()
         (tensor(6.), tensor([3., 3.]))
     """
-    if input._kind is not sparse_coo:
+    if input._layout is not sparse_coo:
         raise errors.wants("sparse.sum", "torch.sparse_coo", input.layout)
     if dtype is not None:
         input = input.to(as_dtype(dtype))
@@ -108,9 +108,9 @@ def norm(
         raise RuntimeError("norm: of a sparse tensor it is a number; leave keepdim out.")
     if dim is not None or out is not None or not ord > 0:
         raise errors.not_taken(
-            "norm with dim or out, or of an order that counts zeros,", input._kind
+            "norm with dim or out, or of an order that counts zeros,", input._layout
         )
-    x = convert.coalesce(input) if input._kind is sparse_coo else input
+    x = convert.coalesce(input) if input._layout is sparse_coo else input
     values = values_of(x)
     return vector_norm(values if dtype is None else values.to(as_dtype(dtype)), ord)
 
@@ -142,7 +142,7 @@ def sparse_log_softmax(input: Any, dim: int, *, dtype: Any = None) -> Any:
 
 
 def _softmax(name: str, input: Any, dim: int, dtype: Any) -> Any:
-    if input._kind is not sparse_coo:
+    if input._layout is not sparse_coo:
         raise errors.wants(f"sparse.{name}", "torch.sparse_coo", input.layout)
     if dtype is not None:
         input = input.to(as_dtype(dtype))

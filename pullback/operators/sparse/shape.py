@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.explain import kind_errors as errors
+from pullback.core.explain import layout_errors as errors
 from pullback.core.layout import sparse_coo
 from pullback.core.tensor import wrap
 from pullback.operators.indexing.rows import index_select as dense_index_select
@@ -27,8 +27,8 @@ __all__: list[str] = []
 
 
 def _coo(x: Any, op: str) -> Pattern:
-    if x._kind is not sparse_coo:
-        raise errors.not_taken(op, x._kind)
+    if x._layout is not sparse_coo:
+        raise errors.not_taken(op, x._layout)
     return pattern_of(x)
 
 
@@ -64,10 +64,10 @@ def permute(input: Any, dims: Any) -> Any:
         raise RuntimeError(f"permute: {dims} does not name each of {input.ndim} dimensions once.")
     if order == tuple(range(input.ndim)):
         return input
-    if input._kind is not sparse_coo:
+    if input._layout is not sparse_coo:
         if input.ndim == 2:
             return transpose(input, 0, 1)
-        raise errors.not_taken("permute", input._kind)
+        raise errors.not_taken("permute", input._layout)
     pattern = pattern_of(input)
     count = len(pattern.sparse_shape)
     if any(d >= count for d in order[:count]):
@@ -116,9 +116,9 @@ def select(input: Any, dim: int, index: Any) -> Any:
     index = int(index)
     if not -size <= index < size:
         raise IndexError(f"select: index {index} does not exist in dimension {at} of size {size}.")
-    if input._kind is not sparse_coo and pattern_of(input).batch_shape:
+    if input._layout is not sparse_coo and pattern_of(input).batch_shape:
         return _matrix_of_batch(input, at, index % size)
-    x = input if input._kind is sparse_coo else convert.to_sparse(input)
+    x = input if input._layout is sparse_coo else convert.to_sparse(input)
     pattern = pattern_of(x)
     count = len(pattern.sparse_shape)
     shape = (*pattern.shape[:at], *pattern.shape[at + 1 :])
@@ -227,7 +227,7 @@ def unbind(input: Any, dim: int = 0) -> Any:
 
 def cat(tensors: Any, dim: int = 0) -> Any:
     """Tensors of coordinates one after the other along a dimension."""
-    if any(x._kind is None for x in tensors):
+    if any(x._layout is None for x in tensors):
         raise errors.not_taken("cat", sparse_coo, " together with dense ones")
     patterns = [_coo(x, "cat") for x in tensors]
     first = patterns[0]

@@ -1,6 +1,6 @@
 """The class of sparse tensors: a tensor whose array is a `SparseArray`, in any of the five layouts.
 
-Straight lines read `_plain` of their operands, which sparse tensors do not give: the line leaves
+Fast paths read `_plain` of their operands, which sparse tensors do not give: the line leaves
 for the interpreter, which asks `calls.py`. So dense tensors pay nothing for sparse ones.
 """
 
@@ -27,30 +27,30 @@ class SparseTensor(Tensor):
     __torch_function__ = overriding.disabled_function
 
     @property
-    def _kind(self) -> layout:
+    def _layout(self) -> layout:
         kind: layout = _slot.__get__(self)._pattern.layout
         return kind
 
     @property
     def layout(self) -> layout:
         """How elements are stored: one of torch.sparse_coo, sparse_csr, sparse_csc ..."""
-        return self._kind
+        return self._layout
 
     @property
     def is_sparse(self) -> bool:
         """Whether the layout is torch.sparse_coo."""
-        return self._kind is sparse_coo
+        return self._layout is sparse_coo
 
     @property
     def is_sparse_csr(self) -> bool:
         """Whether the layout is torch.sparse_csr."""
-        return self._kind is sparse_csr
+        return self._layout is sparse_csr
 
 
-def _leave(self: SparseTensor) -> SparseArray:
-    """What straight lines read: they leave, and the interpreter looks for who takes the kind."""
-    raise overriding.Taken
+def _bail_out(self: SparseTensor) -> SparseArray:
+    """What fast paths read: they leave, and the interpreter looks for who takes the kind."""
+    raise overriding.Overridden
 
 
-SparseTensor._plain = property(_leave)  # see core/overriding.py
+SparseTensor._plain = property(_bail_out)  # see core/overriding.py
 SparseArray.tensor_class = SparseTensor

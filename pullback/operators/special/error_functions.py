@@ -34,7 +34,7 @@ _ROOT_PI = math.sqrt(math.pi)
 @elementwise(
     input=lambda g, input: g * (exp(-(input * input)) * (2 / _ROOT_PI)),
     promote="float",
-    usual="(erf_of if a0.dtype is F32 and ndarray is host_array else forward)(numpy, a0)",
+    inline="(erf_of if a0.dtype is F32 and ndarray is host_array else forward)(numpy, a0)",
 )
 def erf(xp: Namespace, input: Array) -> Array:
     """The error function: the chance of a normal variable of variance 1/2 to lie within `x`.

@@ -39,7 +39,7 @@ from pullback.core.layout import (
     suggested_format,
 )
 from pullback.core.memory.narrow import converted
-from pullback.core.overriding import Taken, answers
+from pullback.core.overriding import Overridden, answers
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
@@ -195,7 +195,7 @@ def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
         raise errors.no_data(f"to('{place}')")
     if place is not META:
         return _carried(self, place, self._array.dtype if wanted is None else wanted)
-    if self._kind in SPARSE:
+    if self._layout in SPARSE:
         from pullback.operators.sparse.filled import on_meta  # which few need
 
         return on_meta(self, wanted)
@@ -426,7 +426,7 @@ def _number_of(self: Tensor) -> Any:
     """The one element; the class of the tensor may be the one who knows it."""
     try:
         return self._plain.item()
-    except Taken:
+    except Overridden:
         if answers(self):
             return ports.answered_below("_local_scalar_dense", self)
         return self._array.item()

@@ -22,8 +22,8 @@ from pullback.core.layout import order_kept
 from pullback.core.ports import ports
 from pullback.core.tensor import COLD, Tensor, new, wrap
 from pullback.operators.arrays.strides import address, element_strides, extent, restrided, root
+from pullback.operators.dispatch.dispatch import unrecorded_call
 from pullback.operators.tensor.subclassing import make_wrapper_subclass
-from pullback.operators.watching.dispatch import unrecorded_call
 
 __all__: list[str] = []
 
@@ -146,7 +146,7 @@ def _deepcopy_answered(self: Tensor, memo: dict[Any, Any]) -> Tensor:
     return result
 
 
-def deepcopy_of_kind(self: Any, memo: dict[int, Any]) -> Any:
+def deepcopy_of_layout(self: Any, memo: dict[int, Any]) -> Any:
     """A leaf on a copy of the array, for tensors whose arrays are of a kind of their own."""
     if id(self) in memo:
         return memo[id(self)]
@@ -206,7 +206,7 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
 
 def is_hollow(tensor: Tensor) -> bool:
     """Whether it is a wrapper, without data of its own."""
-    answers = tensor._takes & overriding.DISPATCH
+    answers = tensor._overrides & overriding.DISPATCH
     return bool(answers) and type(tensor._array) is not numpy.ndarray
 
 

@@ -1,6 +1,6 @@
 """Tensors of a class of one's own: `as_subclass`, `_make_subclass`, `_make_wrapper_subclass`.
 
-How such classes take calls is in core/overriding.py.
+How such classes override calls is in core/overriding.py.
 """
 
 from __future__ import annotations
@@ -109,7 +109,7 @@ def make_wrapper_subclass(
     >>> made.shape, made.dtype, made + 1
     (torch.Size([2, 3]), torch.float64, tensor(0.))
     """
-    if not getattr(cls, "_takes", 0) & overriding.DISPATCH:
+    if not getattr(cls, "_overrides", 0) & overriding.DISPATCH:
         _checked("_make_wrapper_subclass", cls)
         raise TypeError(
             f"{cls.__name__} has no __torch_dispatch__, and a wrapper has no data: nobody could "

@@ -1,6 +1,6 @@
 """Writes, on an operator's first call, the function that one would write by hand.
 
-The written function is a straight line for the plain case: tensors on NumPy arrays of one dtype,
+The written function is a fast path for the plain case: tensors on NumPy arrays of one dtype,
 grad mode on or off and nothing else active. Whatever differs (numbers beyond float32 and float64,
 mixed dtypes, transforms, hooks, `out=`, subclasses that take over) leaves it for `interpret.call`.
 The code object is put into the function that users already hold, so nothing needs to be swapped.
@@ -20,7 +20,7 @@ from pullback.core.explain import cause
 from pullback.core.explain.birth import Birth, Ended, make_birth
 from pullback.core.mode import Dual, Hooked, Mapped, current, get_mode
 from pullback.core.node import Leaf, Output
-from pullback.core.overriding import LEAVES
+from pullback.core.overriding import BAIL_OUTS
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
@@ -28,9 +28,11 @@ from pullback.core.version import INFERENCE_CELL, bump, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
+from pullback.operators.dispatch.observers import Unwatched, observed, observers
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED, numbers_between, respelled
 from pullback.operators.running import inplace, interpret, overlap
-from pullback.operators.watching.observe import Unwatched, look, shown
+from pullback.operators.writing.adapter import Adapter
+from pullback.operators.writing.adapter import stub as adapter_stub
 from pullback.operators.writing.call import (
     arguments,
     everything,
@@ -40,8 +42,6 @@ from pullback.operators.writing.call import (
     watched_lines,
 )
 from pullback.operators.writing.common import COMMON
-from pullback.operators.writing.front import Front
-from pullback.operators.writing.front import stub as front_stub
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
@@ -65,7 +65,7 @@ from pullback.operators.writing.steps import (
     computed_lines,
     fits,
     forward_call,
-    has_straight_line,
+    has_fast_path,
     mixed_lines,
     mode_lines,
     normalised_lines,
@@ -73,7 +73,7 @@ from pullback.operators.writing.steps import (
     other_arrays,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, indented, settled
+from pullback.operators.writing.writer import block, define, indented, named
 
 
 def build(
@@ -82,31 +82,31 @@ def build(
     called: str,
     *,
     inplace: bool = False,
-    front: Front | None = None,
+    adapter: Adapter | None = None,
     sign: bool = False,
     **other: Any,
 ) -> Any:
     """Write an operator's function, or its in-place form, and put the code into `function`.
 
-    With a `front` it takes its arguments in another form; as a `sign`, operands alone.
+    With a `adapter` it takes its arguments in another form; as a `sign`, operands alone.
 
-    `other` are names that mean something else in this function, such as its way out of the straight
-    line. This is the one place where code is swapped, once for each function: whoever holds it
+    `other` are names that mean something else in this function, such as its way out of the fast
+    path. This is the one place where code is swapped, once for each function: whoever holds it
     (a method, a from-import) holds what was written.
     """
     with first_use:  # re-entrant: a rule that is tried out here may call other operators
-        if code_of(function) not in (stub.__code__, front_stub.__code__):
+        if code_of(function) not in (stub.__code__, adapter_stub.__code__):
             return function  # another thread was faster
         write: Any = inplace_lines_of if inplace else lines_of
-        if front is not None:
-            write = partial(fronted_lines_of, front)
+        if adapter is not None:
+            write = partial(adapted_lines_of, adapter)
         elif sign:
             write = partial(lines_of, sign=True)
         own = function.__globals__
         scope = {**own, **scope_of(op), "called": called, **other}
         scope["forms"] = Forms(op, called, own)
         scope["unwatched"] = Unwatched(lambda: _unwatched(function, write(op, watched=False)))
-        title = called if front is None else f"{called}, as {function.__name__}"
+        title = called if adapter is None else f"{called}, as {function.__name__}"
         made = define(write(op, watched=True), scope, title)
         _built.append((function, op, called, write))
         # What can fail is over; an interrupt between these lines leaves a stub that builds again.
@@ -155,8 +155,8 @@ class _StepByStep(dict[Any, Any]):
     """In place of forms, for arrays of another library: whatever is unusual goes step by step."""
 
     def __init__(self, op: Op, scope: dict[str, Any]) -> None:
-        leave = [f"return call(op, {everything(op, out=False)})"]
-        form = block(f"def unusual(mode, {arguments(op)})", leave)
+        bail_out = [f"return call(op, {everything(op, out=False)})"]
+        form = block(f"def unusual(mode, {arguments(op)})", bail_out)
         self.by_mode = define(form, scope, f"{op.name}, elsewhere, unusual")
         rare = rare_form(op, [f"return call(op, {everything(op)})"], watched=False)
         self["unwatched"] = define(rare, scope, f"{op.name}, elsewhere, rarely")
@@ -201,8 +201,8 @@ class Forms(dict[Any, Any]):
 
             scope |= {"pack": pack_plainly, "plainly": plainly(op)}
             return define(hooked_lines_of(op), scope, f"{self.called}, with hooks")
-        leave = [f"return call(op, {everything(op, out=False)})"]
-        return define(block(f"def unusual(mode, {arguments(op)})", leave), scope, self.called)
+        bail_out = [f"return call(op, {everything(op, out=False)})"]
+        return define(block(f"def unusual(mode, {arguments(op)})", bail_out), scope, self.called)
 
 
 def forms_of(op: Op) -> Any:
@@ -215,15 +215,15 @@ def forms_of(op: Op) -> Any:
 
 @cache  # an operator and its sign have one
 def plainly(op: Op) -> Any:
-    """The straight line, in a mode that it is given: the usual one below an unusual one.
+    """The fast path, in a mode that it is given: the usual one below an unusual one.
 
     None where an operator has none. It takes all parameters by place. Whatever leaves it
     goes below a level, too.
     """
     if takes_sequence(op) or gives_sequence(op):
         body = _sequence_line(op, below=True)
-    elif has_straight_line(op):
-        body = _straight_line(op, below=True)
+    elif has_fast_path(op):
+        body = _fast_path(op, below=True)
     else:
         return None
     lines = block(f"def plainly(mode, {arguments(op)})", body)
@@ -258,13 +258,13 @@ def scope_of(op: Op) -> dict[str, Any]:
     direct, floats = array_call(op), float_call(op)
     beside = getattr(op.forward, "__globals__", {})  # what the declaration can name, `usual` can
     return {
-        **{name: beside[name] for name in re.findall(r"\w+", op.usual) if name in beside},
+        **{name: beside[name] for name in re.findall(r"\w+", op.inline) if name in beside},
         **COMMON,
         "op": op,
-        "look": look,
+        "observers": observers,
         "Hooked": Hooked,
         "before_write": inplace.before_write,
-        "shown": shown,
+        "observed": observed,
         "call": interpret.call,
         "elsewhere": interpret.elsewhere,
         "call_inplace": inplace.call_inplace,
@@ -304,11 +304,11 @@ def scope_of(op: Op) -> dict[str, Any]:
         "SCALARS": arrays.SCALARS,
         "numpy": numpy,
         "forward": op.forward,
-        "into": op.into,
+        "into": op.out_kernel,
         "ufunc": getattr(numpy, direct) if direct else None,
         "of_floats": getattr(numpy, floats) if floats else None,
         "fits": fits(op),
-        "LEAVES": LEAVES,
+        "BAIL_OUTS": BAIL_OUTS,
         "LOOSE": arrays.LOOSE,
         "brought": interpret.brought,
         "REFUSALS": interpret.REFUSALS,
@@ -321,7 +321,7 @@ def scope_of(op: Op) -> dict[str, Any]:
 
 def source_of(op: Op) -> str:
     """The Python source of the operator's function."""
-    return settled(lines_of(op))[0]
+    return named(lines_of(op))[0]
 
 
 def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
@@ -333,35 +333,35 @@ def lines_of(op: Op, *, watched: bool = True, sign: bool = False) -> list[str]:
     lines = rare_lines(op, watched=watched, sign=sign)
     if takes_sequence(op) or gives_sequence(op):
         return block(head, [*lines, *_sequence_line(op)])
-    if not has_straight_line(op):
+    if not has_fast_path(op):
         return block(head, [*lines, f"return call(op, {everything(op, out=False)})"])
-    return block(head, [*lines, *_straight_line(op)])
+    return block(head, [*lines, *_fast_path(op)])
 
 
-def fronted_lines_of(front: Front, op: Op, *, watched: bool = True) -> list[str]:
+def adapted_lines_of(adapter: Adapter, op: Op, *, watched: bool = True) -> list[str]:
     """The same with arguments in another form; who looks on sees them in the operator's."""
     if not watched:
         return lines_of(op, watched=False)
     return block(
-        f"def written({front.parameters})",
-        [*front.lines, *watched_lines(op, out=False), *_straight_line(op, front=front)],
+        f"def written({adapter.parameters})",
+        [*adapter.lines, *watched_lines(op, out=False), *_fast_path(op, adapter=adapter)],
     )
 
 
-def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -> list[str]:
+def _fast_path(op: Op, *, below: bool = False, adapter: Adapter | None = None) -> list[str]:
     """From the arguments to the result; `below` a vmap level the mode is known."""
-    leave = f"return call(op, {everything(op, out=False)})"
+    bail_out = f"return call(op, {everything(op, out=False)})"
     mixed = takes_mixed(op)
-    lines = array_lines(op, leave, mixed=mixed)
+    lines = array_lines(op, bail_out, mixed=mixed)
     if arrays.LIBRARIES:
         other = f"return elsewhere(op, {everything(op, out=False)})"
         lines += block(f"if {other_arrays(op)}", [other])
     lines += ["plain = fast.plain"] if below else mode_lines(op)
     unusual = not_plain(op, mixed=mixed)
-    lines += block(f"if {' or '.join(unusual)}", [leave]) if unusual else []
-    lines += mixed_lines(op, leave) if mixed else []
-    lines += normalised_lines(op) if front is None or not front.is_normal else []
-    lines += computed_lines(op, "" if front is None else front.usual)
+    lines += block(f"if {' or '.join(unusual)}", [bail_out]) if unusual else []
+    lines += mixed_lines(op, bail_out) if mixed else []
+    lines += normalised_lines(op) if adapter is None or not adapter.is_normal else []
+    lines += computed_lines(op, "" if adapter is None else adapter.inline)
     if len(op.outputs) > 1:
         return lines + several_lines(op)
     made = ["result = next(blanks)", "result._array, result._node = r, None"]
@@ -369,19 +369,19 @@ def _straight_line(op: Op, *, below: bool = False, front: Front | None = None) -
         return [*lines, "result = next(blanks)", "result._array = r", *viewed_lines(op)]
     lines += as_array_lines("r")
     if array_call(op) is None and len(op.inputs) > 1:  # the first has data; another may have none
-        lines += indented(block("if type(r) is not ndarray", [leave]))
+        lines += indented(block("if type(r) is not ndarray", [bail_out]))
     return [*lines, *made, *recorded_lines(op)]
 
 
 def _sequence_line(op: Op, *, below: bool = False) -> list[str]:
-    leave = f"return call(op, {everything(op, out=False)})"
+    bail_out = f"return call(op, {everything(op, out=False)})"
     start = ["plain = fast.plain"] if below else mode_lines(op)
     if takes_sequence(op):
         node = sequence_node(op, "tuple(edges)", "r")
         call = forward_call(op)[0].replace("a0", "arrays", 1)
-        return [*start, *sequence_line(op, leave, call, node)]
+        return [*start, *sequence_line(op, bail_out, call, node)]
     node = sequence_node(op, "(edge,)", "a0")
-    return [*start, *parts_line(op, leave, normalised_lines(op), forward_call(op)[0], node)]
+    return [*start, *parts_line(op, bail_out, normalised_lines(op), forward_call(op)[0], node)]
 
 
 ports.fill(build=build, split_large=split_large)

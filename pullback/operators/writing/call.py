@@ -63,8 +63,8 @@ def operands(op: Op) -> str:
 
 def shown_lines(args: str, kwargs: str, operands: str) -> list[str]:
     """Ask who looks on: then the call goes through `shown`."""
-    call = f"shown(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))"
-    return block("if look.by is not None", [f"return {call}"])
+    call = f"observed(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))"
+    return block("if observers.active is not None", [f"return {call}"])
 
 
 def watched_lines(op: Op, *, out: bool = True) -> list[str]:
@@ -90,8 +90,8 @@ def respelled_lines(op: Op) -> list[str]:
         return []
     args, kwargs = everything(op).split("), {")
     renamed = by_name([*op.spellings])
-    leave = f"return respelled(op, {args}), {{{renamed}{kwargs})"
-    return either(conditions, [leave])
+    bail_out = f"return respelled(op, {args}), {{{renamed}{kwargs})"
+    return either(conditions, [bail_out])
 
 
 def _respelled(op: Op) -> list[str]:
@@ -107,7 +107,7 @@ def rare_lines(op: Op, *, watched: bool, sign: bool) -> list[str]:
 
     And at who looks on, where that is asked. A `sign` has operands alone.
     """
-    conditions = ["look.by is not None"] if watched else []
+    conditions = ["observers.active is not None"] if watched else []
     if not sign:
         conditions += ["more is not UNFILLED"] if "UNFILLED" in signature_of(op) else []
         conditions += [f"{theirs('out')} is not None"] if op.has_out else []

@@ -27,7 +27,7 @@ from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
 from pullback.operators.conditions import FACTS
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.writer import block, define, indented, settled, theirs
+from pullback.operators.writing.writer import block, define, indented, named, theirs
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
@@ -123,7 +123,7 @@ def written(function: Any) -> Any:
 def choice_source(op: Any) -> str:
     """The text of the choice, for who wants to read it."""
     on_host = [one for one in op.kernels if one.on == "host"]
-    return settled(choice_lines(op, on_host)[0])[0].replace("def chosen", f"def {op.name}", 1)
+    return named(choice_lines(op, on_host)[0])[0].replace("def chosen", f"def {op.name}", 1)
 
 
 def choice_lines(

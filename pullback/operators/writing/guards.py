@@ -8,7 +8,7 @@
         except REFUSALS as error:
             ...  # says which argument was no tensor, see guarding.py
 
-Only arguments without a default are looked at before: what takes calls itself is seldom an option,
+Only arguments without a default are looked at before: what overrides calls itself is seldom an option,
 and an operator below meets it there. Where that refuses it instead, options are looked at, too.
 """
 
@@ -20,9 +20,9 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.core.tensor import Tensor
+from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
 from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.options import TYPED
-from pullback.operators.watching.dispatch import QUIET, any_handler, any_thing
 from pullback.operators.writing.call import by_name
 from pullback.operators.writing.writer import (
     block,

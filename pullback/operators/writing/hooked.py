@@ -1,6 +1,6 @@
 """Writes the form of an operator that hands what it saves to the user's saved-tensor hooks.
 
-The straight line leaves for it where hooks are all that is unusual, and has checked the rest.
+The fast path leaves for it where hooks are all that is unusual, and has checked the rest.
 Inputs are packed before anything is computed: a hook that raises leaves all as it was, and one that
 has seen enough saves the work. Outputs are packed last, with their history. Operators that save
 no tensors have no such form; they run as without hooks.
@@ -36,10 +36,10 @@ __all__ = ["hooked_lines_of"]
 
 def hooked_lines_of(op: Op) -> list[str]:
     """The function; `mode` is one of class `Hooked`."""
-    leave = f"return call(op, {everything(op, out=False)})"
+    bail_out = f"return call(op, {everything(op, out=False)})"
     head = f"def hooked(mode, {arguments(op)})"
     unhooked = f"return plainly(mode.usual, {arguments(op)})"
-    detoured = block("if fast.plain is None", [leave])
+    detoured = block("if fast.plain is None", [bail_out])
     if not saves_tensors(op):
         return block(head, [*detoured, unhooked])
     plan = plan_of(op)
@@ -47,9 +47,9 @@ def hooked_lines_of(op: Op) -> list[str]:
     tracked = " or ".join(f"n{i} is not None" for i in range(len(plan.edges)))
     lines = [*detoured, *block("if not mode.grad", [unhooked])]
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
-        lines += block(f"if {theirs('dtype')} is not None", [leave])
-    lines += array_lines(op, leave, mixed=mixed)
-    lines += mixed_lines(op, leave) if mixed else []
+        lines += block(f"if {theirs('dtype')} is not None", [bail_out])
+    lines += array_lines(op, bail_out, mixed=mixed)
+    lines += mixed_lines(op, bail_out) if mixed else []
     lines += [*normalised_lines(op), *edge_lines(op), *nowhere_lines(op), f"tracked = {tracked}"]
     for param in plan.inputs:
         lines += _packed(op, plan, param)

@@ -133,7 +133,7 @@ def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
     def noted(self: _StandIn, other: Any) -> _StandIn:
         notes = self._notes
         a, b = self._name, notes.text(other)
-        notes.inlined.same_on_tensors &= name != "pow"  # NumPy has short ways of its own
+        notes.inlined.same_on_tensors &= name != "pow"  # NumPy has quick ways of its own
         if name in ("mul", "add") and type(other) is _StandIn:
             # The operator itself, past the test of what stands on either side of a sign.
             function = notes.constant(None, OPERATORS[name].function)

@@ -27,7 +27,7 @@ from pullback.operators.writing.steps import (
     asks_for_size,
     differs,
     forward_call,
-    has_straight_line,
+    has_fast_path,
     maybe_number,
     normalised_lines,
     not_plain,
@@ -42,26 +42,26 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     head = f"def written({signature_of(op, out=False)})"
     lines = beyond_lines(op, out=False)
     lines += watched_lines(op, out=False) if watched else []
-    leave = f"return call_inplace(op, called, {everything(op, out=False)})"
+    bail_out = f"return call_inplace(op, called, {everything(op, out=False)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
-    if not has_straight_line(op) or len(op.outputs) > 1 or not starts_with_target:
-        return block(head, [*lines, leave])
+    if not has_fast_path(op) or len(op.outputs) > 1 or not starts_with_target:
+        return block(head, [*lines, bail_out])
     target = op.inputs[0].local
     edges = [f"n{i}" for i in range(len(op.differentiable))]
     unusual = [*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]
     besides = "True" if saves_tensors(op) else "before_write"
     # Where saved-tensor hooks are all that is unusual, what saves nothing goes on as without them.
-    hooks = block(f"if mode.__class__ is not Hooked or plain is None or {besides}", [leave])
+    hooks = block(f"if mode.__class__ is not Hooked or plain is None or {besides}", [bail_out])
     hooks.append("mode = mode.usual")
-    lines += [*array_lines(op, leave), *MODE_LINES, f"cell = {target}._cell"]
+    lines += [*array_lines(op, bail_out), *MODE_LINES, f"cell = {target}._cell"]
     steps = [
         *block(f"if {UNUSUAL_MODE}", hooks),
-        *block(f"if {' or '.join(unusual)}", [leave]),
+        *block(f"if {' or '.join(unusual)}", [bail_out]),
         *normalised_lines(op),
         *_memory_checked(op),
         "tracked = False",
         f"if mode is plain and {_has_history(op)}a0.dtype.kind in 'fcV':",
-        *indented([*edge_lines(op), *nowhere_lines(op, leave)]),
+        *indented([*edge_lines(op), *nowhere_lines(op, bail_out)]),
         f"    if {' or '.join(f'{edge} is not None' for edge in edges)}:",
         "        tracked = True",
         f"        if {target}._node.__class__ in SPECIAL:",
@@ -199,7 +199,7 @@ def _written(op: Op) -> list[str]:
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
             into = [*block("if a0.size < LARGE", into), *shared]
         ways.append((usual, into))
-    if op.into is not None:
+    if op.out_kernel is not None:
         number = iter(range(len(op.inputs)))
         given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
         ways.append((_goes_into(op), [f"into(a0, {', '.join(given)})"]))

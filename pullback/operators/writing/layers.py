@@ -1,7 +1,7 @@
 """Functions that ask somebody before their own code runs: where that code is meanwhile.
 
 Its own file because both who writes code (`build`) and who lets functions ask
-(`watching/intercept`) need it.
+(`dispatch/intercept`) need it.
 """
 
 from __future__ import annotations

@@ -134,8 +134,8 @@ def _defined(
     for i, param in enumerate(plan.edges):
         rule = plan.op.rules[param.name]
         scope[f"rule_{i}"] = rule if tensors else specialise(rule)
-    if plan.op.jointly is not None:
-        scope["jointly"] = specialise(plan.op.jointly)
+    if plan.op.fused_backward is not None:
+        scope["fused_backward"] = specialise(plan.op.fused_backward)
     for one in lines:
         if one is not None:
             scope |= one.tensor_scope if tensors else _specialised(one.array_scope, specialise)
@@ -184,9 +184,9 @@ def _running(
     head = f"def {name}(edges, g, /{kept})" if apart else f"def {name}(self, g, edges)"
     if sequence:
         return block(head, [*lines, f"return {calls[0]}"])
-    if op.jointly is not None and not tensors:
+    if op.fused_backward is not None and not tensors:
         others = " or ".join(f"{edge} is not None" for edge in edges[1:])
-        joint = f"return jointly({plan.given(op.jointly, 'edges')})"
+        joint = f"return fused_backward({plan.given(op.fused_backward, 'edges')})"
         lines += block(f"if e0 is not None and ({others})", [joint])
     split = setting.splits and not tensors and not elsewhere
     lines += _rule_lines(inlined_rules, calls, tensors=tensors, split=split)

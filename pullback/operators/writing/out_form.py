@@ -16,20 +16,22 @@ __all__ = ["with_out_lines"]
 
 def with_out_lines(op: Op) -> list[str]:
     """The last lines of the rare form."""
-    leave = [f"return call(op, {everything(op)})"]
+    bail_out = [f"return call(op, {everything(op)})"]
     alike = all(param.kind == "tensor" for param in op.inputs)
     if not (fits(op) and op.kind == "elementwise" and alike):
-        return leave
+        return bail_out
     out = theirs("out")
     operands = ", ".join(f"a{i}" for i in range(len(op.inputs)))
     return [
-        *array_lines(op, leave[0]),
+        *array_lines(op, bail_out[0]),
         *MODE_LINES,
-        *block(f"if {out}.__class__ is not Tensor or type({out}._array) is not host_array", leave),
+        *block(
+            f"if {out}.__class__ is not Tensor or type({out}._array) is not host_array", bail_out
+        ),
         f"target = {out}._array",
         "dtype = target.dtype",
-        *either(_other_targets(op, out), leave),
-        *(line for i in range(len(op.inputs)) for line in either(_other_operands(op, i), leave)),
+        *either(_other_targets(op, out), bail_out),
+        *(line for i in range(len(op.inputs)) for line in either(_other_operands(op, i), bail_out)),
         f"ufunc({operands}, target)",
         f"bump({out}, called)",
         f"return {out}",

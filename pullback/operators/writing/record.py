@@ -1,4 +1,4 @@
-"""Writes the last steps of a straight line: what is recorded of a call."""
+"""Writes the last steps of a fast path: what is recorded of a call."""
 
 from __future__ import annotations
 
@@ -170,12 +170,12 @@ def edge_lines(op: Op) -> list[str]:
     return lines
 
 
-def nowhere_lines(op: Op, leave: str = "") -> list[str]:
+def nowhere_lines(op: Op, bail_out: str = "") -> list[str]:
     """An input that leads nowhere needs no values of the others: `interpret` sorts that out."""
     if len(op.differentiable) < 2 or not plan_of(op).inputs:
         return []
-    leave = leave or f"return call(op, {everything(op, out=False)})"
-    return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [leave])
+    bail_out = bail_out or f"return call(op, {everything(op, out=False)})"
+    return either([f"n{i} is NOWHERE" for i in range(len(op.differentiable))], [bail_out])
 
 
 def edge_from(edge: str, node: str, tensor: str) -> list[str]:

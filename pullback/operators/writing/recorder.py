@@ -1,6 +1,6 @@
 """Writes the function that gives a result its node, where the result came from a handler.
 
-The last lines of an operator's straight line, by themselves: what `recording.py` does step by step
+The last lines of an operator's fast path, by themselves: what `recording.py` does step by step
 for any call takes 7 us, which is more than a handler does.
 """
 
@@ -12,7 +12,7 @@ from pullback.operators.declare import Op
 from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.record import edge_lines, node_lines, nowhere_lines
-from pullback.operators.writing.steps import has_straight_line, maybe_number
+from pullback.operators.writing.steps import has_fast_path, maybe_number
 from pullback.operators.writing.writer import block, define
 
 __all__ = ["recorder_of"]
@@ -33,7 +33,7 @@ def recorder_of(op: Op) -> Any:
 
 def _is_usual(op: Op) -> bool:
     return (
-        has_straight_line(op)
+        has_fast_path(op)
         and bool(op.rules)
         and op.kind != "view"
         and len(op.outputs) == 1

@@ -1,4 +1,4 @@
-"""Writes the straight line of operators over sequences: `cat` takes many, `split` gives many.
+"""Writes the fast path of operators over sequences: `cat` takes many, `split` gives many.
 
 As build.py, whose lines these are, but with loops over the sequence where that has names.
 """
@@ -39,7 +39,7 @@ def gives_sequence(op: Op) -> bool:
     )
 
 
-def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
+def sequence_line(op: Op, bail_out: str, call: str, node: list[str]) -> list[str]:
     """The function's body: `call` computes from `arrays`, `node` makes a node with edges."""
     name, local = op.inputs[0].name, op.inputs[0].local
     shapes = [f"node.s_{name}_shape = tuple([one.shape for one in arrays])"]
@@ -48,16 +48,16 @@ def sequence_line(op: Op, leave: str, call: str, node: list[str]) -> list[str]:
         "try:",
         f"    for one in {local}:",  # up to 30 sooner done than a comprehension, which is a call
         "        arrays.append(one._plain)",
-        "except LEAVES:",
-        f"    {leave}",
+        "except BAIL_OUTS:",
+        f"    {bail_out}",
         f"if not arrays or {_other_arrays()}:",
-        f"    {leave}",
+        f"    {bail_out}",
         "try:",
         f"    r = {call}",
         "except REFUSALS as error:",
         f"    raise explained(op, {{'{name}': arrays}}, error) from None",
         "if type(r) is not ndarray:",  # one of the others has no data
-        f"    {leave}",
+        f"    {bail_out}",
         "result = next(blanks)",
         "result._array = r",
         "result._cell = UNWRITTEN",
@@ -104,16 +104,18 @@ def _other_arrays() -> str:
     return "any([type(one) is not ndarray for one in arrays])"
 
 
-def parts_line(op: Op, leave: str, normalised: list[str], call: str, node: list[str]) -> list[str]:
+def parts_line(
+    op: Op, bail_out: str, normalised: list[str], call: str, node: list[str]
+) -> list[str]:
     """The function's body for views of one input."""
     name, source = op.inputs[0].name, op.inputs[0].local
     return [
         "try:",
         f"    a0 = {source}._plain",
-        "except LEAVES:",
-        f"    {leave}",
+        "except BAIL_OUTS:",
+        f"    {bail_out}",
         "if type(a0) is not ndarray:",
-        f"    {leave}",
+        f"    {bail_out}",
         *normalised,
         "try:",
         f"    arrays = {call}",

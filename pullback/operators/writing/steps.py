@@ -1,4 +1,4 @@
-"""Writes the first steps of a straight line: from the arguments of a call to its result's array.
+"""Writes the first steps of a fast path: from the arguments of a call to its result's array.
 
 The function and its in-place form share them.
 """
@@ -22,18 +22,18 @@ UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
 MODE_LINES = ["mode, plain = get_mode(), fast.plain"]
 
 
-def has_straight_line(op: Op) -> bool:
+def has_fast_path(op: Op) -> bool:
     """Whether the operator is simple enough to be written out."""
     return (
-        not op.makes_kind
+        not op.makes_layout
         and all(param.kind != "tensors" for param in op.params)
         and op.outputs != ("*",)
         and (op.kind != "view" or (op.strided and len(op.outputs) == 1))
     )
 
 
-def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
-    """The arrays of the inputs; what is no tensor leaves the straight line.
+def array_lines(op: Op, bail_out: str, *, mixed: bool = False) -> list[str]:
+    """The arrays of the inputs; what is no tensor leaves the fast path.
 
     A number takes the dtype of the first operand, if that is float32, float64, or int64 as it is.
     Where `mixed_lines` follow, one that wants another dtype is left to them.
@@ -48,14 +48,14 @@ def array_lines(op: Op, leave: str, *, mixed: bool = False) -> list[str]:
             lines.append(f"a{i} = None if {name} is None else {take}")
         else:
             lines.append(f"a{i} = {take}")
-    lines = [*block("try", lines), *block("except LEAVES", [leave])]
+    lines = [*block("try", lines), *block("except BAIL_OUTS", [bail_out])]
     if number is not None and not mixed:
-        lines += block(f"if a{op.inputs.index(number)} is LOOSE", [leave])
+        lines += block(f"if a{op.inputs.index(number)} is LOOSE", [bail_out])
     return lines
 
 
 def maybe_number(op: Op) -> Param | None:
-    """The input that may be a Python number without leaving the straight line."""
+    """The input that may be a Python number without leaving the fast path."""
     if not op.numbers:
         return None
     if op.promote is not None:
@@ -68,11 +68,11 @@ def maybe_number(op: Op) -> Param | None:
 
 
 def takes_mixed(op: Op) -> bool:
-    """Whether operands of several dtypes are brought to one on the straight line."""
+    """Whether operands of several dtypes are brought to one on the fast path."""
     return op.promote is not None and all(param.kind == "tensor" for param in op.inputs)
 
 
-def mixed_lines(op: Op, leave: str) -> list[str]:
+def mixed_lines(op: Op, bail_out: str) -> list[str]:
     """Bring operands to the dtype that torch computes in, where they are not of one."""
     differ, number = " or ".join(_other_dtypes(op)), maybe_number(op)
     if not differ:
@@ -83,7 +83,7 @@ def mixed_lines(op: Op, leave: str) -> list[str]:
     ]
     steps = [
         f"operands = brought(op, {', '.join(given)})",
-        *block("if operands is None", [leave]),
+        *block("if operands is None", [bail_out]),
         f"{''.join(f'a{i}, ' for i in range(len(op.inputs)))}= operands",
     ]
     return block(f"if {differ}", steps)
@@ -121,7 +121,7 @@ def fits(op: Op) -> bool:
 
 
 def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str]:
-    """The conditions, besides the mode, on which a call leaves the straight line."""
+    """The conditions, besides the mode, on which a call leaves the fast path."""
     conditions = []
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
@@ -229,7 +229,7 @@ def differs(param: Param) -> str:
 
 def computed_lines(op: Op, usual: str = "") -> list[str]:
     """The result, or the error explained; `usual` is an expression for most arguments."""
-    usual = usual or op.usual
+    usual = usual or op.inline
     if not usual:
         return tried_lines(op, [f"r = {forward_call(op)[1]}"])
     asked = block("except (IndexError, TypeError, ValueError)", [f"r = {forward_call(op)[0]}"])

@@ -1,4 +1,4 @@
-"""Writes the part of a view operator's straight line that ties the view to its base.
+"""Writes the part of a view operator's fast path that ties the view to its base.
 
 As `attach` in core/view.py, in line for what is usual: calling it takes a sixth of the operator.
 """

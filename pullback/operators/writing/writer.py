@@ -5,7 +5,7 @@ users' operators, of forward mode and of the engine, guards, compiled programs.
 
 A part of a function is a list of lines from the margin; `block` and `indented` put parts into one
 another. A name that somebody else chose, such as that of a parameter, is written with a mark before
-it: `theirs("mode")` is `$mode`. `settled` takes the marks away; where a name of ours is the same as
+it: `theirs("mode")` is `$mode`. `named` takes the marks away; where a name of ours is the same as
 one of theirs, ours gets an underscore. So no name is forbidden, and the text reads as if it had
 been written by hand.
 
@@ -33,7 +33,7 @@ __all__ = [
     "define",
     "define_once",
     "indented",
-    "settled",
+    "named",
     "theirs",
     "with_constants",
 ]
@@ -50,7 +50,7 @@ _APART = str.maketrans(dict.fromkeys("()[]{},:;.=+-*/<>%!&|^~@\n", " "))
 
 
 def theirs(name: str) -> str:
-    """A name that is not ours to choose, as it stands in lines that are not settled yet."""
+    """A name that is not ours to choose, as it stands in lines that are not named yet."""
     return f"${name}"
 
 
@@ -78,10 +78,10 @@ def either(conditions: Iterable[str], lines: list[str]) -> list[str]:
 _WIDTH = 85
 
 
-def settled(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
+def named(lines: Iterable[str]) -> tuple[str, dict[str, str]]:
     """The text without marks, and what became of those names of ours that are also theirs.
 
-    >>> settled(["def written($mode):", "    mode = get_mode()", "    return f($mode, mode)"])[1]
+    >>> named(["def written($mode):", "    mode = get_mode()", "    return f($mode, mode)"])[1]
     {'mode': '_mode'}
     """
     text = "\n".join(lines)
@@ -110,7 +110,7 @@ def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
     What it calls by another name than we do gets that name there, too. Tracebacks show the lines,
     in a file that is called after the title.
     """
-    text, renamed = settled(lines)
+    text, renamed = named(lines)
     for name, new in renamed.items():
         if name in scope:
             scope[new] = scope[name]
@@ -125,7 +125,7 @@ def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
 def define_once(
     text: str, scope: dict[str, Any], title: str, name: str, *, ours: bool = True
 ) -> Any:
-    """The function `name` of a settled text for one occasion, whose lines are forgotten with it.
+    """The function `name` of a named text for one occasion, whose lines are forgotten with it.
 
     Unless it is `ours`, its lines are lines of the user's where we say who called.
     """

@@ -73,7 +73,7 @@ def _log_api_usage_once(event: str) -> None:
     """Nothing is reported to anybody."""
 
 
-_HANDLERS = "pullback.operators.watching.switching"
+_HANDLERS = "pullback.operators.dispatch.switching"
 _STACKS = "pullback.utils._python_dispatch"
 _LATER = {
     "TensorBase": ("pullback", "Tensor"),

@@ -51,13 +51,13 @@ def test_a_returned_loss_is_differentiated_but_not_twice():
 
 
 def test_nothing_is_held_and_nobody_looks_on_afterwards():
-    from pullback.engine import watch
-    from pullback.operators.watching.observe import look
+    from pullback.engine import node_observers
+    from pullback.operators.dispatch.observers import observers
 
     with pytest.raises(ZeroDivisionError):
         memory_timeline(lambda: 1 / 0)
-    assert look.by is None
-    assert watch.watcher is None
+    assert observers.active is None
+    assert node_observers.observer is None
 
 
 def test_the_page_has_the_curve_and_the_table(tmp_path):

@@ -7,7 +7,7 @@ from collections import Counter
 import pytest
 
 import pullback as torch
-from pullback.operators.watching.observe import observe, stop
+from pullback.operators.dispatch.observers import observe, stop
 from pullback.utils.checkpoint import checkpoint, checkpoint_sequential
 from tests.autograd.budget.nets import UNet
 

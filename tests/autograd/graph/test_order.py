@@ -11,8 +11,8 @@ import pullback as torch
 from pullback import _C
 from pullback.autograd import Function
 from pullback.autograd.graph import hooks, plan
+from pullback.engine import node_observers
 from pullback.engine import request as entry
-from pullback.engine import watch
 from pullback.engine.threads import side_by_side
 from tests.leaves import double_leaf as leaf
 
@@ -71,7 +71,7 @@ class Onlooker:
 
 def set_up(way, monkeypatch):
     monkeypatch.setattr(entry, "always_ordered", way == "ordered")
-    monkeypatch.setattr(watch, "watcher", Onlooker() if way == "watched" else None)
+    monkeypatch.setattr(node_observers, "observer", Onlooker() if way == "watched" else None)
     monkeypatch.setattr(side_by_side, "threads", 3 if way == "threads" else 1)
 
 

@@ -68,7 +68,7 @@ def test_the_least_recently_used_pass_is_forgotten(block):
                     y = y.sin()
                 y.sum().backward()
 
-    run(1, 2, 3, 4, 1, 1, 1)  # the last of them by a straight line along the nodes
+    run(1, 2, 3, 4, 1, 1, 1)  # the last of them by a fast path along the nodes
     assert captures() == 4
     run(5)
     assert len(cache) == LIMIT

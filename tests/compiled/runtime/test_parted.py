@@ -1,4 +1,4 @@
-"""Programs with eager kernels between native parts, by their short way."""
+"""Programs with eager kernels between native parts, by their fast path."""
 
 import threading
 
@@ -19,7 +19,7 @@ def _fresh():
 
 
 def short(function, *args):
-    """A compiled function that has its short way."""
+    """A compiled function that has its fast path."""
     f = torch.compile(function, backend="llvm")
     for _ in range(3):
         f(*args)

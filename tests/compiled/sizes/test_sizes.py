@@ -98,7 +98,7 @@ def test_a_new_batch_size_hits(name, backend):
         agrees(function, f, make(n))
     assert counters["compile"]["captures"] == 1
     assert counters["compile"]["families"] == 1
-    # The short way of all sizes counts nothing.
+    # The fast path of all sizes counts nothing.
     assert counters["compile"]["hits"] >= 5 or f.quick is not None
 
 

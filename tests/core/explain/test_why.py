@@ -58,7 +58,7 @@ def under_no_grad(x, compute):
 @pytest.mark.parametrize(
     "compute",
     [
-        pytest.param(lambda x: x * 2, id="straight line"),
+        pytest.param(lambda x: x * 2, id="fast path"),
         pytest.param(lambda x: x.exp(), id="saves its output"),
         pytest.param(lambda x: x * torch.tensor([1, 2]), id="interpreted"),
         pytest.param(lambda x: x.max(dim=0).values, id="several outputs"),

@@ -24,10 +24,10 @@ from pullback.autograd.profile import recorder
 from pullback.core import autocast, forward, mode, nesting
 from pullback.core.explain import anomaly
 from pullback.core.process.whole import Reentrant, Whole
-from pullback.engine import parallel, watch
+from pullback.engine import node_observers, parallel
 from pullback.library.call import calling
+from pullback.operators.dispatch import observers
 from pullback.operators.running import inplace
-from pullback.operators.watching import observe
 from pullback.overrides import TorchFunctionMode
 from pullback.transforms import batched
 from pullback.transforms.mapping import mapped
@@ -108,8 +108,12 @@ def state():
         "forward": (list(forward.LEVELS), forward.open_levels(), forward_ad._open),
         "derivatives": (nesting.running.get(), nesting.pass_depth.get()),
         "anomaly": (anomaly.state.enabled, anomaly.state.check_nan),
-        "observers": (list(observe._observers), observe.look.by),
-        "profiler": (list(recorder.active()), watch.watcher, list(watch._watchers)),
+        "observers": (list(observers._observers), observers.observers.active),
+        "profiler": (
+            list(recorder.active()),
+            node_observers.observer,
+            list(node_observers._observers),
+        ),
         "nan": (numpy.geterr(), numpy.geterrcall()),
         "device": torch.get_default_device(),
         "threads": parallel.side_by_side.threads,

@@ -6,7 +6,7 @@ import pullback as torch
 from pullback import Tensor
 from pullback.autograd.show import show
 from pullback.library import _scoped_library, custom_op
-from pullback.operators.watching.observe import observe, stop
+from pullback.operators.dispatch.observers import observe, stop
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 

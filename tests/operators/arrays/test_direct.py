@@ -6,7 +6,7 @@ import numpy
 import pytest
 
 from pullback.operators.arrays.direct import DIRECT
-from pullback.operators.cuda import retarget
+from pullback.operators.cuda import kernel_overrides
 
 X = numpy.arange(6.0).reshape(2, 3)
 CALLS = {
@@ -34,4 +34,4 @@ def test_direct_function_does_what_the_public_one_does(name):
 @pytest.mark.parametrize("name", DIRECT)
 def test_direct_function_becomes_the_public_one_of_another_library(name):
     space = SimpleNamespace(copies={}, **{name: (found := object())})
-    assert retarget.on_device(DIRECT[name], space) is found
+    assert kernel_overrides.on_device(DIRECT[name], space) is found

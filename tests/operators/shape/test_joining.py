@@ -1,4 +1,4 @@
-"""Tensors taken apart and joined: dtypes, histories, and sequences in the straight line."""
+"""Tensors taken apart and joined: dtypes, histories, and sequences in the fast path."""
 
 import numpy
 import pytest

@@ -150,7 +150,7 @@ def outcome(function, *args):
     return result.dtype, repr(result)
 
 
-def test_whole_numbers_stay_on_the_straight_line_of_int64(monkeypatch):
+def test_whole_numbers_stay_on_the_fast_path_of_int64(monkeypatch):
     counts = torch.tensor([1, 2])
     assert (counts + 1).tolist() == [2, 3]
     monkeypatch.setattr(interpret, "call", None)  # not even looked at
@@ -250,7 +250,7 @@ _LIMIT = 3
 
 
 def test_the_usual_form_can_name_what_its_module_can():
-    @primitive(usual="a0 + _LIMIT if a0.size < _LIMIT else forward(numpy, a0)", has_out=False)
+    @primitive(inline="a0 + _LIMIT if a0.size < _LIMIT else forward(numpy, a0)", has_out=False)
     def _moved_in_this_test(xp, input: Array):
         return input - 1
 

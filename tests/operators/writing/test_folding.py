@@ -12,8 +12,8 @@ from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.writing import build, call, hooked, inplace, out_form
 from pullback.operators.writing.folding import WIDTH, folded
-from pullback.operators.writing.steps import has_straight_line
-from pullback.operators.writing.writer import settled
+from pullback.operators.writing.steps import has_fast_path
+from pullback.operators.writing.writer import named
 from pullback.transforms import dual
 
 
@@ -29,14 +29,13 @@ def texts(op):
     yield inplace.inplace_lines_of(op)
     yield call.rare_form(op, out_form.with_out_lines(op), watched=True)
     yield dual.lines_of(op)
-    if op.rules and has_straight_line(op):
+    if op.rules and has_fast_path(op):
         yield hooked.hooked_lines_of(op)
 
 
 def test_no_written_line_is_longer_than_a_page_is_wide():
     longest = {
-        (name, lines[0]): max(settled(lines)[0].splitlines(), key=len)
-        for name, lines in all_texts()
+        (name, lines[0]): max(named(lines)[0].splitlines(), key=len) for name, lines in all_texts()
     }
     assert {name: line for name, line in longest.items() if len(line) > WIDTH} == {}
 

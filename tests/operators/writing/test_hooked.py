@@ -6,7 +6,7 @@ import pytest
 import pullback as torch
 from pullback.core.mode import Hooked, changed, current, get_mode
 from pullback.operators.declare import OPERATORS
-from pullback.operators.writing.steps import has_straight_line, saves_tensors
+from pullback.operators.writing.steps import has_fast_path, saves_tensors
 from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
 
 graph = torch.autograd.graph
@@ -14,7 +14,7 @@ DECLARED = [
     name
     for name in SAMPLES
     if hasattr(function := resolve(torch, name), "op")
-    and has_straight_line(function.op)
+    and has_fast_path(function.op)
     and saves_tensors(function.op)
 ]
 RANDOM = {"bernoulli", "poisson"}
@@ -103,7 +103,7 @@ def test_the_interpreter_is_not_asked(monkeypatch):
     program().backward()
 
     def fails(op, args, kwargs):
-        raise AssertionError(f"{op.name} left the straight line")
+        raise AssertionError(f"{op.name} left the fast path")
 
     with graph.saved_tensors_hooks(lambda t: t, lambda t: t):
         program()  # whatever is written on the first call is there now

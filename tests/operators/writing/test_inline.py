@@ -12,7 +12,7 @@ from pullback.operators.pointwise import arithmetic, extrema, trigonometry
 from pullback.operators.pointwise import exponentials as pointwise
 from pullback.operators.reduce import sums as reduction
 from pullback.operators.writing.inline import inlined
-from pullback.operators.writing.writer import settled
+from pullback.operators.writing.writer import named
 
 
 def lines_of(function, name, *, tensors=False):
@@ -20,7 +20,7 @@ def lines_of(function, name, *, tensors=False):
     found = inlined(op, next(p for p in op.params if p.name == name), "t")
     if found is None:
         return None
-    return settled(found.tensor_lines if tensors else found.array_lines)[0].splitlines()
+    return named(found.tensor_lines if tensors else found.array_lines)[0].splitlines()
 
 
 def test_a_product_rule_becomes_one_line_without_the_conjugate():

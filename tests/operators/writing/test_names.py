@@ -11,7 +11,7 @@ import pytest
 import pullback as torch
 from pullback.func import jvp
 from pullback.library import _scoped_library
-from pullback.library.call.straight_line import lines_of as call_lines_of
+from pullback.library.call.fast_path import lines_of as call_lines_of
 from pullback.operators import declare
 from pullback.operators.declare import (
     OPERATORS,
@@ -25,8 +25,8 @@ from pullback.operators.declare import (
 from pullback.operators.writing import build, call, hooked, inplace, nodes, out_form, recorder
 from pullback.operators.writing.inline import inlined
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.steps import has_straight_line, saves_tensors
-from pullback.operators.writing.writer import settled
+from pullback.operators.writing.steps import has_fast_path, saves_tensors
+from pullback.operators.writing.writer import named
 from pullback.transforms import dual
 
 graph = torch.autograd.graph
@@ -144,7 +144,7 @@ def texts(op):
     """All that is written for an operator."""
     yield build.lines_of(op)
     yield inplace.inplace_lines_of(op)
-    if has_straight_line(op) and saves_tensors(op):
+    if has_fast_path(op) and saves_tensors(op):
         yield hooked.hooked_lines_of(op)
     yield call.rare_form(op, out_form.with_out_lines(op), watched=True)
     yield dual.lines_of(op)
@@ -157,7 +157,7 @@ def texts(op):
 
 
 def names_in(lines):
-    tree = ast.parse(settled(lines)[0])
+    tree = ast.parse(named(lines)[0])
     used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
     return used | {node.arg for node in ast.walk(tree) if isinstance(node, ast.arg)}
 
@@ -235,7 +235,7 @@ def test_an_operator_over_a_sequence_too():
 
 
 def test_a_users_operator_too():
-    """Its keywords keep their names; none of them takes it off the straight line."""
+    """Its keywords keep their names; none of them takes it off the fast path."""
     with _scoped_library("names_of_ours", "DEF") as library:
         library.define("first(Tensor x, *, float scale=1.0) -> Tensor")
         library.impl("first", lambda x, *, scale=1.0: x * scale, "CPU")
@@ -247,7 +247,7 @@ def test_a_users_operator_too():
             library.impl(f"one{number}", lambda x, **given: x * next(iter(given.values())), "CPU")
             called = getattr(torch.ops.names_of_ours, f"one{number}")
             lines = call_lines_of(called.default._operator)
-            assert len(lines) > 10, name  # a straight line
+            assert len(lines) > 10, name  # a fast path
             x = torch.ones(2)
             assert called(x, **{name: 3.0}).tolist() == [3, 3], name
             assert called(x).tolist() == [1, 1], name

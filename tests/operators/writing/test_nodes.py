@@ -16,7 +16,7 @@ def product():
     """A product that notes which of its rules run."""
 
     def both(edges, g, input, other):
-        calls.append("jointly")
+        calls.append("fused_backward")
         return [
             None if edge is None else g * b for edge, b in zip(edges, (other, input), strict=True)
         ]
@@ -34,7 +34,9 @@ def product():
     def _noted_product(xp: Namespace, input: Array, other: Array) -> Array:
         return xp.multiply(input, other)
 
-    made = primitive(input=of_input, other=of_other, jointly=both, has_out=False)(_noted_product)
+    made = primitive(input=of_input, other=of_other, fused_backward=both, has_out=False)(
+        _noted_product
+    )
     calls.clear()
     yield made
     del declare.OPERATORS["_noted_product"]
@@ -44,7 +46,7 @@ def test_gradients_that_share_work_are_computed_jointly(product):
     a, b = (torch.tensor([2.0, value], requires_grad=True) for value in (3.0, 5.0))
     ga, gb = torch.autograd.grad(product(a, b).sum(), (a, b))
     assert (ga.tolist(), gb.tolist()) == ([2, 5], [2, 3])
-    assert calls == ["jointly"]
+    assert calls == ["fused_backward"]
 
 
 def test_a_gradient_wanted_alone_comes_from_its_own_rule(product):
@@ -59,5 +61,5 @@ def test_a_gradient_wanted_alone_comes_from_its_own_rule(product):
 def test_gradients_with_history_come_from_the_rules(product):
     a, b = (torch.tensor([2.0, value], requires_grad=True) for value in (3.0, 5.0))
     ga, gb = torch.autograd.grad(product(a, b).sum(), (a, b), create_graph=True)
-    assert "jointly" not in calls
+    assert "fused_backward" not in calls
     assert torch.autograd.grad((ga * gb).sum(), (a, b))[0].tolist() == [2, 5]

@@ -1,4 +1,4 @@
-"""`out=` of one array function is written at once, and with what the long way would leave."""
+"""`out=` of one array function is written at once, and with what the slow path would leave."""
 
 import numpy
 import pytest
@@ -10,7 +10,7 @@ X = numpy.array([[1.0, 2.0, 3.0], [4.0, 5.0, 6.0]])
 
 
 @pytest.fixture
-def no_long_way(monkeypatch):
+def no_slow_path(monkeypatch):
     def fails(*args, **kwargs):
         raise AssertionError("computed apart")
 
@@ -18,7 +18,7 @@ def no_long_way(monkeypatch):
 
 
 @pytest.mark.parametrize("dtype", [torch.float32, torch.float64], ids=str)
-def test_it_is_written_directly_and_counted(no_long_way, dtype):
+def test_it_is_written_directly_and_counted(no_slow_path, dtype):
     x, out = torch.tensor(X, dtype=dtype), torch.zeros(2, 3, dtype=dtype)
     memory = out._array
     assert torch.add(x, x, out=out) is out
@@ -31,7 +31,7 @@ def test_it_is_written_directly_and_counted(no_long_way, dtype):
     assert out._version == 3
 
 
-def test_with_grad_mode_off_history_is_no_hindrance(no_long_way):
+def test_with_grad_mode_off_history_is_no_hindrance(no_slow_path):
     x = torch.tensor(X, requires_grad=True)
     out = torch.zeros(2, 3, dtype=torch.float64)
     with torch.no_grad():

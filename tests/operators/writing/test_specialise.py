@@ -56,7 +56,7 @@ def test_rules_name_operators_as_globals_and_never_through_a_module():
             importlib.import_module(module.name)
     reached = set()
     for op in OPERATORS.values():
-        for rule in (*op.rules.values(), *filter(None, [op.jointly])):
+        for rule in (*op.rules.values(), *filter(None, [op.fused_backward])):
             _functions_under(rule, reached)
     assert len(reached) > 500
     hidden = [

@@ -16,7 +16,7 @@ from pullback.operators.writing.writer import (
     constant,
     define,
     define_once,
-    settled,
+    named,
     theirs,
     with_constants,
 )
@@ -24,7 +24,7 @@ from pullback.operators.writing.writer import (
 
 def test_without_a_clash_the_text_is_as_it_was_written():
     lines = block("def f($x)", ["mode = get_mode()", "return g($x, mode)"])
-    assert settled(lines) == (
+    assert named(lines) == (
         "def f(x):\n    mode = get_mode()\n    return g(x, mode)",
         {},
     )
@@ -32,13 +32,13 @@ def test_without_a_clash_the_text_is_as_it_was_written():
 
 def test_a_name_of_ours_gives_way_to_theirs():
     lines = block("def f($mode)", ["mode = get_mode()", "return g($mode, mode)"])
-    text, renamed = settled(lines)
+    text, renamed = named(lines)
     assert text == "def f(mode):\n    _mode = get_mode()\n    return g(mode, _mode)"
     assert renamed == {"mode": "_mode"}
 
 
 def test_the_new_name_is_one_that_nobody_has():
-    text, _ = settled(block("def f($x, $_x)", ["x = __x", "return $x, $_x, x, __x"]))
+    text, _ = named(block("def f($x, $_x)", ["x = __x", "return $x, $_x, x, __x"]))
     assert text == "def f(x, _x):\n    ___x = __x\n    return x, _x, ___x, __x"
 
 
@@ -52,7 +52,7 @@ def test_the_new_name_is_one_that_nobody_has():
     ],
 )
 def test_attributes_keywords_and_strings_keep_their_names(line):
-    text, renamed = settled([f"def f($x, $e5, $x1): {line}"])
+    text, renamed = named([f"def f($x, $e5, $x1): {line}"])
     assert text == f"def f(x, e5, x1): {line.replace('$', '')}"
     assert not renamed
 

@@ -33,7 +33,7 @@ def _clipped(xp: Namespace, input: Array, min_val: float, max_val: float) -> Arr
     node="HardtanhBackward0",
     space="nn.functional",
     has_out=False,
-    usual="clip(a0, checked('hardtanh', $min_val, dtype), checked('hardtanh', $max_val, dtype)) "
+    inline="clip(a0, checked('hardtanh', $min_val, dtype), checked('hardtanh', $max_val, dtype)) "
     "if ((dtype := a0.dtype) is F32 or dtype is F64) and ndarray is host_array "
     "else forward(numpy, a0, $min_val, $max_val)",
 )

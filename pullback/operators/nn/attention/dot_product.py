@@ -189,7 +189,7 @@ def _filled_batches(op: Op, size: int, split: dict[str, Any], options: dict[str,
 
 @primitive(
     batch=_filled_batches,
-    # `out` and `lse` are asked for as `jointly` needs them.
+    # `out` and `lse` are asked for as `fused_backward` needs them.
     query=lambda g_out, query, key, value, out, lse, factor, causal: matmul(
         _changes(g_out, query, key, value, factor, causal), key
     ),
@@ -199,7 +199,7 @@ def _filled_batches(op: Op, size: int, split: dict[str, Any], options: dict[str,
     value=lambda g_out, query, key, factor, causal: matmul(
         transpose(_attention_weights(query, key, factor, causal), -2, -1), g_out
     ),
-    jointly=_all_gradients,
+    fused_backward=_all_gradients,
     jvp=_mixed_tangent,
     outputs="out lse",
     fixed="lse",
@@ -253,12 +253,12 @@ def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any
 
 @primitive(
     batch=_in_batches,
-    # `query` is asked for as `jointly` needs it.
+    # `query` is asked for as `fused_backward` needs it.
     query=lambda g, query, key, out, factor: _mix(_scores_gradient(g, out, factor), key),
     key=lambda g, query, out, factor: _mix(
         transpose(_scores_gradient(g, out, factor), -2, -1), query
     ),
-    jointly=_gradients,
+    fused_backward=_gradients,
     jvp=_weights_tangent,
     node="SoftmaxBackward0",
     has_out=False,

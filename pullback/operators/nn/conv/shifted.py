@@ -18,10 +18,10 @@ from functools import lru_cache
 
 from pullback.core.arrays import LIBRARIES, Array, Namespace
 from pullback.operators.arrays.gemm import AddProduct, adder, step_of
+from pullback.operators.arrays.row_major import row_major
 from pullback.operators.arrays.runs import put
 from pullback.operators.arrays.strides import address, restrided
 from pullback.operators.arrays.threads import each, in_order
-from pullback.operators.arrays.turning import row_major
 from pullback.operators.arrays.windows import Pads, Sizes, blocks, pieces, volume
 
 __all__ = ["Rows", "correlated_rows", "rows_of", "weight_of_rows"]

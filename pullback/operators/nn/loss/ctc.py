@@ -237,10 +237,10 @@ def ctc_loss(
 
 def _lengths(name: str, lengths: Any, batch: int) -> Array:
     values: Any = lengths
-    if isinstance(lengths, Tensor):  # the array of a class that takes calls may have no data
+    if isinstance(lengths, Tensor):  # the array of a class that overrides calls may have no data
         if lengths._array.dtype.kind not in "iu":
             raise RuntimeError(f"ctc_loss: {name} must be integers, got {lengths.dtype}.")
-        values = [int(one) for one in lengths] if lengths._takes else lengths._array
+        values = [int(one) for one in lengths] if lengths._overrides else lengths._array
     if type(values) in LIBRARIES:
         values = ports.placed(values, CPU)  # they say how long results are
     if isinstance(values, tuple | list):

@@ -189,7 +189,7 @@ def _huber_slope(xp: Any, input: Any, limit: float) -> Any:
 
 @pointwise(input=slope(_huber_slope), called="huber_loss", node="HuberLossBackward0", has_out=False)
 def _huber(xp: Namespace, input: Array, limit: float) -> Array:
-    """Half the square where |x| is below `limit`, a straight line beyond."""
+    """Half the square where |x| is below `limit`, a fast path beyond."""
     size = xp.absolute(input)
     near = xp.minimum(size, limit)
     return near * (size - near * 0.5)  # is both
@@ -209,7 +209,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """Half the square of the difference over `beta`, and a straight line where it is above that.
+    """Half the square of the difference over `beta`, and a fast path where it is above that.
 
     >>> import pullback as torch
     >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
@@ -229,7 +229,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
-    """Half the square of the difference where it is below `delta`, a straight line beyond.
+    """Half the square of the difference where it is below `delta`, a fast path beyond.
 
     >>> import pullback as torch
     >>> torch.nn.functional.huber_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))

@@ -123,7 +123,7 @@ _RULES: dict[str, Any] = {
     ),
     "weight": lambda g, input, weight_shape, over: _weight_adjoint(g, input, weight_shape, over),
     "bias": lambda g, bias_shape, over: summed(g, over.channel),
-    "jointly": _gradients,
+    "fused_backward": _gradients,
     "jvp": _tangent,
     "batch": batched.standardised,
     "has_out": False,

@@ -14,7 +14,7 @@ from pullback.core.mode import fast, get_mode
 from pullback.core.tensor import Tensor, blanks
 from pullback.core.version import INFERENCE_CELL
 from pullback.core.view import View
-from pullback.operators.watching.observe import look
+from pullback.operators.dispatch.observers import observers
 from pullback.utils.data._utils.collate import (
     collate_tensor_fn,
     default_collate,
@@ -37,7 +37,7 @@ def rows_at(tensors: tuple[Any, ...], places: Any) -> list[Tensor] | None:
     """These rows of each tensor; None where more is to be asked than which ones."""
     mode = get_mode()
     recording = mode is fast.plain
-    if not (recording or mode is fast.no_grad) or look.by is not None or not places:
+    if not (recording or mode is fast.no_grad) or observers.active is not None or not places:
         return None
     if default_collate_fn_map.get(Tensor) is not collate_tensor_fn or places.__class__ is not list:
         return None

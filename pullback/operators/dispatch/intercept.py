@@ -1,0 +1,275 @@
+"""Public functions, made to ask before they run: modes, and arguments that override calls themselves.
+
+A function that asks keeps its object; its code is replaced, so whoever holds the function (a
+from-import, a method) asks too. Compositions of operators get a guard, once, when they are loaded
+(`writing/guards.py`, 0.06 us; those declared `quick` do not). Everything else asks only
+while somebody is there who could answer: a function or dispatch mode, a class with a
+`__torch_function__` that was met, a proxy of a tracer.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable
+from types import CodeType, FrameType, FunctionType
+from typing import Any
+
+from pullback.core import origin
+from pullback.core.mode import get_mode
+from pullback.core.overriding import DISPATCH
+from pullback.core.ports import ports
+from pullback.operators.dispatch import dispatch
+from pullback.operators.guarding import REFUSALS, explained, named
+from pullback.operators.writing.guards import (
+    as_given,
+    asking_code,
+    check_options,
+    guard_of,
+    required_by_name,
+)
+from pullback.operators.writing.layers import LAYERS, Layer
+from pullback.operators.writing.writer import with_constants
+
+__all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
+
+# Below autograd: what a dispatch mode makes of a call, for those functions that it is shown. Called
+# with the function as it was before, and the arguments.
+makers: dict[FunctionType, Callable[[FunctionType, tuple[Any, ...], dict[str, Any]], Any]] = {}
+
+
+# Above autograd too: how autocast runs a composition. Called as makers are, with the mode.
+castings: dict[FunctionType, Callable[..., Any]] = {}
+
+
+class _Asking(Layer):
+    """One function, what it does after asking, and how many want it to ask."""
+
+    __slots__ = ("asking", "function", "guarding", "users")
+
+    def __init__(self, function: FunctionType) -> None:
+        plain = FunctionType(
+            function.__code__,
+            function.__globals__,
+            function.__name__,
+            function.__defaults__,
+            function.__closure__,
+        )
+        plain.__kwdefaults__ = function.__kwdefaults__
+        plain.__module__, plain.__qualname__ = function.__module__, function.__qualname__
+        plain.__doc__ = function.__doc__
+        plain.__dict__.update(function.__dict__)  # what it wraps itself
+        super().__init__(plain)
+        self.function = function
+        self.guarding: CodeType | None = None
+        self.users: set[Any] = set()
+        self.asking: CodeType | None = None  # made when first wanted, as few ever are
+
+    def _handing_to(self, take: Callable[..., Any]) -> CodeType:
+        """Code for the function that hands over whatever it is called with."""
+        code = asking_code(self.function.__code__.co_freevars)
+        return with_constants(code, take=take).replace(
+            co_name=self.function.__name__,
+            co_filename=f"{origin.GENERATED}{self.function.__name__}, asking>",
+        )
+
+    def guard(self) -> None:
+        """Let the function look at its arguments for ever."""
+        if self.guarding is None:
+            self.guarding = self._handing_to(self._take_first)
+            if not self.users:
+                self._stand_before(self.guarding)
+
+    def _take_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The first call of a function that looks: now its guard is written; few are ever used."""
+        with _change:
+            written = self.guarding = guard_of(self.plain, self)
+            if not self.users:
+                self.function.__code__ = written
+        return self.function(*args, **kwargs)
+
+    def use(self, user: Any, *, wanted: bool) -> None:
+        """Ask, or stop asking, on behalf of somebody."""
+        if wanted:
+            self.users.add(user)
+        else:
+            self.users.discard(user)
+        function = self.function
+        if self.users:  # then keywords are handed over as keywords
+            if self.asking is None:
+                self.asking = self._handing_to(self.take_asked)
+            if function.__code__ is not self.asking:
+                self._stand_before(self.asking)
+            return
+        if self.guarding is not None:
+            function.__code__ = self.guarding
+            return
+        # Each step sets something to what it was: an interrupt between them is mended by the next.
+        if function.__code__ is self.asking:
+            function.__code__ = self.plain.__code__
+        LAYERS.pop(function, None)
+        if "__wrapped__" in self.plain.__dict__:
+            function.__wrapped__ = self.plain.__wrapped__  # type: ignore[attr-defined]  # inspect's
+        else:
+            function.__dict__.pop("__wrapped__", None)
+
+    def _stand_before(self, code: CodeType) -> None:
+        function, plain = self.function, self.plain
+        if function not in LAYERS:  # else `plain` has its code already
+            plain.__code__ = function.__code__
+            plain.__defaults__ = function.__defaults__
+            plain.__kwdefaults__ = function.__kwdefaults__
+            plain.__annotations__ = function.__annotations__
+            LAYERS[function] = self
+        function.__code__ = code
+        function.__wrapped__ = plain  # type: ignore[attr-defined]  # inspect follows it
+
+    def take_guarded(self, values: tuple[Any, ...], more: Any = (), named: Any = ()) -> Any:
+        """A call that a guard noticed: its arguments, less those that stand at their defaults."""
+        args, kwargs = as_given(self.plain, values)
+        return self.take_asked((*args, *more), {**kwargs, **dict(named)})
+
+    def take_asked(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The call, shown to whoever looks on at compositions."""
+        for user in self.users:
+            if type(user) is Watched and user.around is not None:
+                return user.around(self.function, self._take, args, kwargs)
+        return self._take(args, kwargs)
+
+    def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """To a mode, to an argument that overrides calls, to a maker, or as it always was."""
+        mode = get_mode()
+        if mode.functions:
+            return dispatch.above(*ports.spelled(self.function, args, kwargs))
+        for one in args:
+            if type(one) not in dispatch.QUIET and dispatch.any_handler(one):
+                return self._ask(args, kwargs)
+        for one in kwargs.values():
+            if type(one) not in dispatch.QUIET and dispatch.any_handler(one):
+                return self._ask(args, kwargs)
+        if mode.autocast is not None and self.function in castings:
+            return castings[self.function](self.plain, args, kwargs, mode)
+        makes = self.function in makers and not mode.levels
+        if makes and (mode.dispatch or dispatch.overrides_of(args, kwargs) & DISPATCH):
+            return makers[self.function](self.plain, args, kwargs)
+        return self._run(args, kwargs)
+
+    def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            taken, answer = dispatch.overloaded(*ports.spelled(self.function, args, kwargs))
+            if not taken:
+                dispatch.refuse(self.function, args, kwargs)
+        except dispatch.Unanswered:
+            if self.function in dispatch.DUNDERS:
+                return NotImplemented
+            raise
+        return answer if taken else self._run(args, kwargs)
+
+    def _run(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        """The function's own code, with what its guard says of arguments that are no tensors."""
+        if self.guarding is not None or required_by_name(self.plain):
+            check_options(self.plain, args, kwargs)
+        try:
+            return self.plain(*args, **kwargs)
+        except REFUSALS as error:
+            told = None
+            if self.guarding is not None:
+                told = explained(self.plain, error, named(self.plain, args, kwargs))
+            if told is None:
+                raise
+            raise told from None
+
+
+_known: dict[FunctionType, _Asking] = {}
+_change = threading.RLock()
+
+
+def _layer(function: FunctionType) -> _Asking:
+    known = _known.get(function)
+    if known is None:
+        known = _known[function] = _Asking(function)
+    return known
+
+
+def always(functions: Iterable[FunctionType]) -> None:
+    """Let these ask from now on, whatever happens."""
+    with _change:
+        for function in functions:
+            if required_by_name(function):  # Python would refuse the call before anybody is asked
+                _layer(function).use("always", wanted=True)
+            else:
+                _layer(function).guard()
+
+
+def function_of(frame: FrameType) -> FunctionType | None:
+    """The function whose own code a frame runs, if it is one of those that ask."""
+    code, scope = frame.f_code, frame.f_globals
+    # An operator's function, perhaps not written yet: its scope is its own.
+    if "build_now" in scope or "write_now" in scope:
+        return next((each for each in _known if each.__globals__ is scope), None)
+    for each, layer in _known.items():
+        cells = zip(code.co_freevars, each.__closure__ or (), strict=False)
+        if layer.plain.__code__ is code and all(
+            frame.f_locals.get(name) is cell.cell_contents for name, cell in cells
+        ):
+            return each
+    return None
+
+
+class Watched:
+    """A set of functions that ask while at least one wants them to.
+
+    With `around`, their calls go through that: it gets the function, what runs it, its arguments.
+    """
+
+    def __init__(
+        self, find: Callable[[], list[FunctionType]], around: Callable[..., Any] | None = None
+    ) -> None:
+        self._find = find
+        self.around = around
+        self._functions: dict[FunctionType, _Asking] = {}
+        self._active: set[Any] = set()
+        self._asking = False
+        _watched.append(self)
+
+    def begin(self, entry: Any) -> None:
+        """Somebody who could answer arrives, in some thread."""
+        with _change:
+            if not self._asking:  # before it counts: finding may load families, see `follow`
+                self._functions = {one: _layer(one) for one in self._find()}
+            self._active.add(entry)
+            if not self._asking:
+                self._use(wanted=True)
+                self._asking = True  # an interrupt before this: the next one does it again
+
+    def end(self, entry: Any) -> None:
+        """And leaves, as far as it arrived; the last one takes the code that asks away."""
+        with _change:
+            self._active.discard(entry)
+            if not self._active:
+                self._asking = False
+                self._use(wanted=False)
+
+    def follow(self) -> None:
+        """Functions have been loaded since."""
+        with _change:
+            if self._active:
+                self._functions = {one: _layer(one) for one in self._find()}
+                self._use(wanted=True)
+
+    def _use(self, *, wanted: bool) -> None:
+        for layer in self._functions.values():
+            layer.use(self, wanted=wanted)
+
+
+_watched: list[Watched] = []
+
+
+def loaded() -> None:
+    """More functions are there now: those who watch want to see them too."""
+    for one in _watched:
+        one.follow()
+
+
+def replaceable(function: Any) -> bool:
+    """Whether it is a plain Python function and no declared operator."""
+    return isinstance(function, FunctionType) and not hasattr(function, "op")
