@@ -35,8 +35,8 @@ NAV: dict[str, list[str]] = {
         *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
     ],
     "Subjects": [
-        *("tensors.md", "transforms.md", "modules.md", "optim.md", "distributions.md"),
-        *("sparse.md", "random.md", "engine-order.md"),
+        *("tensors.md", "transforms.md", "derivatives.md", "modules.md", "optim.md"),
+        *("distributions.md", "sparse.md", "random.md", "engine-order.md"),
     ],
     "Gallery": ["gallery.md"],
     "Inside": [

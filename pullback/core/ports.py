@@ -105,6 +105,9 @@ class Ports:
     accumulate_by_call: Callable[..., tuple[()]]
     # operators/declare -> writing: the code of an operator's function, or of its in-place form.
     build: Callable[..., Any]
+    # operators/running/answered -> writing: what gives a handler's result its node; None: step by
+    # step.
+    recorder_of: Callable[[Any], Callable[..., bool] | None]
     # operators/running/interpret -> autocasting: an operator's call inside a region.
     autocast: Callable[..., Any]
     # operators/running/interpret -> transforms: a call with its tangent, or NotImplemented.
@@ -124,7 +127,7 @@ class Ports:
     split_large: Callable[[], None]
     # operators -> library: the overload that stands for an operator's call, with its arguments.
     overload_of: Callable[[Any, str, dict[str, Any]], Any]
-    # operators/running -> dispatch/asking: an argument that overrides calls itself, met by an operator.
+    # operators/running -> dispatch/asking: an argument that overrides calls, met by an operator.
     met: Callable[..., tuple[bool, Any]]
     met_by: Callable[[str, tuple[Any, ...]], tuple[bool, Any]]
     # operators/dispatch/intercept -> asking: function and arguments as torch would report them.

@@ -437,7 +437,7 @@ class Tensor(Methods):
         alias = new(Tensor)
         try:
             array = self._plain
-        except overriding.Taken:
+        except overriding.Overridden:
             alias = self._same_kind()
         else:
             if type(array) is not ndarray:
@@ -469,7 +469,7 @@ class Tensor(Methods):
             return ports.detached_inside(self, derivatives[-1])
         try:
             self._plain  # noqa: B018 (asks whether the class overrides calls)
-        except overriding.Taken:
+        except overriding.Overridden:
             if self._overrides & overriding.DISPATCH & ~overriding.excluded.get():
                 made = ports.detached_below(self)
                 if getattr(made, "_cell", None) is UNWRITTEN:  # new: its writes are this one's

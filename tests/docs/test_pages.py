@@ -16,6 +16,7 @@ BY_EXAMPLE = [
     "checkpointing.md",
     "custom-functions.md",
     "data.md",
+    "derivatives.md",
     "dispatch.md",
     "distributions.md",
     "optim.md",

@@ -14,7 +14,7 @@ INTEGERS = ("i4", "i8")
 _WORDS = {
     "add": "add", "sub": "sub", "rsub": "sub", "mul": "mul", "neg": "neg", "abs": "abs",
     "maximum": "maximum", "minimum": "minimum", "bitwise_and": "and", "bitwise_or": "or",
-    "bitwise_xor": "xor",
+    "bitwise_xor": "xor", "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 
 

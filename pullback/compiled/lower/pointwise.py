@@ -11,48 +11,6 @@ from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered, constant, floating, lower
 
-_SAME = {
-    "neg": "neg", "exp": "exp", "log": "log", "_log": "log", "sin": "sin",
-    "cos": "cos", "sqrt": "sqrt", "rsqrt": "rsqrt", "erf": "erf",
-    "expm1": "expm1", "mul": "mul", "true_divide": "div", "abs": "abs",
-    "reciprocal": "recip", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "maximum": "maximum", "minimum": "minimum",
-}  # fmt: skip
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-
-
-def _plain(word: str) -> Any:
-    def rule(b: Builder, **given: Any) -> Val:
-        values = [one for one in given.values() if isinstance(one, Val)]
-        floating(*values)
-        return b.ew(word, *values)
-
-    return rule
-
-
-for _name, _word in _SAME.items():
-    lower(_name)(_plain(_word))
-
-
-def _compared(word: str) -> Any:
-    def rule(b: Builder, input: Val, other: Val) -> Val:
-        if input.dtype != other.dtype:
-            raise NotLowered
-        return b.ew(word, input, other)
-
-    return rule
-
-
-for _name in _COMPARED:
-    lower(_name)(_compared(_name))
-
-
-@lower("bitwise_not")
-def _inverted(b: Builder, input: Val) -> Val:
-    if input.dtype != "b1":
-        raise NotLowered
-    return b.ew("not", input)
-
 
 def _sum(word: str) -> Any:
     def rule(b: Builder, input: Val, other: Val, alpha: Any = 1) -> Val:
@@ -68,30 +26,6 @@ lower("add")(_sum("add"))
 lower("sub")(_sum("sub"))
 
 
-@lower("rsub")
-def _reversed(b: Builder, input: Val, other: Val, alpha: Any = 1) -> Val:
-    floating(input, other)
-    if alpha != 1:
-        input = b.ew("mul", input, constant(b, alpha, input))
-    return b.ew("sub", other, input)
-
-
-@lower("pow.Tensor_Scalar")
-def _power(b: Builder, input: Val, exponent: Any) -> Val:
-    floating(input)
-    if isinstance(exponent, complex):
-        raise NotLowered
-    if exponent == 2:
-        return b.ew("mul", input, input)
-    if exponent == 1:
-        return input
-    if exponent in (0.5, -0.5):
-        return b.ew("sqrt" if exponent > 0 else "rsqrt", input)
-    if float(exponent).is_integer() and 0 < abs(exponent) <= 16:
-        return b.ew("powi", input, attr=int(exponent))
-    return ask(b, "pow", input, constant(b, exponent, input))
-
-
 @lower("pow.Scalar")
 def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     if isinstance(base, complex):
@@ -100,13 +34,6 @@ def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     if input.dtype != "f8" or not 0.5 < base < 1:
         return ask(b, "pow", constant(b, base, input), input)
     return b.ew("exp", b.ew("mul", input, constant(b, math.log(base), input)))
-
-
-@lower("keep_where")
-def _keep(b: Builder, input: Val, mask: Val) -> Val:
-    if mask.dtype != "b1" or input.dtype not in FLOATING:
-        raise NotLowered
-    return b.ew("where", mask, input, constant(b, 0, input))
 
 
 @lower("_where")

@@ -410,6 +410,14 @@ def _bce_logits(bound: Bound) -> Call:
     return _call("binary_cross_entropy_with_logits", *given)
 
 
+def _loss_of_elements(name: str, *options: str) -> Callable[[Bound], Call]:
+    def spelled(bound: Bound) -> Call:
+        given = bound["input"], bound["target"], 0, *[bound[one] for one in options]
+        return _call(name, *_trimmed(given, (1.0,) * len(options)))
+
+    return spelled
+
+
 # Index tensors -----------------------------------------------------------------------------------
 
 
@@ -461,6 +469,7 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
     "_avg_pool3d": _avg_pooled(3),
     "_bce_logits": _bce_logits,
     "_given_standardise": _given_normed,
+    "_huber": _loss_of_elements("huber_loss", "delta"),
     "_max_pool2d": _max_pooled(2),
     "_max_pool3d": _max_pooled(3),
     "batch_standardise": _batch_normed,
@@ -476,6 +485,8 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
     "_like": _like,
     "_matmul": _matmul,
     "_new": _new,
+    "_smooth_l1": _loss_of_elements("smooth_l1_loss", "beta"),
+    "_soft_margin": _loss_of_elements("soft_margin_loss"),
     "_split": _split,
     "_squeeze": _squeeze,
     "_squeeze_dims": _squeeze_dims,

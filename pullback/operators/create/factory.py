@@ -121,8 +121,13 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
         place = require_available(as_device(None))
         return fallback if place is CPU else _marked(fallback, place)
     if unknown := options.keys() - _NAMES:
-        known = ", ".join(sorted(_NAMES))
-        raise TypeError(f"{op}() has no argument {sorted(unknown)[0]!r}; its options are {known}.")
+        from difflib import get_close_matches
+
+        wrong, known = sorted(unknown)[0], sorted(_NAMES)
+        meant = "".join(f" (did you mean {one}?)" for one in get_close_matches(wrong, known, 1))
+        raise TypeError(
+            f"{op}() has no argument {wrong!r}{meant}; its options are {', '.join(known)}."
+        )
     place = _check_memory(op, options)
     wanted = options.get("dtype")
     result = fallback if wanted is None else as_dtype(wanted).numpy

@@ -1,10 +1,10 @@
 """Lets somebody look at every operator call: a profiler, a search for NaN.
 
-One switch for the whole process: `observers.active`. The first line of every written operator asks it (half
-a percent of a small product); while somebody looks, the call goes through `observed`, which runs the
-same lines without the question. Observers see calls as users make them, above autograd and
-transforms, in all threads; rules that the plain backward pass runs on bare arrays are no operator
-calls (`engine/node_observers.py` shows nodes).
+One switch for the whole process: `observers.active`. The first line of every written operator asks
+it (half a percent of a small product); while somebody looks, the call goes through `observed`,
+which runs the same lines without the question. Observers see calls as users make them,
+above autograd and transforms, in all threads; rules that the plain backward pass runs on bare
+arrays are no operator calls (`engine/node_observers.py` shows nodes).
 """
 
 from __future__ import annotations

@@ -25,6 +25,7 @@ from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.home import is_ours
+from pullback.core.layout import cast_kept
 from pullback.core.memory.narrow import converted
 from pullback.core.mode import FRESH, Mode, changed, current, fast, get_mode, settle
 from pullback.core.origin import getframe
@@ -102,7 +103,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return answer
         raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-    if answers:
+    if answers and out is not None:  # without one of numbers alone, which nobody takes
         check_out(op, out, values, mode)
         dispatch.results(op, {**bound, "out": out}, asked)
         return out
@@ -327,7 +328,7 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
             ) from None
     if value.dtype == dtype:
         return value
-    return converted(value, dtype) if dtype in NARROW else value.astype(dtype)
+    return converted(value, dtype) if dtype in NARROW else cast_kept(value, dtype)
 
 
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:

@@ -29,7 +29,7 @@ from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.overlap import check_apart
+from pullback.operators.running.overlap import check_read_apart
 from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
@@ -63,7 +63,7 @@ def writing(
             raise errors.read_only(called)
         if called in _APART:
             given = (*args, *kwargs.values())
-            check_apart(called, input, *_arrays_in(given))
+            check_read_apart(called, input, *_arrays_in(given))
         write(xp, input, *args, **kwargs)
         return input
 
