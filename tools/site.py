@@ -36,7 +36,7 @@ NAV: dict[str, list[str]] = {
     ],
     "Subjects": [
         *("tensors.md", "transforms.md", "derivatives.md", "modules.md", "optim.md"),
-        *("distributions.md", "sparse.md", "random.md", "engine-order.md"),
+        *("distributions.md", "sparse.md", "numbers.md", "random.md", "engine-order.md"),
     ],
     "Gallery": ["gallery.md"],
     "Inside": [

@@ -22,12 +22,13 @@ from numpy import ndarray
 from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import F32, LIBRARIES, Array, OtherArray
 from pullback.core.device import CPU, device
-from pullback.core.dtype import BY_NUMPY, dtype, float32, from_numpy_dtype
+from pullback.core.dtype import BY_NUMPY, NARROW, dtype, float32, from_numpy_dtype
 from pullback.core.explain.birth import Cut
 from pullback.core.explain.why import cut_here, explain
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.layout import sparse_coo
+from pullback.core.memory.narrow import held
 from pullback.core.methods import Methods
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
@@ -85,8 +86,9 @@ class Tensor(Methods):
     _scope: int = 0
     _depth: int = 0
 
-    # ndarray's own operators step aside for a tensor operand.
+    # ndarray's own operators step aside for a tensor operand, and so do SymPy's.
     __array_priority__ = 1000
+    _op_priority = 1000.0
     __hash__ = object.__hash__
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -609,6 +611,8 @@ def class_for(array: Array) -> type[Tensor]:
 
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""
+    if NARROW:
+        array = held(array)
     tensor = new(Tensor if type(array) is ndarray else class_for(array))
     tensor._array = array
     tensor._node = None

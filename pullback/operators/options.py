@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core import errors, origin
+from pullback.core.memory.narrow import is_of_numbers
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Op
 
@@ -134,6 +135,8 @@ def as_number(value: Any, op: str, name: str) -> Any:
         return value
     if isinstance(value, Tensor) and not value.requires_grad and not value._array.ndim:
         return value._array.item()
+    if is_of_numbers(value):
+        return value
     raise errors.not_a_number(op, name, value)
 
 

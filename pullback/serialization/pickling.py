@@ -15,7 +15,7 @@ import numpy
 
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
-from pullback.core.dtype import DTYPES, LATE, dtype
+from pullback.core.dtype import DTYPES, LATE, OF_NUMBERS, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -236,6 +236,11 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
     def _storage(
         self, owner: Any, flat: Any, *, is_untyped: bool = False, place: str = "cpu"
     ) -> Storage:
+        if flat.dtype.char == OF_NUMBERS:
+            raise NotImplementedError(
+                f"save(): the format has no place for numbers of type {flat.dtype.written}. Use "
+                "pickle.dump(), or save .to(torch.float64)."
+            )
         name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
         is_untyped = is_untyped or name in _UNTYPED
         name = "uint8" if is_untyped else name

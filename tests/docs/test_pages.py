@@ -19,6 +19,7 @@ BY_EXAMPLE = [
     "derivatives.md",
     "dispatch.md",
     "distributions.md",
+    "numbers.md",
     "optim.md",
     "seeing-the-graph.md",
     "sparse.md",

@@ -22,7 +22,7 @@ from pullback.core.device import (
     holder_of,
     require_available,
 )
-from pullback.core.dtype import NARROW, NumpyDtype, as_dtype, dtype, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.memory.narrow import held
 from pullback.core.mode import fast, get_mode
@@ -134,6 +134,11 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
     if out is not None:
         result = _dtype_of_out(op, out, wanted)
     _check_requires_grad(op, options.get("requires_grad", False), result)
+    if result.char == OF_NUMBERS and place is not CPU:
+        raise RuntimeError(
+            f"{op}(): numbers of type {from_numpy_dtype(result)} are Python objects, which are in "
+            f"the memory of the host alone; device '{place}' cannot have them."
+        )
     return result if place is CPU or out is not None else _marked(result, place)
 
 

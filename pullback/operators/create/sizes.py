@@ -47,6 +47,7 @@ from pullback.operators.create.factory import (
     one_shape,
     shape_argument,
 )
+from pullback.operators.create.numbers import numbers_dtype
 from pullback.operators.declare import (
     Namespace,
     Shape,
@@ -193,6 +194,8 @@ def number_dtype(number: Any) -> NumpyDtype:
         return bool_.numpy
     if isinstance(number, int):
         return int64.numpy
+    if wanted := numbers_dtype({type(number)}):
+        return wanted
     if isinstance(number, complex):  # no complex number is narrower by default
         return complex128.numpy if default.numpy == F64 else complex64.numpy
     return default.numpy

@@ -18,9 +18,10 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers64
 from pullback.core.arrays import number_array as remembered
-from pullback.core.dtype import NARROW, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, from_numpy_dtype
 from pullback.core.limits import finfo
 from pullback.core.memory.narrow import converted
+from pullback.core.memory.narrow import number_array as of_number
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Overridden
 from pullback.core.promotion import is_half
@@ -143,6 +144,8 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     kind = dtype.kind
     if kind == "b":
         return numpy.array(bool(value))
+    if dtype.char == OF_NUMBERS:
+        return of_number(value, dtype)
     if isinstance(value, complex) and kind not in "cW" and value.imag == 0:
         value = value.real
     if isinstance(value, int) and not -(2**63) <= value < 2**64:
