@@ -30,7 +30,7 @@ NAV: dict[str, list[str]] = {
     "Coming from": ["coming-from-torch.md", "torch-names.md", "coming-from-jax.md", "clients.md"],
     "How to": [
         *("custom-functions.md", "custom-operators.md", "debugging.md", "seeing-the-graph.md"),
-        "memory.md",
+        *("backward-as-source.md", "memory.md"),
         *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
         *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
     ],

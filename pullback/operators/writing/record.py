@@ -282,7 +282,7 @@ def packed_inputs(op: Op) -> list[str]:
         place = f"edge_of({x}) if {x}._node.__class__ is View else {x}._node"
         lines += [
             f"p_{name}, v_{name} = {x} if {needed} else None, None",
-            f"if p_{name}.__class__ is Tensor:",
+            f"if isinstance(p_{name}, Tensor):",
             f"    p_{name} = pack(hooks, {x}, {place}, output=False)",
             f"    v_{name} = {x}._cell[0]",
         ]
