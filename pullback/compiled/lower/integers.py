@@ -22,7 +22,7 @@ _WORDS = {
     "eq": "eq", "ne": "ne", "lt": "lt", "le": "le", "gt": "gt", "ge": "ge",
 }  # fmt: skip
 _COMPARISONS = {"eq", "ne", "lt", "le", "gt", "ge"}
-_OF_TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", "eq", "ne"}
+_OF_TRUTH = {"bitwise_and", "bitwise_or", "bitwise_xor", "bitwise_not", *_COMPARISONS}
 _LIMITS = {"clamp.Scalar", "clamp_min.Scalar", "clamp_max.Scalar"}
 _SUMS = {"sum.full", "sum"}
 _HERE = {"floor_divide", "remainder"}  # in machine code alone
