@@ -27,7 +27,7 @@ from pullback.operators.results import RESULTS  # noqa: E402 (likewise)
 
 ROOT = "pullback.operators."
 SPACES = ("torch", "nn.functional", "linalg", "special", "fft", "masked", "sparse")
-_MACHINERY = ("arrays", "attach", "running", "watching", "writing")
+_MACHINERY = ("arrays", "attach", "running", "dispatch", "writing")
 
 Table = dict[str, list[str]]  # family -> words
 

@@ -11,7 +11,16 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "docs" / "images" / "gallery"
-EXAMPLES = ("pinn", "neural_ode", "maml", "vae", "tiny_gpt", "ensemble", "implicit_layer")
+EXAMPLES = (
+    "pinn",
+    "neural_ode",
+    "maml",
+    "vae",
+    "tiny_gpt",
+    "ensemble",
+    "implicit_layer",
+    "membrane",
+)
 
 
 def main(names: list[str]) -> int:

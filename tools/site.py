@@ -30,14 +30,14 @@ NAV: dict[str, list[str]] = {
     "Coming from": ["coming-from-torch.md", "torch-names.md", "coming-from-jax.md", "clients.md"],
     "How to": [
         *("custom-functions.md", "custom-operators.md", "debugging.md", "seeing-the-graph.md"),
-        "memory.md",
+        *("backward-as-source.md", "memory.md"),
         *("checkpointing.md", "performance.md", "compiled.md", "mixed-precision.md"),
         *("distributed.md", "gpu.md", "data.md", "dispatch.md", "subclasses.md"),
         "array-api.md",
     ],
     "Subjects": [
-        *("tensors.md", "transforms.md", "modules.md", "optim.md", "distributions.md"),
-        *("sparse.md", "random.md", "engine-order.md"),
+        *("tensors.md", "transforms.md", "derivatives.md", "modules.md", "optim.md"),
+        *("distributions.md", "sparse.md", "numbers.md", "random.md", "engine-order.md"),
     ],
     "Gallery": ["gallery.md"],
     "Inside": [

@@ -26,7 +26,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.dispatch.dispatch import offered
 
 if TYPE_CHECKING:  # loaded when first asked for, see `_LATER`
-    from pullback.autograd import forward_ad, functional, graph
+    from pullback.autograd import forward_ad, functional, graph, numbers
     from pullback.autograd.function import Function
     from pullback.autograd.multithreading import (
         enforce_grad_layout_policy,
@@ -54,6 +54,7 @@ __all__ = [
     "inference_mode",
     "is_multithreading_enabled",
     "no_grad",
+    "numbers",
     "set_backward_threads",
     "set_detect_anomaly",
     "set_grad_enabled",
@@ -148,7 +149,9 @@ _LATER = {
     "precision": "answers.precision",
     "set_multithreading_enabled": "multithreading",
 }
-_MODULES = ("forward_ad", "function", "functional", "graph", "profiler", "profiler_util")
+_MODULES = (
+    *("forward_ad", "function", "functional", "graph", "numbers", "profiler", "profiler_util"),
+)
 
 
 def __getattr__(name: str) -> Any:
@@ -166,5 +169,5 @@ def __getattr__(name: str) -> Any:
 __dir__ = _only_public(
     globals(),
     "anomaly_mode forward_ad function functional grad_mode graph is_view_replay_enabled "
-    "kineto_available profiler profiler_util variable ",
+    "kineto_available numbers profiler profiler_util variable ",
 )

@@ -27,6 +27,7 @@ from pullback.autograd.multithreading import is_multithreading_enabled as is_mul
 from pullback.autograd.grad_mode import is_view_replay_enabled as is_view_replay_enabled
 from pullback.autograd.profiler import kineto_available as kineto_available
 from pullback.autograd.grad_mode import no_grad as no_grad
+from pullback.autograd import numbers as numbers
 from pullback.autograd import profiler as profiler
 from pullback.autograd import profiler_util as profiler_util
 from pullback.autograd.backward_threads import set_backward_threads as set_backward_threads
@@ -34,4 +35,4 @@ from pullback.autograd.anomaly_mode import set_detect_anomaly as set_detect_anom
 from pullback.autograd.grad_mode import set_grad_enabled as set_grad_enabled
 from pullback.autograd.multithreading import set_multithreading_enabled as set_multithreading_enabled
 from pullback.autograd.variable import variable as variable
-__all__: _list[_str] = ['Function', 'SavedTensor', 'Variable', 'backward', 'detect_anomaly', 'detect_nan', 'enable_grad', 'enforce_grad_layout_policy', 'forward_ad', 'functional', 'get_backward_threads', 'grad', 'gradcheck', 'gradgradcheck', 'graph', 'inference_mode', 'is_multithreading_enabled', 'no_grad', 'set_backward_threads', 'set_detect_anomaly', 'set_grad_enabled', 'set_multithreading_enabled', 'variable']
+__all__: _list[_str] = ['Function', 'SavedTensor', 'Variable', 'backward', 'detect_anomaly', 'detect_nan', 'enable_grad', 'enforce_grad_layout_policy', 'forward_ad', 'functional', 'get_backward_threads', 'grad', 'gradcheck', 'gradgradcheck', 'graph', 'inference_mode', 'is_multithreading_enabled', 'no_grad', 'numbers', 'set_backward_threads', 'set_detect_anomaly', 'set_grad_enabled', 'set_multithreading_enabled', 'variable']

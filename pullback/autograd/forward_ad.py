@@ -11,6 +11,7 @@ from pullback.core.arrays import Array
 from pullback.core.dtype import dtype
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.listing import only_public as _only_public
+from pullback.core.memory.narrow import held
 from pullback.core.mode import change, get_mode
 from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor, wrap
@@ -229,8 +230,8 @@ def _on_memory_like(array: Array, dtype: dtype) -> Tensor:
     """Zeros that lie in memory as `array` does, with all that is beside it: views may reach it."""
     geometry = geometry_of(array)
     if may_overlap(geometry):
-        return wrap(numpy.zeros(array.shape, dtype.numpy))
-    return wrap(on_storage(numpy.zeros(_elements_under(array), dtype.numpy), geometry))
+        return wrap(held(numpy.zeros(array.shape, dtype.numpy)))
+    return wrap(on_storage(held(numpy.zeros(_elements_under(array), dtype.numpy)), geometry))
 
 
 def unpack_dual(tensor: Tensor, *, level: int | None = None) -> UnpackedDualTensor:

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pullback.core import origin
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.tensor import Tensor, wrap
 
 if TYPE_CHECKING:
@@ -54,6 +55,10 @@ def gradcheck(
     Elements are moved in place by `eps`, and back, while `func` runs. `fast_mode` compares a random
     projection of each Jacobian, two evaluations where the full check takes two per element.
 
+    Of fractions and other exact numbers gradients must be equal to those by dual numbers, to the
+    last digit; options but `raise_exception` say nothing there. Of long floats, as mpmath's, choose
+    `eps`, `atol` and `rtol` as small as they have digits.
+
     >>> import pullback as torch
     >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)
     >>> torch.autograd.gradcheck(torch.sin, x)
@@ -73,6 +78,14 @@ def gradcheck(
     )
     from pullback.autograd.check.derivatives import Asked, Check, tupled  # loaded by who checks
 
+    if _of_numbers(inputs):
+        from pullback.autograd.check.exact import mismatch
+
+        if wrong := mismatch(func, inputs, eps, atol, rtol):
+            if raise_exception:
+                raise GradcheckError(f"gradcheck: {wrong}.")
+            return False
+        return True
     check = Check(
         func, tupled(inputs), eps, atol, rtol, nondet_tol, bool(masked), check_grad_dtypes
     )
@@ -190,6 +203,8 @@ def _random_gradients(outputs: Sequence[Tensor], *, strided: bool) -> tuple[Tens
         shape, dtype = output._array.shape, output._array.dtype
         shape = (*shape[:-1], 2 * shape[-1]) if strided and shape else shape
         values = draw.uniform(-1, 1, shape)
+        if dtype.char == OF_NUMBERS:  # short ones
+            values = numpy.round(8 * values) / 8
         if dtype.kind == "c":
             values = values + 1j * draw.uniform(-1, 1, shape)
         array = numpy.asarray(values).astype(dtype)
@@ -198,6 +213,12 @@ def _random_gradients(outputs: Sequence[Tensor], *, strided: bool) -> tuple[Tens
 
 
 # Arguments ----------------------------------------------------------------------------------------
+
+
+def _of_numbers(inputs: Any) -> bool:
+    """Whether an input is of fractions or other numbers: core/numbers."""
+    given = inputs if isinstance(inputs, tuple | list) else (inputs,)
+    return any(isinstance(one, Tensor) and one._array.dtype.char == OF_NUMBERS for one in given)
 
 
 def _require(claim: bool, message: str) -> None:

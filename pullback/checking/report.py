@@ -61,8 +61,10 @@ class Report:
         count = len(self.lacking)
         if count:
             which = "1 name is" if count == 1 else f"{count} names are"
-            what = "as it is" if len(self.program.files) == 1 else "in part"
-            return 1, f"will not run {what}: {which} missing or short of an argument."
+            lacks = "lacks" if count == 1 else "lack"
+            single = len(self.program.files) == 1
+            what = "will not run as it is" if single else "some parts will not run"
+            return 1, f"{what}: {which} missing or {lacks} an argument."
         if self.of("partly"):
             return 0, "should run; read what is said of the names that are partly here."
         if not self.findings:

@@ -114,9 +114,9 @@ def is_wrong(mask: Array) -> bool:
 def is_finite(array: Array) -> bool:
     """Whether a product with zeros is 0: no infinity, no NaN, and nothing near to overflow.
 
-    Nobody looks at the values of those on a device.
+    Nobody looks at the values of those on a device, or of objects.
     """
-    if type(array) in LIBRARIES:
+    if type(array) in LIBRARIES or array.dtype.char == "#":
         return False
     flat = array.ravel()  # half of the time of `reshape`
     return bool(flat.dot(flat) < inf)

@@ -130,10 +130,11 @@ def _parse(spelling: str, index: object) -> tuple[str, int | None]:
     match = re.fullmatch(_SPELLING, spelling, re.ASCII)
     kind, own_index = match.groups() if match else (spelling.partition(":")[0], None)
     if kind not in KINDS:
+        meant = "; did you mean 'cuda'?" if kind.lower() in ("gpu", "nvidia") else "."
         raise RuntimeError(
             # The last words are read by programs: array-api-compat finds the devices so.
-            f"{spelling!r} names no device. Expected one of {', '.join(KINDS)} device type at its "
-            "start"
+            f"{spelling!r} is not a device{meant} Expected one of {', '.join(KINDS)} device type "
+            "at its start"
         )
     if match is None:
         raise RuntimeError(

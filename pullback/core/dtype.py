@@ -89,7 +89,9 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
     def __repr__(self) -> str:
         return f"torch.{self._name}"
 
-    def __reduce__(self) -> tuple[Any, tuple[str]]:
+    def __reduce__(self) -> tuple[Any, tuple[Any]]:
+        if (numbers := getattr(self.numpy, "numbers", None)) is not None:
+            return as_dtype, (numbers.cls,)
         return named_dtype, (self._name,)
 
     @property
@@ -134,6 +136,8 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
                 return _load("complex32")
             except ImportError as error:
                 raise RuntimeError(_missing("complex32")) from error
+        if hasattr(self.numpy, "numbers"):
+            raise RuntimeError(f"{self} has no complex counterpart.")
         raise RuntimeError(
             f"{self} has no complex counterpart, only floating-point dtypes of 16 bits and more "
             "have; convert to torch.float32 first"
@@ -231,7 +235,10 @@ LATE: dict[str, tuple[str, int]] = {
     "float8_e8m0fnu": ("f8e8m0fnu", FLOATING),
     "complex32": ("c32", COMPLEX),
 }
+# The `char` of dtypes of numbers of other types (core/numbers), which no dtype of NumPy has.
+OF_NUMBERS: Final[Any] = "#"
 # Those that are for storing more than for computing, once they are used: see memory/narrow.py.
+# And those of tensors of objects, which need the same care: core/numbers.
 NARROW: set[NumpyDtype] = set()
 
 
@@ -248,6 +255,27 @@ def _load(name: str) -> dtype:
         if name != "bfloat16":
             NARROW.add(numpy_dtype)
     return DTYPES[name]
+
+
+def enter_numbers(stand_in: Any, *, is_complex: bool) -> dtype:
+    """The dtype of tensors of objects, by what stands where others have NumPy's: core/numbers."""
+    category = COMPLEX if is_complex else FLOATING
+    made = BY_NUMPY[stand_in] = _make(stand_in.name, "obj", stand_in, category)
+    NARROW.add(stand_in)
+    return made
+
+
+def enter_pair(real: dtype, pair: dtype) -> None:
+    """Make a dtype the complex counterpart of another."""
+    _COMPLEX_OF[real], _REAL_OF[pair] = pair, real
+
+
+def numbers_of(value: Any) -> Any:
+    """The type of numbers that a class stands for (core/numbers/types.py), or None."""
+    if not isinstance(value, type) or value in _PYTHON_TYPES:
+        return None
+    # Not an import statement, which exported programs would follow.
+    return importlib.import_module("pullback.core.numbers.types").of_class(value)
 
 
 def _missing(name: str) -> str:
@@ -313,6 +341,11 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
     # An array of this dtype exists, so ml_dtypes is imported already.
     if numpy_dtype.name in LATE and numpy_dtype == _load(numpy_dtype.name).numpy:
         return _load(numpy_dtype.name)
+    if numpy_dtype.kind == "O" and numpy_dtype.metadata is not None:
+        raise NotImplementedError(
+            f"This function has no meaning for numbers of type "
+            f"{numpy_dtype.metadata['numbers'].name}: it makes memory of its own for results."
+        )
     if not numpy_dtype.isnative:
         raise ValueError(
             f"arrays of dtype {numpy_dtype} have a byte order that is not this machine's and "
@@ -327,7 +360,8 @@ def _unusual_numpy_dtype(numpy_dtype: object) -> dtype:
 def as_dtype(value: object) -> dtype:
     """`value` as a dtype: itself, or one of Python's `float`, `int`, `bool`, `complex`.
 
-    Python's types have their own width, so `float` is `float64`. All else is a TypeError.
+    Python's types have their own width, so `float` is `float64`. A class of numbers, as
+    `fractions.Fraction`, is the dtype of tensors of those. All else is a TypeError.
 
     Example:
         >>> import pullback as torch
@@ -338,6 +372,9 @@ def as_dtype(value: object) -> dtype:
         return value
     if isinstance(value, type) and value in _PYTHON_TYPES:
         return _PYTHON_TYPES[value]
+    if (numbers := numbers_of(value)) is not None:
+        found: dtype = numbers.dtype
+        return found
     raise TypeError(
         f"expected a torch.dtype such as torch.float32, got {value!r} of type "
         f"{type(value).__name__}{_suggestion(value)}"
@@ -420,4 +457,7 @@ def set_default_dtype(d: dtype, /) -> None:
 
 def numpy_dtype(value: Any) -> NumpyDtype:
     """The NumPy dtype that one of ours, Python's or NumPy's stands for."""
-    return value if isinstance(value, numpy.dtype) else as_dtype(value).numpy
+    if isinstance(value, numpy.dtype) or hasattr(value, "numbers"):
+        found: NumpyDtype = value
+        return found
+    return as_dtype(value).numpy

@@ -28,6 +28,10 @@ class Level:
 
     __slots__ = ("__weakref__", "everywhere", "saved", "tangents", "tracked")
 
+    # What makes the tangents of an operator's results in place of `derive.jvp`, with its arguments:
+    # of levels whose tangents are more than a first derivative (transforms/series.py).
+    rule: Any = None
+
     def __init__(self, *, everywhere: bool) -> None:
         self.everywhere = everywhere
         # Whether a tangent came in with a history: someone outside differentiates by the direction.
@@ -116,10 +120,10 @@ class Inside:
 
     __slots__ = ("_before", "level", "mode", "seen")
 
-    def __init__(self, mode: Mode) -> None:
+    def __init__(self, mode: Mode, level: Level | None = None) -> None:
         """The level, and the mode that will see it; nothing is open yet."""
         outer = _everywhere if mode.dual_depth is None else open_levels()[: mode.dual_depth]
-        self.level = Level(everywhere=False)
+        self.level = Level(everywhere=False) if level is None else level
         self.seen = (*outer, self.level)
         self.mode = with_perturbation(mode, self.seen)
         self._before = _inside.get()

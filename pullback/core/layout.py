@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import Any, NoReturn, final
 
+import numpy
+
 from pullback.core.arrays import Array, Namespace
 
 # The public names; the functions below are for operators.
@@ -176,6 +178,15 @@ def empty_in_order(
         return xp.empty(shape, dtype)
     strides = strides_in_order(shape, order)
     return xp.ndarray(shape, dtype, strides=[step * dtype.itemsize for step in strides])
+
+
+def cast_kept(array: Array, dtype: Any) -> Array:
+    """A copy in another dtype that lies as torch's does: NumPy puts expanded dimensions last."""
+    if 0 not in array.strides or type(array) is not numpy.ndarray:
+        return array.astype(dtype)
+    made = empty_like(numpy, array, numpy.dtype(dtype))
+    made[...] = array
+    return made
 
 
 def empty_like(

@@ -7,7 +7,7 @@ from typing import Any, final
 
 import numpy
 
-from pullback.core.dtype import ReadOnly, as_dtype, bool_, default, dtype, named_dtype
+from pullback.core.dtype import OF_NUMBERS, ReadOnly, as_dtype, bool_, default, dtype, named_dtype
 
 __all__ = ["finfo", "iinfo"]
 
@@ -65,6 +65,8 @@ class finfo(_Info):  # noqa: N801  torch's name
         given = default.dtype if type is _NOT_GIVEN else as_dtype(type)
         if not given.is_differentiable:
             raise TypeError(f"finfo needs a floating-point dtype, got {given}; use iinfo")
+        if given.numpy.char == OF_NUMBERS:
+            raise TypeError(f"finfo: numbers of type {given} have no fixed limits")
         real = given.to_real()
         if real.numpy.num < _OF_USERS:
             limits = numpy.finfo(real.numpy)

@@ -86,7 +86,7 @@ def _usually(**changes: Any) -> Mode:
 class Hooked(Mode):
     """A mode in which saved-tensor hooks are all that is unusual; operators ask for the class.
 
-    Such calls are written out too (operators/writing/hooked.py): `pack` and `unpack` are the
+    Such calls are written out too (operators/writing/build.py): `pack` and `unpack` are the
     innermost pair, `usual` is the mode that would be without them.
     """
 
@@ -107,8 +107,8 @@ class Hooked(Mode):
 class Mapped(Mode):
     """A mode in which vmap levels are all that is unusual; operators ask for the class.
 
-    Such calls are written out too (transforms/vmap_fast_path.py): `level` is the innermost, `below` is
-    the mode without it.
+    Such calls are written out too (transforms/vmap_fast_path.py): `level` is the innermost, `below`
+    is the mode without it.
     """
 
     __slots__ = ("below", "level")
@@ -309,6 +309,8 @@ def _perturbed(settings: tuple[Any, ...], seen: tuple[Any, ...]) -> Mode:
     """The mode of these settings, which sees the first `dual_depth` of the levels `seen`."""
     grad, inference, forward_ad, dual_depth, levels, *others = settings
     if dual_depth != 1 or not forward_ad or inference or tuple(others) != _OTHERS:
+        return Perturbed(settings, seen)
+    if seen[0].rule is not None:
         return Perturbed(settings, seen)
     below = PLAIN if grad else NO_GRAD
     if not levels:

@@ -1,10 +1,11 @@
-"""Classes of tensors that override calls: by `__torch_function__`, or below by `__torch_dispatch__`.
+"""Classes of tensors that override calls, by `__torch_function__` or below `__torch_dispatch__`.
 
 The fast path of an operator must not pay for them. It reads its operands' arrays as `_plain`,
-which on usual tensors is the slot `_array` by another name, at no cost. On a class that overrides calls
-it is a property that raises `Overridden`, so the line leaves for the interpreter, which asks the class.
-All else reads `_array`, which every tensor has. Where handlers are off (`excluded`: a handler has
-passed the call on) the property gives the array, and the line runs as for usual tensors.
+which on usual tensors is the slot `_array` by another name, at no cost. On a class that overrides
+calls it is a property that raises `Overridden`, so the call bails out to the interpreter, which
+asks the class. All else reads `_array`, which every tensor has. Where handlers are off (`excluded`:
+a handler has passed the call on) the property gives the array, and the call goes on as for usual
+tensors.
 """
 
 from __future__ import annotations

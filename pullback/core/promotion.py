@@ -10,6 +10,7 @@ ones at the end speak in ours.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from typing import Any, Protocol
 
 import numpy
@@ -20,6 +21,7 @@ from pullback.core.dtype import (
     COMPLEX,
     FLOATING,
     INTEGRAL,
+    OF_NUMBERS,
     NumpyDtype,
     as_dtype,
     bool_,
@@ -60,6 +62,8 @@ def _promote(a: dtype, b: dtype) -> dtype:
     """The dtype that two operands of the same rank meet in."""
     if a is b:
         return a
+    if OF_NUMBERS in (a.numpy.char, b.numpy.char):
+        return _promote_numbers(a, b)
     if _is_byte(a) or _is_byte(b):
         raise RuntimeError(
             f"{a} and {b} have no common dtype: floating-point dtypes of 8 bits are never "
@@ -83,8 +87,16 @@ def _promote(a: dtype, b: dtype) -> dtype:
     return high
 
 
+def _promote_numbers(a: dtype, b: dtype) -> dtype:
+    """The same where one is of numbers of another type: ints and fractions become those."""
+    made: dtype = import_module("pullback.core.numbers.promotion").promote(a, b)
+    return made
+
+
 def _outrank(higher: dtype, lower: dtype) -> dtype:
     """The dtype of an operand of higher rank together with one of lower rank."""
+    if OF_NUMBERS in (higher.numpy.char, lower.numpy.char):
+        return higher if higher is lower else _promote_numbers(higher, lower)
     if lower.category <= higher.category:
         return higher
     if higher.category == FLOATING:

@@ -22,12 +22,13 @@ from numpy import ndarray
 from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import F32, LIBRARIES, Array, OtherArray
 from pullback.core.device import CPU, device
-from pullback.core.dtype import BY_NUMPY, dtype, float32, from_numpy_dtype
+from pullback.core.dtype import BY_NUMPY, NARROW, dtype, float32, from_numpy_dtype
 from pullback.core.explain.birth import Cut
 from pullback.core.explain.why import cut_here, explain
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.layout import sparse_coo
+from pullback.core.memory.narrow import held
 from pullback.core.methods import Methods
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
@@ -85,8 +86,9 @@ class Tensor(Methods):
     _scope: int = 0
     _depth: int = 0
 
-    # ndarray's own operators step aside for a tensor operand.
+    # ndarray's own operators step aside for a tensor operand, and so do SymPy's.
     __array_priority__ = 1000
+    _op_priority = 1000.0
     __hash__ = object.__hash__
 
     def __init_subclass__(cls, **options: Any) -> None:
@@ -437,7 +439,7 @@ class Tensor(Methods):
         alias = new(Tensor)
         try:
             array = self._plain
-        except overriding.Taken:
+        except overriding.Overridden:
             alias = self._same_kind()
         else:
             if type(array) is not ndarray:
@@ -469,7 +471,7 @@ class Tensor(Methods):
             return ports.detached_inside(self, derivatives[-1])
         try:
             self._plain  # noqa: B018 (asks whether the class overrides calls)
-        except overriding.Taken:
+        except overriding.Overridden:
             if self._overrides & overriding.DISPATCH & ~overriding.excluded.get():
                 made = ports.detached_below(self)
                 if getattr(made, "_cell", None) is UNWRITTEN:  # new: its writes are this one's
@@ -609,6 +611,8 @@ def class_for(array: Array) -> type[Tensor]:
 
 def wrap(array: Array) -> Tensor:
     """A tensor without history on `array`."""
+    if NARROW:
+        array = held(array)
     tensor = new(Tensor if type(array) is ndarray else class_for(array))
     tensor._array = array
     tensor._node = None

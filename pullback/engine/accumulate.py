@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import LIBRARIES, Array, OtherArray, beside
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.mode import get_mode
 from pullback.core.node import LOCK_COUNT, LOCKS, AccumulateGrad, Leaf
 from pullback.core.overriding import DISPATCH
@@ -174,7 +175,8 @@ def _laid_out_as(leaf: Tensor, g: Any, *, owned: bool) -> Array:
             return g if owned else g.copy()
         if type(g) in LIBRARIES:
             return _laid_out_there(leaf, g, owned=owned)
-        return g.copy() if hasattr(g, "_device") else numpy.array(g)  # without data: as it is
+        # Without data, or of numbers of another type: as it is.
+        return g.copy() if hasattr(g, "_device") or g.dtype.char == OF_NUMBERS else numpy.array(g)
     like = leaf._array
     if type(like) is not numpy.ndarray and isinstance(like, OtherArray):
         return g if owned and g.flags.writeable else numpy.array(g, order="C")

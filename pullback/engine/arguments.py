@@ -9,10 +9,11 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import beside
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
 from pullback.core.layout import strided
+from pullback.core.memory.narrow import held
 from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
 from pullback.core.overriding import DISPATCH, FUNCTIONS
@@ -151,7 +152,7 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
 
 def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
     """What a root of one element starts from."""
-    one = numpy.empty(shape, dtype)
+    one = held(numpy.empty(shape, dtype)) if dtype.char == OF_NUMBERS else numpy.empty(shape, dtype)
     one.fill(1)  # numpy.ones is three times as slow
     made = next(blanks)  # `wrap` in line
     made._array = one
@@ -163,6 +164,8 @@ def root_gradient(shape: tuple[int, ...], dtype: Any) -> Tensor:
 def constant_gradient(like: numpy.ndarray[Any, Any], value: int) -> Tensor:
     """A gradient that is the same everywhere, for an array."""
     made = numpy.empty(like.shape, like.dtype)
+    if made.dtype.kind == "O":
+        made = held(made)
     made.fill(value)
     return wrap(made)
 

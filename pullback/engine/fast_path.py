@@ -1,7 +1,7 @@
 """The fast path of backward() and grad(): one root, plain tensors, nobody who could look on.
 
-Most passes are like that; those of grad() may be recorded too. What the slow path asks step by step,
-in a dozen calls of 0.1 to 0.4 us, is here asked at once; whatever is not plain is left to that way,
+Most passes are like that; those of grad() may be recorded too. What the slow path asks step by
+step, in a dozen calls of 0.1 to 0.4 us, is here asked at once; whatever is not plain is left to it,
 before anything was done.
 """
 

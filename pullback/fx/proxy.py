@@ -369,7 +369,7 @@ class ParameterProxy(Proxy):
         return int(self.param.numel())
 
 
-# Python's operators -----------------------------------------------------------------------------------
+# Python's operators ------------------------------------------------------------------------------
 
 _BOTH = "add sub mul floordiv truediv mod pow lshift rshift and_ or_ xor matmul"
 _ONE_WAY = "getitem eq ne lt gt le ge pos neg invert"

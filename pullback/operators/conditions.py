@@ -24,7 +24,8 @@ from pullback.core.arrays import F32, F64
 
 __all__ = [
     *("FACTS", "Condition", "above", "always", "at_least", "at_most", "below", "contiguous"),
-    *("flat", "floating", "given", "has_dims", "host", "matrix", "not_empty", "real", "says"),
+    *("flat", "floating", "given", "has_dims", "host", "matrix", "may_run", "not_empty"),
+    *("real", "says"),
 ]
 
 FACTS = ("shape", "dtype", "size", "ndim")
@@ -101,6 +102,21 @@ not_empty = Condition("@_size")
 floating = Condition("(@_dtype is F32 or @_dtype is F64)", scope={"F32": F32, "F64": F64})
 real = Condition("@_dtype.kind == 'f'")
 contiguous = Condition("@.flags.c_contiguous")
+
+
+# Without `input`, which is a tensor here.
+_BUILT_IN = {"__builtins__": {"len": len, "type": type, "int": int, "float": float}}
+
+
+def may_run(condition: Condition, options: dict[str, Any]) -> bool:
+    """Whether a kernel may run where options are these: no question about them alone says no."""
+    for question in condition.questions:
+        try:
+            if not eval(question, _BUILT_IN, {**condition.scope, **options}):  # our own text
+                return False
+        except (NameError, TypeError):  # about tensors, or what has to be given
+            continue
+    return True
 
 
 def at_most(number: int, what: str = "@_size") -> Condition:

@@ -54,7 +54,7 @@ def propagate(
         if not tangents or not any(r.dtype.is_differentiable for r in results):
             continue
         with _only_outside(depth, tangents.values()):
-            made = jvp(op, values, options, results, tangents)
+            made = (level.rule or jvp)(op, values, options, results, tangents)
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":

@@ -67,7 +67,20 @@ class Kernel:
                 f"{op.name}: the kernel {self.name} asks for {sorted(unknown)}; known are "
                 f"{sorted(known)}."
             )
-        words = {"and", "or", "not", "is", "in", "None", "True", "False", "len", "type"}
+        words = {
+            "and",
+            "or",
+            "not",
+            "is",
+            "in",
+            "None",
+            "True",
+            "False",
+            "len",
+            "type",
+            "int",
+            "float",
+        }
         if unknown := self.when.names() - known - words - {*self.when.scope}:
             raise TypeError(
                 f"{op.name}: the condition of {self.name} names {sorted(unknown)}, which are "

@@ -10,7 +10,8 @@ from typing import Any, NamedTuple
 
 import numpy
 
-from pullback.core import errors
+from pullback.core import errors, origin
+from pullback.core.memory.narrow import is_of_numbers
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import REQUIRED, Op
 
@@ -91,11 +92,15 @@ def as_shape(shape: Any, ndim: int, op: str) -> tuple[int, ...]:
         shape = (shape,)
     shape = tuple(shape)
     if shape and isinstance(shape[0], bool):  # torch looks for bools in the first place only
-        raise TypeError(f"{op}(): a shape must consist of ints, got {shape!r}.")
+        raise _no_shape(op, shape)
     try:
         return tuple(operator.index(size) for size in shape)
     except TypeError:
-        raise TypeError(f"{op}(): a shape must consist of ints, got {shape!r}.") from None
+        raise _no_shape(op, shape) from None
+
+
+def _no_shape(op: str, shape: Any) -> TypeError:
+    return TypeError(f"{op.lstrip('_')}(): a shape must consist of ints, got {shape!r}.")
 
 
 def as_optional_dim(dim: Any, ndim: int, op: str) -> int | None:
@@ -130,6 +135,8 @@ def as_number(value: Any, op: str, name: str) -> Any:
         return value
     if isinstance(value, Tensor) and not value.requires_grad and not value._array.ndim:
         return value._array.item()
+    if is_of_numbers(value):
+        return value
     raise errors.not_a_number(op, name, value)
 
 
@@ -305,7 +312,7 @@ def numbers_between(op: Op, called: str, given: tuple[Any, ...], kwargs: dict[st
     warnings.warn(
         f"{called}: numbers between the tensors are deprecated; write {called}({today}).",
         UserWarning,
-        stacklevel=3,
+        stacklevel=origin.stacklevel(),
     )
     tensors = [value for value in args if isinstance(value, Tensor)]
     function = op.function if called == op.name else getattr(Tensor, called)

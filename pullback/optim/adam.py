@@ -8,6 +8,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.native import MANY, by_machine_code, rows_of
 from pullback.operators.arrays.scaled import average, subtract_scaled
@@ -65,7 +66,7 @@ def _on_arrays(x: Array, g: Array, state: dict[str, Any], options: dict[str, Any
         rows = [one.reshape(rows_of(x.size)) for one in flat]
         arrays = (*rows, numpy.array(numbers, x.dtype))
         how = ("apart" if decoupled else "added") if decay != 0 else ""
-        if by_machine_code("adam", arrays, how, bool(options["maximize"])) is not None:
+        if by_machine_code(programs.ADAM, arrays, how, bool(options["maximize"])) is not None:
             return
     smallest, pull = numpy.array(options["eps"] * root, x.dtype), numpy.array(strength, x.dtype)
     rooms = numpy.empty((2, min(x.size, BLOCK)), x.dtype)

@@ -43,6 +43,7 @@ class _Choices:
 
 
 _skipping: ContextVar[bool] = ContextVar("pullback_skip_data", default=False)
+_materializing: ContextVar[bool] = ContextVar("pullback_materialize_fakes", default=False)
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
@@ -126,6 +127,10 @@ def set_crc32_options(compute_crc32: bool) -> None:
 def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
     """Within the block `save` leaves the bytes of tensors zero, and `load` does not read them.
 
+    Args:
+        materialize_fake_tensors: Whether fake tensors are written as if they had data, which a
+            load then makes room for; so a file of the right form exists before there is a model.
+
     Example:
         >>> import io
         >>> import pullback as torch
@@ -136,17 +141,19 @@ def skip_data(materialize_fake_tensors: bool = False) -> Iterator[None]:
         >>> torch.load(file)
         tensor([0., 0.])
     """
-    if materialize_fake_tensors:
-        raise NotImplementedError(
-            "skip_data(): fake tensors have no memory here that could be written; leave "
-            "materialize_fake_tensors out."
-        )
-    before = _skipping.get()
+    before = _skipping.get(), _materializing.get()
     try:
         _skipping.set(True)
+        _materializing.set(materialize_fake_tensors)
         yield
     finally:
-        _skipping.set(before)
+        _skipping.set(before[0])
+        _materializing.set(before[1])
+
+
+def is_materializing() -> bool:
+    """Whether fake tensors are written as if they had data."""
+    return _materializing.get()
 
 
 def is_skipping() -> bool:

@@ -11,9 +11,11 @@ from collections import OrderedDict
 from types import FunctionType
 from typing import IO, Any
 
+import numpy
+
 from pullback.core.arrays import LIBRARIES
 from pullback.core.device import CPU, META, device
-from pullback.core.dtype import DTYPES, LATE, dtype
+from pullback.core.dtype import DTYPES, LATE, OF_NUMBERS, dtype
 from pullback.core.layout import layout, memory_format
 from pullback.core.ports import ports
 from pullback.core.size import Size
@@ -27,6 +29,7 @@ from pullback.operators.tensor.pickling import (
     state_of,
     warn_of_hooks,
 )
+from pullback.serialization.options import is_materializing
 from pullback.serialization.written import torch_name
 from pullback.storage import TypedStorage, UntypedStorage
 
@@ -60,6 +63,11 @@ _TENSOR = _Global("torch", "Tensor")
 # How files call what is put off, see operators/deferred.
 _BITS = (("conj", CONJUGATED), ("neg", NEGATED))
 _NAMES: dict[tuple[str, str], _Global] = {}
+
+
+def _late_class(module: str, name: str) -> Any:
+    """A class of the package, if its module was loaded: else nothing is of it."""
+    return getattr(sys.modules.get(f"pullback.{module}"), name, None)
 
 
 def _named(module: str, name: str) -> _Global:
@@ -158,8 +166,10 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
 
     def _tensor(self, tensor: Tensor, kind: type[Tensor]) -> Any:
         warn_of_hooks(tensor)
+        if is_materializing() and kind is _late_class("_subclasses.fake_tensor", "FakeTensor"):
+            return self._fake(tensor)
         attributes = state_of(tensor)
-        if kind is getattr(sys.modules.get("pullback.nn.parameter"), "Parameter", None):
+        if kind is _late_class("nn.parameter", "Parameter"):
             inner: Any = tensor.detach()
             args: tuple[Any, ...] = (inner, tensor.requires_grad, OrderedDict())
             if attributes:
@@ -171,6 +181,23 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         if kind is Tensor and not attributes:
             return build, parts
         return _REBUILD_WITH_STATE, (build, kind, parts, attributes)
+
+    def _fake(self, tensor: Any) -> Any:
+        """A tensor without data, as if it had some: what is made of it when loaded has room."""
+        if tensor._is_param:
+            return _REBUILD_PARAMETER, (tensor.detach(), tensor.requires_grad, OrderedDict())
+        array = tensor._raw
+        owner = root(array)
+        flat = numpy.zeros(owner.nbytes // array.itemsize, array.dtype)
+        offset = (address(array) - address(owner)) // array.itemsize if array.size else 0
+        place = str(tensor.fake_device)
+        storage = self._storage(owner, flat, place=place)
+        shape, strides = tuple(array.shape), element_strides(array)
+        parts: tuple[Any, ...] = storage, offset, shape, strides, tensor.requires_grad
+        parts = (*parts, OrderedDict())
+        if storage.is_untyped:
+            return _REBUILD_UNTYPED, (*parts, tensor.dtype)
+        return _REBUILD_TENSOR, parts
 
     def _parts(self, tensor: Tensor) -> tuple[_Global, tuple[Any, ...]]:
         """The function that makes a plain tensor again, and its arguments."""
@@ -206,7 +233,14 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
         strides = tuple(stride // array.itemsize for stride in array.strides)
         return self._storage(owner, flat), offset, strides
 
-    def _storage(self, owner: Any, flat: Any, *, is_untyped: bool = False) -> Storage:
+    def _storage(
+        self, owner: Any, flat: Any, *, is_untyped: bool = False, place: str = "cpu"
+    ) -> Storage:
+        if flat.dtype.char == OF_NUMBERS:
+            raise NotImplementedError(
+                f"save(): the format has no place for numbers of type {flat.dtype.written}. Use "
+                "pickle.dump(), or save .to(torch.float64)."
+            )
         name = next(name for name, known in DTYPES.items() if known.numpy == flat.dtype)
         is_untyped = is_untyped or name in _UNTYPED
         name = "uint8" if is_untyped else name
@@ -219,11 +253,10 @@ class Pickler(_PythonPickler):  # type: ignore[misc]  # a class that typeshed kn
             )
         if known is None:
             self._owners.append(owner)
-            where = "cpu"
             if type(flat) in LIBRARIES:
-                where, flat = str(device_of(flat)), ports.placed(flat, CPU)
+                place, flat = str(device_of(flat)), ports.placed(flat, CPU)
             key = str(len(self.storages))
-            known = Storage(key, flat, name, is_untyped=is_untyped, place=where)
+            known = Storage(key, flat, name, is_untyped=is_untyped, place=place)
             self.storages[id(owner)] = known
         if known.is_untyped == is_untyped:
             return known

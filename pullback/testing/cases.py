@@ -139,6 +139,22 @@ def transposed(array: Array) -> Array:
 
 
 @layout
+def swapped(array: Array) -> Array:
+    """The last two dimensions swapped in memory."""
+    if array.ndim < 2:
+        return contiguous(array)
+    return contiguous(array.swapaxes(-1, -2)).swapaxes(-1, -2)
+
+
+@layout
+def channels_last(array: Array) -> Array:
+    """The second dimension fastest in memory."""
+    if array.ndim < 3:
+        return contiguous(array)
+    return numpy.moveaxis(contiguous(numpy.moveaxis(array, 1, -1)), -1, 1)
+
+
+@layout
 def sliced(array: Array) -> Array:
     """Every second element of something larger, starting at its second."""
     if array.ndim == 0:

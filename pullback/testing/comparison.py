@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.create.data import as_tensor
 
@@ -154,7 +154,7 @@ def _problem(actual: Any, expected: Any, rules: _Rules, subclasses: bool) -> str
         if rules.check_layout and actual.layout is not expected.layout:
             return f"layout is {actual.layout}, expected {expected.layout}."
         actual, expected = (one.detach().to_dense() for one in (actual, expected))
-    a, b = (numpy.asarray(getattr(one, "_array", one)) for one in (actual, expected))
+    a, b = (numpy.asanyarray(getattr(one, "_array", one)) for one in (actual, expected))
     if a.shape != b.shape:
         return f"shape is {a.shape}, expected {b.shape}."
     if rules.check_dtype and a.dtype != b.dtype:
@@ -164,7 +164,19 @@ def _problem(actual: Any, expected: Any, rules: _Rules, subclasses: bool) -> str
     return _difference(a, b, rules)
 
 
+def _difference_of_numbers(a: Any, b: Any, rules: _Rules) -> str | None:
+    """Of fractions and other numbers: equal, unless a tolerance is given."""
+    tolerances = [a.dtype.type(one or 0) for one in (rules.rtol, rules.atol)]
+    for place in numpy.ndindex(a.shape):
+        one, other = a[place].item(), b[place].item()
+        if not (one == other or abs(one - other) <= tolerances[1] + tolerances[0] * abs(other)):
+            return f"elements differ at {list(place)}: got {one}, expected {other}."
+    return None
+
+
 def _difference(a: Any, b: Any, rules: _Rules) -> str | None:
+    if OF_NUMBERS in (a.dtype.char, b.dtype.char):
+        return _difference_of_numbers(a, b.astype(a.dtype), rules)
     if rules.rtol is None or rules.atol is None:
         pairs = [_TOLERANCES.get(str(from_numpy_dtype(x.dtype)).split(".")[-1]) for x in (a, b)]
         known = [pair for pair in pairs if pair is not None]

@@ -127,11 +127,13 @@ def samples_for(
     requires_grad: bool = True,
     *,
     module: Any = None,
+    layout: str | None = None,
 ) -> Iterator[SampleInput]:
     """Sample inputs of an operator, given by its name or as the function; fresh tensors each time.
 
     First typical calls, broadcasting, 0-d, empty, options; then the first one again in other memory
-    layouts. None for a complex dtype that the operator does not take.
+    layouts. With `layout`, a name of `cases.LAYOUTS`, all calls in that one, whether they make
+    sense there or not. None for a complex dtype that the operator does not take.
 
     >>> [tuple(sample.input.shape) for sample in samples_for("sin")][:3]
     [(2, 3), (), (0, 3)]
@@ -147,9 +149,9 @@ def samples_for(
     convert = _converter(module)
     cases = list(_cases(table_line, dtype, name, seed))
     for one in cases:
-        yield _sample(one, "contiguous", convert, requires_grad=requires_grad)
-    for layout in table_line.layouts if cases else ():
-        yield _sample(cases[0], layout, convert, requires_grad=requires_grad)
+        yield _sample(one, layout or "contiguous", convert, requires_grad=requires_grad)
+    for other in table_line.layouts if cases and layout is None else ():
+        yield _sample(cases[0], other, convert, requires_grad=requires_grad)
 
 
 def name_of(function: Any) -> str:

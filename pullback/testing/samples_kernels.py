@@ -2,7 +2,8 @@
 
 A function here is given a number at which the condition of some kernel of its operators changes its
 answer (`at_most(1024)`: 1023, 1024, 1025), and yields arguments by name for forwards on arrays, in
-which whatever conditions compare is that number somewhere.
+which whatever conditions compare is that number somewhere. Those of layers are in
+`samples_kernels_nn`.
 """
 
 from __future__ import annotations
@@ -13,17 +14,18 @@ from typing import Any
 
 import numpy
 
+from pullback.core.layout import preserve_format
+from pullback.operators.create import sizes as create_sizes
 from pullback.operators.declare import REQUIRED, Op
-from pullback.operators.indexing import rows
+from pullback.operators.indexing import rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
-from pullback.operators.nn.activation import softmax
-from pullback.operators.nn.attention import dot_product
-from pullback.operators.nn.pool import average, maximum, places
-from pullback.operators.nn.pool.shapes import Geometry
-from pullback.operators.reduce import extremes, norms, statistics, sums
-from pullback.operators.shape import joining
+from pullback.operators.nn.conv import fold
+from pullback.operators.pointwise import arithmetic, exponentials, extrema, powers
+from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums
+from pullback.operators.shape import joining, tiling
+from pullback.operators.special import functions
 
-__all__ = ["SAMPLES", "Sample", "samples_of"]
+__all__ = ["SAMPLES", "Sample", "at", "drawn", "each_precision", "in_layouts", "samples_of"]
 
 Sample = dict[str, Any]
 Sampler = Callable[[int], Iterator[Sample]]
@@ -100,6 +102,8 @@ def _along(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(2, n)):
         yield {"input": input, "dim": input.ndim - 1}
         yield {"input": input, "dim": 0, "keepdim": True}
+    for input in in_layouts(2, 3, 2):
+        yield {"input": input, "dim": 1}
 
 
 @at(extremes._max_full, extremes._min_full)
@@ -126,6 +130,129 @@ def _spreads(n: int) -> Iterator[Sample]:
                     yield {"input": input, "dim": None, "keepdim": keepdim}
 
 
+# Scans and orders ---------------------------------------------------------------------------------
+
+
+@at(scan.cumsum, scan.cumprod, scan.reverse_cumsum)
+def _scans(n: int) -> Iterator[Sample]:
+    near_one = {"f": 1 + drawn(512, 100) / 1000, "d": 1 + drawn(512, 100, char="d") / 1000}
+    for input in (*in_layouts(n), *in_layouts(2, n), *in_layouts(3, n), *near_one.values()):
+        for dim in range(input.ndim):
+            yield {"input": input, "dim": dim}
+    if n < 100:
+        yield {"input": drawn(512, n), "dim": 1}
+
+
+@at(scan.recurrence)
+def _recurrences(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        yield {"a": drawn(3, n, char=char), "b": drawn(3, n, char=char) + 1, "dim": 0}
+        yield {"a": drawn(n, 3, char=char), "b": drawn(n, 3, char=char) + 1, "dim": 1}
+
+
+@at(sorting._sort_default, sorting._sort_stable)
+def _sorted(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(n).round(), drawn(5, n // 4)):
+        for descending in (False, True):
+            yield {"input": input, "dim": input.ndim - 1, "descending": descending}
+
+
+@at(sorting._isin)
+def _contained(n: int) -> Iterator[Sample]:
+    for invert in (False, True):
+        for test in (drawn(n)[:1], numpy.array([1, 2])):
+            elements = drawn(n) if test.dtype.kind == "f" else numpy.arange(n)
+            given = {"elements": elements, "test_elements": test}
+            yield {**given, "assume_unique": False, "invert": invert}
+
+
+# Elements -----------------------------------------------------------------------------------------
+
+
+@at(arithmetic.add, arithmetic.sub)
+def _with_factor(n: int) -> Iterator[Sample]:
+    for one in each_precision(input=(n,), other=(n,)):
+        for alpha in (1, 0.5, -2):
+            yield {**one, "alpha": alpha}
+        yield {"input": drawn(2, 1), "other": one["other"], "alpha": 3}
+
+
+@at(arithmetic._lerp_number)
+def _interpolated(n: int) -> Iterator[Sample]:
+    for one in each_precision(input=(n,), end=(n,)):
+        for weight in (0, 0.3, -0.7, 1):
+            yield {**one, "weight": weight}
+
+
+@at(arithmetic.lifted)
+def _lifted(n: int) -> Iterator[Sample]:
+    for input in in_layouts(n, 2):
+        yield {"input": input, "bound": 0.25}
+
+
+@at(extrema._clamp_numbers)
+def _clamped(n: int) -> Iterator[Sample]:
+    numbers = drawn(n) * 9
+    for input in (numbers, numbers.astype("d"), numbers.astype("e"), numbers.astype("i4")):
+        for min, max in ((-1, 2), (0.5, 0.25), (None, 1), (1, None)):
+            yield {"input": input, "min": min, "max": max}
+
+
+@at(exponentials.nan_to_num)
+def _numbers(n: int) -> Iterator[Sample]:
+    for input in in_layouts(n, 2):
+        yield {"input": input}
+    yield {"input": numpy.array([1, numpy.nan, numpy.inf], "f")}
+
+
+@at(functions._polygamma)
+def _polygammas(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        for order in (0, 1, 3):
+            yield {"input": numpy.asarray(abs(drawn(char=char)) + 1, char), "n": order}
+
+
+@at(selection._where)
+def _chosen_elements(n: int) -> Iterator[Sample]:
+    condition = drawn(n, char="d") > 0
+    for one in each_precision(input=(n,), other=(n,)):
+        yield {"condition": condition, **one}
+        yield {"condition": condition, "input": one["input"], "other": 0}
+        yield {"condition": condition, "input": 0, "other": one["other"]}
+        yield {"condition": condition, "input": one["input"][:1], "other": one["other"]}
+
+
+@at(powers._pow_number)
+def _powers(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), numpy.arange(n)):
+        for exponent in (2, 2.0, 3):
+            yield {"input": input, "exponent": exponent}
+
+
+@at(tiling._flip)
+def _flipped(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n, 3), drawn(n, 3).T):
+        yield {"input": input, "dims": (0,)}
+
+
+@at(create_sizes._like)
+def _like(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n, 3), drawn(n, 3).T):
+        for number in (False, 2.5):
+            options = {"dtype": input.dtype, "memory_format": preserve_format}
+            yield {"input": input, "number": number, **options}
+
+
+@at(fold._col2im)
+def _columns(n: int) -> Iterator[Sample]:
+    none = ((0, 0), (0, 0))
+    for kernel, count, channels in (((2, 2), 2, 3), ((1, 1), n, 1)):
+        step = {"stride": kernel, "padding": none, "dilation": (1, 1)}
+        size = (kernel[0], kernel[1] * count)
+        for one in each_precision(input=(channels * kernel[0] * kernel[1], count)):
+            yield {**one, "size": size, "kernel": kernel, **step}
+
+
 # Joins and rows -----------------------------------------------------------------------------------
 
 
@@ -147,49 +274,50 @@ def _selected(n: int) -> Iterator[Sample]:
 # Products -----------------------------------------------------------------------------------------
 
 
-def _each_precision(**shapes: tuple[int, ...]) -> Iterator[Sample]:
+def each_precision(**shapes: tuple[int, ...]) -> Iterator[Sample]:
+    """Arrays of these shapes, in single and in double."""
     for char in "fd":
         yield {name: drawn(*shape, char=char) for name, shape in shapes.items()}
 
 
 @at(products.mm)
 def _mm(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(2, n), mat2=(n, 1))
-    yield from _each_precision(input=(3, 4), mat2=(4, 20 * n))
+    yield from each_precision(input=(2, n), mat2=(n, 1))
+    yield from each_precision(input=(3, 4), mat2=(4, 20 * n))
     yield {"input": drawn(n, 2).T, "mat2": drawn(1, n).T}
 
 
 @at(products.bmm)
 def _bmm(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(1, 2, n), mat2=(1, n, 3))
-    yield from _each_precision(input=(4, 2, n), mat2=(4, n, 3))
+    yield from each_precision(input=(1, 2, n), mat2=(1, n, 3))
+    yield from each_precision(input=(4, 2, n), mat2=(4, n, 3))
 
 
 @at(products._matmul)
 def _matmul(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(4, 2, n), other=(4, n, 3))
-    yield from _each_precision(input=(4, 2, n), other=(n, 3))
+    yield from each_precision(input=(4, 2, n), other=(4, n, 3))
+    yield from each_precision(input=(4, 2, n), other=(n, 3))
 
 
 @at(products.mv)
 def _mv(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(5, n), vec=(n,))
+    yield from each_precision(input=(5, n), vec=(n,))
 
 
 @at(products.dot)
 def _dot(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(n,), tensor=(n,))
+    yield from each_precision(input=(n,), tensor=(n,))
 
 
 @at(products.outer)
 def _outer(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(n,), vec2=(4,))
+    yield from each_precision(input=(n,), vec2=(4,))
 
 
 @at(product_sums.addmm)
 def _addmm(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(4,), mat1=(2, n), mat2=(n, 4))
-    for one in _each_precision(input=(2, 4), mat1=(2, n), mat2=(n, 4)):
+    yield from each_precision(input=(4,), mat1=(2, n), mat2=(n, 4))
+    for one in each_precision(input=(2, 4), mat1=(2, n), mat2=(n, 4)):
         yield {**one, "beta": 0.5, "alpha": 2}
 
 
@@ -201,125 +329,16 @@ def _trace(n: int) -> Iterator[Sample]:
 
 @at(matrices._kron)
 def _kron(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(1, n), other=(1, 1))
-    yield from _each_precision(input=(8, 8), other=(8, 9))
-    yield from _each_precision(input=(n,), other=(1, 1))
+    yield from each_precision(input=(1, n), other=(1, 1))
+    yield from each_precision(input=(8, 8), other=(8, 9))
+    yield from each_precision(input=(n,), other=(1, 1))
 
 
 @at(affine.linear)
 def _linear(n: int) -> Iterator[Sample]:
-    yield from _each_precision(input=(1, n), weight=(1, n), bias=(1,))
-    yield from _each_precision(input=(1, n), weight=(1, n))
-    yield from _each_precision(input=(3, n), weight=(2, n))
-    yield from _each_precision(input=(5, 20), weight=(16, 20), bias=(16,))
-    yield from _each_precision(input=(128, 64), weight=(64, 64), bias=(64,))
-    yield from _each_precision(input=(4, 32, 64), weight=(64, 64), bias=(64,))
-
-
-# Rows ---------------------------------------------------------------------------------------------
-
-
-@at(softmax.softmax, softmax.log_softmax)
-def _softmax(n: int) -> Iterator[Sample]:
-    for input in (*in_layouts(1, n), drawn(n, 1), drawn(2, 3, 4), drawn(n), drawn(n, char="d")):
-        for dim in range(input.ndim):
-            yield {"input": input, "dim": dim}
-    yield {"input": drawn(2, n).astype("e"), "dim": 1}
-    yield {"input": drawn(n, 3) * 50, "dim": 1}
-
-
-def _softmax_gradients(n: int, function: Any) -> Iterator[Sample]:
-    for one in _softmax(n):
-        input, dim = one["input"], one["dim"]
-        output = function.op.meaning(numpy, input, dim)
-        gradient = drawn(*input.shape[::-1]).reshape(input.shape).astype(input.dtype)
-        yield {"gradient": gradient, "output": output, "dim": dim}
-
-
-SAMPLES[softmax._softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.softmax)  # type: ignore[attr-defined]  # declared
-SAMPLES[softmax._log_softmax_adjoint.op] = lambda n: _softmax_gradients(n, softmax.log_softmax)  # type: ignore[attr-defined]  # declared
-
-
-@at(dot_product._attention_weights)
-def _attention_weights(n: int) -> Iterator[Sample]:
-    for causal in (False, True):
-        for shapes in (((1, n), (1, 1)), ((n, 1), (1, 1)), ((2, 2, 32, 16), (2, 2, 64, 16))):
-            for one in _each_precision(query=shapes[0], key=shapes[1][:-1] + shapes[0][-1:]):
-                yield {**one, "factor": 0.25, "causal": causal}
-
-
-@at(dot_product._mix)
-def _mix(n: int) -> Iterator[Sample]:
-    for queries, keys, width in ((1, 1, n), (64, 32, 32)):
-        for char in "fd":  # a head out of several, as they lie when one product made all
-            heads = drawn(2, keys, 3, width, char=char).swapaxes(1, 2)[:1, :1]
-            yield {"weights": drawn(1, 1, queries, keys, char=char), "value": heads}
-    yield {"weights": drawn(1, 1, n, 1), "value": drawn(1, 1, 1, 1)}
-
-
-# Pooling ------------------------------------------------------------------------------------------
-
-
-def _pairs(dims: int, n: int) -> Geometry:
-    """Windows of two side by side, along each of so many dimensions; the last one has n places."""
-    two = (2,) * dims
-    return Geometry(two, two, ((0, 0),) * dims, (1,) * dims, (*(1,) * (dims - 1), n // 2))
-
-
-def _pooled(dims: int, n: int) -> Iterator[tuple[Any, Geometry]]:
-    shape = (*(2,) * (dims - 1), n)
-    # One image of n places and more: whatever is compared with n is the number of elements.
-    yield (
-        drawn(1, 1, *(1,) * (dims - 1), n),
-        _pairs(dims, n)._replace(kernel=(*(1,) * (dims - 1), 2), stride=(*(1,) * (dims - 1), 2)),
-    )
-    for char in "fd":
-        yield drawn(3, 2, *shape, char=char), _pairs(dims, n)
-        yield drawn(3, 2, *shape[:-1], 8, char=char), _pairs(dims, 8)
-    yield drawn(2, *shape, 3).transpose(0, dims + 1, *range(1, dims + 1)), _pairs(dims, n)
-
-
-def _for_pools(pools: dict[int, Any], *more: str) -> None:
-    for dims, pool in pools.items():
-
-        def sampler(n: int, dims: int = dims) -> Iterator[Sample]:
-            for input, geometry in _pooled(dims, n):
-                numbers = {"divisor": 2**dims} if "divisor" in more else {}
-                yield {"input": input, "geometry": geometry, **numbers}
-            if more:
-                yield {
-                    "input": drawn(1, 2, *(2,) * (dims - 1), 6).astype("e"),
-                    "geometry": _pairs(dims, 6),
-                    "divisor": 2,
-                }
-
-        SAMPLES[pool.op] = sampler
-
-
-_for_pools(average._POOLS, "divisor")
-_for_pools(average._ADAPTIVE_POOLS, "divisor")
-_for_pools({2: average._average}, "divisor")
-_for_pools(maximum._POOLS)
-_for_pools(maximum._ADAPTIVE_POOLS)
-_for_pools({2: maximum._bare_max_pool})
-
-
-@at(average._spread_average)
-def _spread_average(n: int) -> Iterator[Sample]:
-    for dims, lead, width in ((1, (n, 1), 2), (2, (3, 2), n), (2, (3, 2), 8)):
-        geometry = _pairs(dims, width)
-        for char in "fd":
-            given = drawn(*lead, *geometry.number, char=char)
-            size = tuple(2 * one for one in geometry.number)
-            yield {"input": given, "size": size, "geometry": geometry, "divisor": 4}
-    half = drawn(3, 2, 1, 3).astype("e")
-    yield {"input": half, "size": (2, 6), "geometry": _pairs(2, 6), "divisor": 2}
-
-
-@at(places.put_places)
-def _put_places(n: int) -> Iterator[Sample]:
-    for char in "fd":
-        spots = numpy.arange(n)[::-1].copy().reshape(1, n)
-        for apart in (False, True):
-            given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
-            yield {**given, "apart": apart}
+    yield from each_precision(input=(1, n), weight=(1, n), bias=(1,))
+    yield from each_precision(input=(1, n), weight=(1, n))
+    yield from each_precision(input=(3, n), weight=(2, n))
+    yield from each_precision(input=(5, 20), weight=(16, 20), bias=(16,))
+    yield from each_precision(input=(128, 64), weight=(64, 64), bias=(64,))
+    yield from each_precision(input=(4, 32, 64), weight=(64, 64), bias=(64,))

@@ -12,6 +12,7 @@ from typing import Any, NoReturn
 import numpy
 
 from pullback.core.arrays import LIBRARIES, Array
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.mode import Mapped, changed, current, get_mode
 from pullback.core.nesting import running
 from pullback.core.overriding import disabled_function
@@ -196,6 +197,25 @@ class Hidden(numpy.ndarray):
     __setitem__ = __iter__ = item = tolist = copy = astype = nonzero = _refuse
 
 
+class _HiddenNumbers(Hidden):
+    """The same of fractions and other numbers, which say themselves what their dtype is."""
+
+    numbers: Any = None
+
+    def __array_finalize__(self, of: Any) -> None:
+        self.numbers = getattr(of, "numbers", None)
+
+    @property
+    def dtype(self) -> Any:  # see core/numbers
+        return self.numbers.numpy
+
+    def __getitem__(self, key: Any) -> Any:
+        part = numpy.asarray(numpy.ndarray.view(self, numpy.ndarray)[key], object)
+        made: Any = part.view(_HiddenNumbers)
+        made.numbers = self.numbers
+        return made
+
+
 class _Unread(Hidden):
     """What a written line finds in place of an example, before the mode tells it to leave.
 
@@ -217,6 +237,11 @@ def _one_example(array: Array, bdim: int) -> Array:
         # As most are: half of the time of what follows.
         return array[_FIRST].view(Hidden) if kind is numpy.ndarray else _part(array, _FIRST)
     library = LIBRARIES.get(kind)
+    if array.dtype.char == OF_NUMBERS:
+        shape = array.shape[:bdim] + array.shape[bdim + 1 :]
+        example: Any = numpy.empty(shape, object).view(_HiddenNumbers)
+        example.numbers = array.dtype.numbers
+        return example
     if library is None and array.shape[bdim]:
         return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]

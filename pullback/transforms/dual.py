@@ -26,6 +26,7 @@ from pullback.core.view import View
 from pullback.operators import derive
 from pullback.operators.declare import REQUIRED, Op, parameters_of
 from pullback.operators.options import NORMALISE
+from pullback.operators.running.answered import normalise
 from pullback.operators.writing.build import forms_of
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.nodes import rules_apart
@@ -205,6 +206,7 @@ def _general(op: Op, bound: dict[str, Any], result: Any, mode: Mode) -> Any:
     current.set(mode)
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
+    normalise(op, options, values)
     derive.propagate(op, values, options, [result])
     return result
 
@@ -290,7 +292,7 @@ def _finished_batch(
 
 def lines_of(op: Op) -> list[str]:
     """The function."""
-    leave = f"return call(op, {everything(op, out=False)})"
+    leave = f"return call(op, {everything(op)})"
     head = f"def pushed(mode, {arguments(op)})"
     if not has_form(op):
         return block(head, [leave])

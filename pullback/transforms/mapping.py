@@ -60,9 +60,10 @@ def over_batch(
     size: int,
     *,
     for_tangents: bool = False,
+    randomness: str = "same",
 ) -> list[Any]:
     """Call `function` once with one example of each value; its results, examples in front."""
-    with mapped(size, "same", for_tangents=for_tangents) as level:
+    with mapped(size, randomness, for_tangents=for_tangents) as level:
         results = function(*(batched(value, 0, level) for value in values))
     return [None if r is None else taken_out(r, level) for r in results]
 

@@ -35,12 +35,15 @@ from pullback.transforms.batched import (
 class Pushing(Whole):
     """One forward derivative; as a context, the time while the function runs."""
 
+    listed = True  # among the derivatives that this thread takes
+
     def __init__(
         self,
         transform: str,
         primals: Sequence[Any],
         tangents: Sequence[Any],
         scope: Scope | None = None,
+        level: Level | None = None,
     ) -> None:
         self.transform = transform
         self.scope = scope
@@ -50,15 +53,17 @@ class Pushing(Whole):
         before = get_mode()
         self.before = before if before is not FRESH else settle()
         self._outside = running.get()
-        self._inside = Inside(self.before)
+        self._inside = Inside(self.before, level)
         self.level = self._inside.level
 
     def _enter(self) -> list[Any]:
         """Open the level; the inputs, each with its tangent."""
         self._inside.open()
         before = self.before
-        made = (self.transform, len(self._outside) + 1, self.level, self.scope, (), before.levels)
-        running.set((*self._outside, tuple.__new__(Derivative, made)))
+        if self.listed:
+            place = len(self._outside) + 1
+            made = (self.transform, place, self.level, self.scope, (), before.levels)
+            running.set((*self._outside, tuple.__new__(Derivative, made)))
         current.set(self._inside.mode)
         duals = []
         alone = len(self._inside.seen) == 1  # a tangent of an outer derivative goes along, too
@@ -100,6 +105,15 @@ class Pushing(Whole):
         """The tangent of an output, zeros where it has none."""
         tangent = self.tangent_of(output)
         return zeros_like(output) if tangent is None else tangent
+
+
+class Within(Pushing):
+    """A perturbation inside of an operator's own rule: not a derivative that the user takes.
+
+    So `detach()` in a rule, which is for the innermost derivative alone, does not mean this one.
+    """
+
+    listed = False
 
 
 # A dual is a view of its value, but its tangent has nothing to do with its base's.

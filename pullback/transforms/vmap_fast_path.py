@@ -51,7 +51,7 @@ def _form(op: Op, scope: dict[str, Any], plainly: Any) -> Any:
 
 def _lines(op: Op) -> list[str]:
     head = f"def mapped(mode, {arguments(op)})"
-    bail_out = f"return call(op, {everything(op, out=False)})"
+    bail_out = f"return call(op, {everything(op)})"
     moved = _moved(op)
     if moved is not None:
         lines = _of_one(op, moved, bail_out)

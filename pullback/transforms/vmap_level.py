@@ -23,7 +23,15 @@ from pullback.operators.declare import Op
 from pullback.operators.random.generator import drawn, drawn_like
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshaping import select
-from pullback.transforms.batched import Batched, base_of, batched, check_open, is_batched_at
+from pullback.transforms.batched import (
+    Batched,
+    base_of,
+    batched,
+    check_open,
+    exposed,
+    is_batched_at,
+    levels_of,
+)
 from pullback.transforms.vmap_fast_path import is_random
 
 _warned: set[str] = set()
@@ -113,13 +121,12 @@ class VmapLevel:
         if bdim is not None or not isinstance(value, Tensor):
             return pair
         pushed = [(level, level.get(value)) for level in visible_levels()]
-        mapped = [(level, one) for level, one in pushed if is_batched_at(one, self)]
+        mapped = [(level, one) for level, one in pushed if self in levels_of(one)]
         if not mapped:
             return pair
         made = value.unsqueeze(0).expand((self.size, *value.shape))
-        for level, tangent in mapped:
-            there = tangent.value
-            level.put(made, there.movedim(tangent.bdim, 0) if tangent.bdim else there)
+        for level, tangent in mapped:  # which may be batched at others, too
+            level.put(made, exposed(tangent, (self,)))
         return made, 0
 
     def _batched_call(self, op: Op, split: dict[str, Any], options: dict[str, Any]) -> Any:

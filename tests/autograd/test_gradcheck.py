@@ -344,6 +344,41 @@ def test_what_cannot_be_batched_is_found():
         gradcheck(LooksAtValues.apply, leaf(2), check_batched_grad=True)
 
 
+class DrawsInDerivatives(pullback.autograd.Function):
+    """Right in value, with random numbers on the way."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x):
+        return x.clone()
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def backward(ctx, g):
+        return g + 0 * pullback.randn_like(g)
+
+    @staticmethod
+    def jvp(ctx, dx):
+        return dx + 0 * pullback.randn_like(dx)
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        {"check_batched_grad": True},
+        {"check_batched_forward_grad": True, "check_forward_ad": True, "check_backward_ad": False},
+    ],
+)
+def test_derivatives_that_draw_random_numbers_have_no_batches(options):
+    assert gradcheck(DrawsInDerivatives.apply, leaf(3))
+    with pytest.raises(GradcheckError, match="random numbers"):
+        gradcheck(DrawsInDerivatives.apply, leaf(3), **options)
+
+
 def test_forward_over_reverse_is_checked():
     """T-123"""
     assert gradgradcheck(lambda x: x * x, leaf(2), check_fwd_over_rev=True)

@@ -7,7 +7,8 @@ import pullback
 from pullback.compiled import show
 from pullback.compiled.eager.formulas import FORMULAS
 from pullback.compiled.lower import program
-from pullback.compiled.lower.rules import RULES
+from pullback.compiled.lower.rules import RULES, STORED
+from pullback.operators.arrays import programs
 from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.nested import calls as nested
@@ -19,32 +20,30 @@ PACKAGE = pathlib.Path(pullback.__file__).parent
 
 def test_every_lowering_is_that_of_an_operator():
     assert program  # which registers them
-    assert sorted({*RULES} - {*OPERATORS}) == []
+    assert sorted({*RULES, *STORED} - {*OPERATORS}) == []
 
 
-ASKING = ("by_machine_code", "_by_machine_code", "kernel_of")
+ASKING = ("by_machine_code", "_by_machine_code", "kernel_of", "_made", "_run")
+PROGRAMS = {name for name, one in vars(programs).items() if type(one) is programs.Program}
 
 
-def formulas_asked_for():
-    """The names that machine code is asked for by, wherever a call says one."""
+def programs_asked_for():
+    """What calls of the package name as `programs.X`; a text in its place fails."""
     for room in ("operators", "nn", "optim"):
         for path in (PACKAGE / room).rglob("*.py"):
-            for node in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
-                if not isinstance(node, ast.Call):
-                    continue
-                called = getattr(node.func, "id", getattr(node.func, "attr", ""))
-                given = [one.value for one in node.keywords if one.arg == "formula"]
-                if called in ASKING or (path.name == "native.py" and called in ("_made", "_run")):
-                    given += node.args[:1]
-                for one in given:
-                    if isinstance(one, ast.Constant) and isinstance(one.value, str) and one.value:
-                        yield one.value
+            tree = ast.parse(path.read_text(encoding="utf-8"))
+            for node in ast.walk(tree):
+                if isinstance(node, ast.Attribute) and ast.unparse(node.value) == "programs":
+                    yield node.attr
+                if isinstance(node, ast.Call) and "native" in path.name:
+                    called = getattr(node.func, "id", getattr(node.func, "attr", ""))
+                    texts = [one for one in node.args[:1] if isinstance(one, ast.Constant)]
+                    assert called not in ASKING or not texts, f"{path.name}: {called} by a text"
 
 
-def test_machine_code_is_asked_for_by_names_of_formulas():
-    asked = {*formulas_asked_for()}
-    assert len(asked) > 20
-    assert sorted(asked - {*FORMULAS}) == []
+def test_machine_code_that_is_asked_for_is_written_and_none_else():
+    assert {*programs_asked_for()} >= PROGRAMS
+    assert {getattr(programs, name) for name in PROGRAMS} == {*FORMULAS}
 
 
 def test_layouts_stand_for_operators_and_public_functions():

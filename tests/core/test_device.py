@@ -76,7 +76,7 @@ def test_pickle_and_copy_give_the_same_object(name):
 
 @pytest.mark.parametrize("name", ["", "foo", "CPU", " cpu", "foo:1", ":1"])
 def test_an_unknown_kind_is_refused_naming_the_known(name):
-    with pytest.raises(RuntimeError, match=r"names no device. .*cpu, cuda, .*mps, meta"):
+    with pytest.raises(RuntimeError, match=r"is not a device. .*cpu, cuda, .*mps, meta"):
         device(name)
 
 
@@ -184,7 +184,7 @@ def test_set_default_device_inside_a_block_counts_at_once_and_outlives_it():
 
 def test_a_refused_default_device_changes_nothing():
     set_default_device("meta")
-    with pytest.raises(RuntimeError, match="names no device"):
+    with pytest.raises(RuntimeError, match="is not a device"):
         set_default_device("foo")
     with pytest.raises(TypeError, match="needs a string"):
         set_default_device(1.5)

@@ -1,4 +1,4 @@
-"""Classes of tensors that override calls: rows B-78 to B-86, and what plain tensors pay for them."""
+"""Classes that override calls: rows B-78 to B-86, and what plain tensors pay for them."""
 
 import copy
 import gc

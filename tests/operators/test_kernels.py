@@ -18,9 +18,10 @@ from pullback.operators.declare import (
     primitive,
 )
 from pullback.operators.writing.choice import choice_source, notes
-from pullback.testing import samples_kernels
+from pullback.testing import samples_kernels, samples_kernels_nn
 
 load_all()
+assert samples_kernels_nn  # imported for the samples that it enters
 ENTRIES = [
     pytest.param(op, one, id=f"{key}: {one.name}")
     for key, op in sorted(OPERATORS.items())
@@ -132,14 +133,16 @@ def test_a_kernel_gives_what_the_operator_means_wherever_its_condition_holds(op,
 def test_samples_stand_on_both_sides_of_every_number_of_a_condition(op, entry):
     samples = sampled(op, entry)
     for what, number in entry.when.limits:
-        seen = {evaluated(what, op, entry.when, one) for one in samples if asks(op, what, one)}
+        seen = {
+            evaluated(what, op, entry.when, one) for one in samples if asks(op, entry, what, one)
+        }
         missing = {number - 1, number, number + 1} - seen
         assert not missing, f"no sample has {what} at {sorted(missing)}"
 
 
-def asks(op, what, sample):
+def asks(op, entry, what, sample):
     try:
-        eval(what, named(op, sample))
+        evaluated(what, op, entry.when, sample)
     except (IndexError, NameError, AttributeError):  # of other dims, or of no such tensor
         return False
     return True

@@ -164,3 +164,29 @@ def test_what_a_file_asks_for_is_told_without_running_it():
         assert serialization.get_unsafe_globals_in_checkpoint(file) == []
     with pytest.raises(ValueError, match=r"1\.6"):
         serialization.get_unsafe_globals_in_checkpoint(io.BytesIO(b"abcd"))
+
+
+def test_fake_tensors_are_written_as_if_they_had_data():
+    from pullback._subclasses.fake_tensor import FakeTensorMode
+
+    with FakeTensorMode():
+        layer = torch.nn.Linear(2, 3)
+        turned = layer.weight.detach().t()
+    values = {**layer.state_dict(), "parameter": layer.weight, "turned": turned}
+    values["small"] = layer.bias.detach().to(torch.uint16)
+    file = io.BytesIO()
+    with serialization.skip_data(materialize_fake_tensors=True):
+        torch.save(values, file)
+    file.seek(0)
+    loaded = torch.load(file)
+    shapes = {name: tuple(one.shape) for name, one in loaded.items()}
+    assert shapes.pop("small") == shapes.pop("bias") == (3,)
+    assert shapes == {"weight": (3, 2), "parameter": (3, 2), "turned": (2, 3)}
+    assert isinstance(loaded["parameter"], torch.nn.Parameter)
+    assert loaded["small"].dtype is torch.uint16
+    assert loaded["turned"].data_ptr() == loaded["weight"].data_ptr() != 0
+    assert not loaded["weight"].is_meta
+    with serialization.skip_data():
+        file = saved(turned)
+    with pytest.raises(pickle.UnpicklingError, match="FakeTensor"):
+        torch.load(file)

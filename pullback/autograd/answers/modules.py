@@ -8,6 +8,7 @@ belongs to it too, and one between two modules to what holds both. Where calls w
 
 from __future__ import annotations
 
+import re
 import weakref
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import contextmanager
@@ -44,7 +45,8 @@ def described(module: Any) -> str:
     if next(iter(module.children()), None) is not None:
         return name
     parts = []
-    for part in str(module.extra_repr()).split(", "):
+    # Not at commas inside of brackets: `kernel_size=(3, 3)` is one part.
+    for part in re.split(r", (?![^(]*\))", str(module.extra_repr())):
         key, given, value = part.partition("=")
         shown = value if given else key
         if shown not in ("True", "False", "") and (not given or key.startswith(_SIZES)):

@@ -98,6 +98,9 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence
     )
 
 
+_DOTS = 80  # points of a curve that are marked one by one
+
+
 def lines(
     title: str,
     series: Mapping[str, Sequence[float]],
@@ -106,8 +109,13 @@ def lines(
     width: int = 1100,
     height: int = 260,
     marks: Mapping[int, str] | None = None,
+    places: Sequence[int] | None = None,
+    end: int | None = None,
 ) -> str:
-    """Curves over their places; `unit` writes a number of the axis, `marks` names places."""
+    """Curves over their places; `unit` writes a number of the axis, `marks` names places.
+
+    `places` are the steps that the values belong to, from 1 to `end`; the axis then names some.
+    """
     shown = unit or (lambda value: f"{value:.3g}")
     finite = [v for one in series.values() for v in one if v == v and abs(v) != float("inf")]
     if not finite:
@@ -115,10 +123,11 @@ def lines(
     low, high = min(0.0, *finite), max(finite)
     high = high if high > low else low + 1.0
     count = max(len(one) for one in series.values())
-    left, bottom, top = 78, height - 24, 12
+    first, last = (0, count - 1) if places is None else (1, end or places[-1])
+    left, bottom, top = 78, height - (24 if places is None else 38), 12
 
-    def place(at: int, value: float) -> tuple[float, float]:
-        x = left + (width - left - 10) * at / max(1, count - 1)
+    def place(at: float, value: float) -> tuple[float, float]:
+        x = left + (width - left - 10) * (at - first) / max(1, last - first)
         return x, bottom - (bottom - top) * (value - low) / (high - low)
 
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
@@ -134,26 +143,48 @@ def lines(
         )
     for number, (name, values) in enumerate(series.items()):
         colour = _COLOURS[number % len(_COLOURS)]
-        points = " ".join(
-            "{:.1f},{:.1f}".format(*place(at, v))
-            for at, v in enumerate(values)
+        points = [
+            place(at, v)
+            for at, v in zip(places or range(count), values, strict=False)
             if v == v and abs(v) != float("inf")
-        )
+        ]
+        drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
-            f'<polyline points="{points}" fill="none" stroke="{colour}" stroke-width="1.6">'
+            f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="1.6">'
             f"<title>{escape(name)}</title></polyline>"
         )
+        if places is not None and len(points) <= _DOTS:  # a line between two says nothing of one
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.2" fill="{colour}"/>'
+                      for x, y in points]  # fmt: skip
         if len(series) > 1 and number < 8:
             x = left + 130 * number
             parts.append(
                 f'<rect x="{x}" y="{height - 12}" width="10" height="10" fill="{colour}"/>'
             )
             parts.append(f'<text x="{x + 14}" y="{height - 3}">{escape(name[:18])}</text>')
+    if places is not None:
+        parts += _step_axis(first, last, lambda at: place(at, low)[0], bottom)
     for at, name in (marks or {}).items():
         at_x = place(at, low)[0]
         parts.append(_rule(at_x, at_x, top, bottom))
         parts.append(f'<text class="faint" x="{at_x + 4:.1f}" y="{top + 10}">{escape(name)}</text>')
     return "".join([*parts, "</svg>"])
+
+
+def _step_axis(first: int, last: int, at_x: Any, bottom: float) -> list[str]:
+    """Ticks at the first step, the last one, and three between."""
+    ticks = sorted({round(first + (last - first) * part / 4) for part in range(5)})
+    parts = []
+    for tick in ticks:
+        x = at_x(tick)
+        parts.append(_rule(x, x, bottom, bottom + 4))
+        side = "start" if tick == first else "end" if tick == last else "middle"
+        text = f"step {tick:,}" if tick == first else f"{tick:,}"
+        parts.append(
+            f'<text class="faint" x="{x:.1f}" y="{bottom + 15:.1f}" text-anchor="{side}">'
+            f"{text}</text>"
+        )
+    return parts
 
 
 def _rule(x: float, x2: float, y: float, y2: float) -> str:

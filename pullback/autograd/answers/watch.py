@@ -1,7 +1,8 @@
 """A training run written down as it goes: loss, gradients and updates, for one page.
 
-The loss is noted at every step. Norms and histograms of all parameters are taken only as often as a
-budget of the run's own time allows (1 %), so that watching a small model costs as little as
+The loss is noted at every step. Norms and histograms of all parameters are taken at the first
+thirty steps, from then on whenever the run is a tenth longer, at the last step, and else as often
+as a budget of the run's own time allows (1 %), so that watching a small model costs as little as
 watching a large one. What is kept is bounded: a long run keeps every second, then every fourth.
 """
 
@@ -22,6 +23,8 @@ from pullback.core.tensor import Tensor
 __all__ = ["Sample", "Watch", "watch"]
 
 _MOST_LOSSES, _MOST_SAMPLES = 20_000, 400
+# Whatever the budget says, so that a short run has curves too; a million steps have 110 of these.
+_FIRST, _LONGER = 30, 1.1
 # Histograms are of log10 |gradient|, in steps of half a power of ten, zeros apart.
 LOWEST, HIGHEST, BINS = -12, 4, 32
 
@@ -73,19 +76,22 @@ class Watch:
         # What may be spent: a pause of the run's own is no reason for several samples at once.
         earned = self.budget * (start - self._ended)
         self._credit = min(self._credit + earned, 2 * self._each)
-        sampling = True
-        if self._before is not None or not self.samples:
+        sampling = self._before is not None or not self.samples
+        if sampling:
             self._take()
             self._each = max(perf_counter() - start, self._each * 0.9)
-        elif self._credit > self._each:
+        if self._is_due(self.steps + 1) or (not sampling and self._credit > self._each):
             # The next one is to be a sample: its update needs the weights of now.
             self._before = [one._array.copy() for one in self._tensors]
-        else:
-            sampling = False
+            sampling = True
         self._ended = perf_counter()
         self.cost += self._ended - start
         if sampling:  # noting a loss is not: of a short step it would take all that is earned
             self._credit -= self._ended - start
+
+    def _is_due(self, step: int) -> bool:
+        """Whether a step is sampled whatever that costs."""
+        return step <= _FIRST or step >= _LONGER * self.samples[-1].step
 
     @property
     def share(self) -> float:
@@ -121,7 +127,13 @@ class Watch:
     # Pages.
 
     def page(self, title: str = "a training run") -> Any:
-        """All that was noted, as a page that stands alone."""
+        """All that was noted, as a page that stands alone; the last step is on it."""
+        if self.samples and self.samples[-1].step < self.steps:
+            self._take()
+        return self.page_so_far(title)
+
+    def page_so_far(self, title: str = "a training run") -> Any:
+        """The same while a step may be under way in another thread: nothing is looked at anew."""
         from pullback.autograd.answers.watch_page import page
 
         with self._lock:
@@ -150,12 +162,18 @@ class Watch:
 
     def __repr__(self) -> str:
         return (
-            f"<{self.steps} steps of {len(self.names)} parameters, {len(self.samples)} samples; "
+            f"<{self.steps} steps of {len(self.names)} parameters, "
+            f"{counted(len(self.samples), 'sample')}; "
             f"{self.share:.1%} of the time; .save(path) writes the page>"
         )
 
     def _repr_html_(self) -> str:
         return str(self.page()._repr_html_())
+
+
+def counted(number: int, word: str) -> str:
+    """`1 sample`, `2 samples`."""
+    return f"{number} {word}" if number == 1 else f"{number} {word}s"
 
 
 _NO_COUNTS = numpy.zeros(BINS, int)
@@ -217,6 +235,6 @@ def watch(
     if serve is not False:
         from pullback.autograd.answers.serve import Server
 
-        made.server = Server(made.page, 0 if serve is True else serve)
+        made.server = Server(made.page_so_far, 0 if serve is True else serve)
         print(f"watching at {made.server.address}")
     return made

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pullback.autograd.answers.report import Report, lines
+from pullback.autograd.answers.watch import counted
 
 if TYPE_CHECKING:
     from pullback.autograd.answers.watch import Watch
@@ -21,7 +22,11 @@ def page(run: Watch, title: str) -> Report:
     body = [f"<p>{_about(run)}</p>"]
     if run.losses:
         kept = run.losses[:: max(1, len(run.losses) // _SHOWN)]
-        body += ["<h2>Loss</h2>", lines("loss by step", {"loss": [value for _, value in kept]})]
+        if kept[-1] is not run.losses[-1]:
+            kept.append(run.losses[-1])
+        places = [step for step, _ in kept]
+        curve = {"loss": [value for _, value in kept]}
+        body += ["<h2>Loss</h2>", lines("loss by step", curve, places=places, end=run.steps)]
     if run.samples:
         body += ["<h2>Gradients, log10 of the norm</h2>", _curves(run, "gradient")]
         body += ["<h2>Updates, log10 of update to weight</h2>", _curves(run, "ratio")]
@@ -33,7 +38,8 @@ def page(run: Watch, title: str) -> Report:
 def _about(run: Watch) -> str:
     last = f", the last loss {run.losses[-1][1]:.5g}" if run.losses else ""
     return (
-        f"{run.steps} steps{last}; {len(run.samples)} samples of {len(run.names)} parameters; "
+        f"{counted(run.steps, 'step')}{last}; {counted(len(run.samples), 'sample')} of "
+        f"{counted(len(run.names), 'parameter')}; "
         f"watching took {run.share:.1%} of the time"
     )
 
@@ -53,7 +59,8 @@ def _curves(run: Watch, what: str) -> str:
     finite = {name: v for name, v in every.items() if numpy.isfinite(v).any()}
     order = sorted(finite, key=lambda name: float(numpy.nanmean(finite[name])))
     chosen = order if len(order) <= 8 else [*order[:4], *order[-4:]]
-    return lines(what, {name: finite[name] for name in run.names if name in chosen})
+    curves = {name: finite[name] for name in run.names if name in chosen}
+    return lines(what, curves, places=[one.step for one in run.samples], end=run.steps)
 
 
 def _rows(run: Watch) -> str:

@@ -275,15 +275,13 @@ class Check:
         wanted = list(self.checked.values())
         for index, output in enumerate(outputs):
             both = _random_pair(output)
+
+            def pull(g: Tensor, output: Tensor = output) -> list[Any]:
+                return list(grad(output, wanted, g, retain_graph=True, allow_unused=True))
+
             try:
-                batched = grad(
-                    output,
-                    wanted,
-                    both,
-                    retain_graph=True,
-                    allow_unused=True,
-                    is_grads_batched=True,
-                )
+                # What draws random numbers there has no derivative that could be compared.
+                batched = over_batch(pull, [both], 2, randomness="error")
             except RuntimeError as error:
                 raise _batch_failed(f"gradients of output {index}", error) from error
             singles = [jacobians.pulled_back(output, wanted, both._array[k]) for k in range(2)]
@@ -327,7 +325,7 @@ class Check:
                 return jacobians.pushed_forward(self.pushed, self.inputs, {number: tangent})
 
             try:
-                batched = over_batch(push, [both], 2, for_tangents=True)
+                batched = over_batch(push, [both], 2, for_tangents=True, randomness="error")
             except RuntimeError as error:
                 raise _batch_failed(f"tangents of input {number}", error) from error
             singles = [push(wrap(numpy.array(both._array[k]))) for k in range(2)]

@@ -81,9 +81,7 @@ class _Searching(Whole):
         self.told = numpy.geterrcall()
 
     def _enter(self) -> None:
-        heard: Any = {"all": "ignore", "invalid": "call"}
-        if self.search.inf:
-            heard |= {"divide": "call", "over": "call"}
+        heard: Any = {"under": "ignore", "invalid": "call", "divide": "call", "over": "call"}
         numpy.seterrcall(self.search)
         numpy.seterr(**heard)
         node_observers.add(self.search)
@@ -99,18 +97,31 @@ class _Searching(Whole):
 class _Search:
     """Who NumPy calls when a flag is raised, and who sees what operators and nodes return."""
 
-    __slots__ = ("flagged", "inf")
+    __slots__ = ("began", "flagged", "inf", "overflowed")
 
     def __init__(self, *, inf: bool) -> None:
         self.inf = inf
         self.flagged = 0  # the thread in which a flag was raised since somebody was judged
+        self.overflowed = 0  # the same for flags that tell of infinities, which are no NaN yet
+        self.began = ""  # who made the first infinity of finite values, and where
 
     def __call__(self, error: str, flag: int) -> None:
         """NumPy's call from inside a ufunc that made a NaN, of which its operator may make none.
 
         Its result is not there yet: it is judged when the operator, or the node, is over.
         """
-        self.flagged = get_ident()
+        if self.inf or error.startswith("invalid"):
+            self.flagged = get_ident()
+        else:
+            self.overflowed = get_ident()
+
+    def _note_infinity(self, found: Suspect) -> None:
+        """Remember who made the first infinity: a NaN that comes of it began there."""
+        self.overflowed = 0
+        if self.began or not all(map(_is_finite, arrays_of(tuple(found.given.values())))):
+            return
+        if not all(map(_is_finite, arrays_of(found.results))):
+            self.began = f"{found.name}{_at(found)}"
 
     def _takes_flag(self) -> bool:
         if self.flagged and self.flagged == get_ident():
@@ -126,6 +137,10 @@ class _Search:
         """After it: its result is looked at if a flag was raised, or it is of those without any."""
         flagged = self.flagged and self._takes_flag()
         op, called = token
+        if self.overflowed and result is not None:
+            names = [param.name for param in op.inputs]
+            given = dict(zip(names, operands, strict=False))
+            self._note_infinity(Suspect(called, None, given, result, getframe(1)))
         if result is None or not (flagged or leaves_no_flag(op)):
             return
         if result.__class__ is Tensor and not self.is_bad(result._array):
@@ -145,6 +160,8 @@ class _Search:
     def ran(self, node: Any, gradients: Any, results: Any) -> Any:
         """After it."""
         flagged = self.flagged and self._takes_flag()
+        if self.overflowed:
+            self._note_infinity(Suspect.of_node(node, gradients, results))
         if flagged or node_leaves_no_flag(node):
             for one in results:
                 if one is not None and (one.__class__ is not numpy.ndarray or self.is_bad(one)):
@@ -183,14 +200,23 @@ class _Search:
         which = self.found(array)
         first = tuple(int(index) for index in numpy.argwhere(which)[0])
         what = "NaN" if numpy.isnan(array[which]).all() else "inf or NaN"
-        place = found.place
-        where = "" if place is None else f" at {place}: {place.source}"
         lines = [
-            f"{found.name} made {int(which.sum())} {what}{where}",
+            f"{found.name} made {int(which.sum())} {what}{_at(found)}",
             *(f"  from {one}" for one in _described(found.shown())),
             f"  to   {_range(array)}, the first at index {first}",
         ]
+        if self.began and not all(map(_is_finite, arrays_of(tuple(found.given.values())))):
+            lines.append(f"  The infinity that it came from began in {self.began}")
         return NanError("\n".join(lines), found)
+
+
+def _at(found: Suspect) -> str:
+    place = found.place
+    return "" if place is None else f" at {place}: {place.source}"
+
+
+def _is_finite(array: Any) -> bool:
+    return array.dtype.kind not in "fc" or bool(numpy.isfinite(array).all())
 
 
 def _described(given: dict[str, Any]) -> list[str]:

@@ -9,7 +9,7 @@ import inspect
 from typing import Any
 
 from pullback.autograd.function import errors as function_errors
-from pullback.autograd.function.jvp import propagate
+from pullback.autograd.function.jvp import propagate, refuse_series
 from pullback.autograd.function.results import Results
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
@@ -32,6 +32,8 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = settle()
     split = is_split(cls)
     args = bound(cls, args, kwargs, split=split)
+    if LEVELS:
+        refuse_series(cls, args)
     if mode.levels:
         mode.levels[-1].refuse_function(cls)
     # Batches of dual tensors map tangents alone: forward sees nothing of it, and jvp takes them.

@@ -51,6 +51,15 @@ def no_jvp(function: str) -> NotImplementedError:
     )
 
 
+def first_derivatives_only(function: str) -> NotImplementedError:
+    """An argument carries a series, or what else is more than a tangent."""
+    return NotImplementedError(
+        f"{function} is a custom Function, whose jvp gives first derivatives; func.jet, "
+        "func.laplacian and func.hessian_diagonal need higher ones. Write it with operators, or "
+        "nest func.jvp."
+    )
+
+
 def no_vmap(function: str) -> NotImplementedError:
     """The default was called."""
     return NotImplementedError(

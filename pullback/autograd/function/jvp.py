@@ -11,6 +11,7 @@ from pullback.core.mode import changed, current, get_mode
 from pullback.core.tensor import Tensor
 from pullback.core.view import View
 from pullback.operators.derive import write_tangents
+from pullback.transforms.batched import base_of
 
 
 def missing_jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -38,6 +39,15 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
             _Call(ctx, args, outputs, dirty, level, depth).run()
         finally:
             current.set(before)
+
+
+def refuse_series(cls: Any, args: tuple[Any, ...]) -> None:
+    """Refuse arguments that carry more than a first derivative, which is all that jvp gives."""
+    for level in visible_levels():
+        if level.rule is None:
+            continue
+        if any(isinstance(arg, Tensor) and level.get(base_of(arg)) is not None for arg in args):
+            raise function_errors.first_derivatives_only(cls.__name__)
 
 
 def tangents_of(ctx: Any, args: tuple[Any, ...], level: Level) -> list[Any]:

@@ -3,7 +3,8 @@
 A program computes many nodes at once, so a NaN in its results does not say where it came from. The
 engine's own arithmetic is then done once more node by node, on saved values that nobody released
 yet. A user's code is not run again: sections have none, and what it gave in a pass that a compiler
-of the user's made is known (`turns.py`). Where the search ends, `.grad`s are as before the pass.
+of the user's made is known (`compiled_pass.py`). Where the search ends, `.grad`s are as before the
+pass.
 """
 
 from __future__ import annotations

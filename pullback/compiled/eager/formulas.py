@@ -13,6 +13,7 @@ from pullback.compiled.llvm.machine import machine
 from pullback.compiled.llvm.tiles import tiles_pay
 from pullback.compiled.lower import program
 from pullback.compiled.lower.rules import RULES, NotLowered, constant
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import rows_of
 from pullback.operators.nn.norm.layout import Over
 
@@ -22,13 +23,17 @@ assert program  # imported for the lowerings that it registers
 Formula = Callable[..., Any]
 F = TypeVar("F", bound=Formula)
 FORMULAS: dict[str, Formula] = {}
-ADDING = frozenset({"gradients_of_rows"})  # those that add up over rows
+ADDING = frozenset({programs.GRADIENTS_OF_ROWS})  # those that add up over rows
 # Results that are written over arrays, by the numbers of both.
-OVER = {"lstm_step": {0: 3, 1: 4, 2: 5}, "lstm_step_back": {0: 7}, "adam": {0: 0, 1: 2, 2: 3}}
+OVER = {
+    programs.LSTM_STEP: {0: 3, 1: 4, 2: 5},
+    programs.LSTM_STEP_BACK: {0: 7},
+    programs.ADAM: {0: 0, 1: 2, 2: 3},
+}
 
 
-def formula(name: str) -> Callable[[F], F]:
-    """Make a function the formula of this name."""
+def formula(name: programs.Program) -> Callable[[F], F]:
+    """Make a function the formula of a program."""
 
     def enter(function: F) -> F:
         FORMULAS[name] = function
@@ -39,9 +44,11 @@ def formula(name: str) -> Callable[[F], F]:
 
 # One operator as compiled functions have it -------------------------------------------------------
 
-for _name in ("softmax", "_softmax_adjoint", "log_softmax", "_log_softmax_adjoint"):
-    FORMULAS[_name] = RULES[_name]
-FORMULAS["_attention_weights"] = RULES["_attention_weights"]
+for _program in (
+    *(programs.SOFTMAX, programs.SOFTMAX_ADJOINT, programs.LOG_SOFTMAX),
+    *(programs.LOG_SOFTMAX_ADJOINT, programs.ATTENTION_WEIGHTS),
+):
+    FORMULAS[_program] = RULES[_program]
 
 
 def _elementwise(rule: Formula) -> Formula:
@@ -55,13 +62,13 @@ def _elementwise(rule: Formula) -> Formula:
     return made
 
 
-FORMULAS["erf"] = _elementwise(lambda b, x: b.ew("erf", x))
+FORMULAS[programs.ERF] = _elementwise(lambda b, x: b.ew("erf", x))
 
 
 # Products -----------------------------------------------------------------------------------------
 
 
-@formula("dot")
+@formula(programs.DOT)
 def _product(b: Builder, x: Val, y: Val) -> Val:
     """Where that is quicker than BLAS; else no formula, as NumPy's way chooses BLAS's order."""
     (rows, terms), columns = x.shape[-2:], y.shape[-1]
@@ -70,12 +77,12 @@ def _product(b: Builder, x: Val, y: Val) -> Val:
     return b.dot(x, y)
 
 
-@formula("linear")
+@formula(programs.LINEAR)
 def _linear(b: Builder, x: Val, weight: Val, bias: Val) -> Val:
     return b.ew("add", _product(b, x, b.permute(weight, (1, 0))), bias)
 
 
-@formula("mixed_heads")
+@formula(programs.MIXED_HEADS)
 def _mixed_heads(b: Builder, weights: Val, value: Val) -> Val:
     """`weights @ value` of (batch, heads, rows, ...), as (batch, rows, heads, ...)."""
     batch, heads, rows, _ = weights.shape
@@ -94,7 +101,7 @@ def _wide_vectors() -> None:
         raise NotLowered
 
 
-@formula("convolution")
+@formula(programs.CONVOLUTION)
 def _convolution(b: Builder, x: Val, weight: Val, *more: Any) -> Val:
     """`more` is a bias, if there is one, and a slide."""
     _wide_vectors()
@@ -102,7 +109,7 @@ def _convolution(b: Builder, x: Val, weight: Val, *more: Any) -> Val:
     return convolved(b, x, weight, bias, Slide(*more[-1]))
 
 
-@formula("convolution_input")
+@formula(programs.CONVOLUTION_INPUT)
 def _convolution_input(b: Builder, g: Val, weight: Val, *more: Any) -> Val:
     """`more` as above; the slide is that over the gradient."""
     _wide_vectors()
@@ -110,7 +117,7 @@ def _convolution_input(b: Builder, g: Val, weight: Val, *more: Any) -> Val:
     return input_of_windows(b, g, weight, bias, Slide(*more[-1]))
 
 
-@formula("convolution_weight")
+@formula(programs.CONVOLUTION_WEIGHT)
 def _convolution_weight(b: Builder, g: Val, x: Val, kernel: Any, slide: Any) -> Val:
     _wide_vectors()
     made = weight_of_windows(b, g, x, kernel, Slide(*slide))
@@ -122,22 +129,22 @@ def _convolution_weight(b: Builder, g: Val, x: Val, kernel: Any, slide: Any) -> 
 # Pooling ------------------------------------------------------------------------------------------
 
 
-@formula("max_pool")
+@formula(programs.MAX_POOL)
 def _max_pool(b: Builder, x: Val, kernel: Any, stride: Any, with_places: bool) -> list[Val]:
     return maxima(b, x, Pool(kernel, stride), with_places=with_places)
 
 
-@formula("average_pool")
+@formula(programs.AVERAGE_POOL)
 def _average_pool(b: Builder, x: Val, kernel: Any, stride: Any, divisor: int) -> Val:
     return averages(b, x, Pool(kernel, stride, divisor))
 
 
-@formula("spread_average")
+@formula(programs.SPREAD_AVERAGE)
 def _spread_average(b: Builder, g: Val, size: Any, kernel: Any, divisor: int) -> Val:
     return spread_averages(b, g, size, Pool(kernel, kernel, divisor))
 
 
-@formula("put_places")
+@formula(programs.PUT_PLACES)
 def _put_places(b: Builder, g: Val, places: Val, size: Any) -> Val:
     return put(b, g, places, size)
 
@@ -145,7 +152,7 @@ def _put_places(b: Builder, g: Val, places: Val, size: Any) -> Val:
 # Norms --------------------------------------------------------------------------------------------
 
 
-@formula("standardised_rows")
+@formula(programs.STANDARDISED_ROWS)
 def _standardised_rows(b: Builder, x: Val, *rest: Any) -> Val:
     """Of rows `x`, then a weight and a bias if there are: eps, `centred`, whether there is one."""
     *given, eps, centred, has_weight = rest
@@ -155,7 +162,7 @@ def _standardised_rows(b: Builder, x: Val, *rest: Any) -> Val:
     return made
 
 
-@formula("gradients_of_rows")
+@formula(programs.GRADIENTS_OF_ROWS)
 def _gradients_of_rows(b: Builder, g: Val, x: Val, *rest: Any) -> list[Val]:
     """Those of input, weight and bias of a layer norm, the last two if they are wanted."""
     *given, eps, centred, of_weight, of_bias = rest
@@ -165,7 +172,7 @@ def _gradients_of_rows(b: Builder, g: Val, x: Val, *rest: Any) -> list[Val]:
     return [*made, b.reduce("sum", g, (0,))] if of_bias else made
 
 
-@formula("sums_of_runs")
+@formula(programs.SUMS_OF_RUNS)
 def _sums_of_runs(b: Builder, x: Val, y: Val) -> list[Val]:
     """Of each run the sum of the products, and of `x` alone."""
     return [b.reduce("sum", b.ew("mul", x, y), (1,)), b.reduce("sum", x, (1,))]
@@ -176,12 +183,12 @@ def _of_each(b: Builder, numbers: Val) -> Val:
     return b.reshape(numbers, (*numbers.shape, 1))
 
 
-@formula("scaled_runs")
+@formula(programs.SCALED_RUNS)
 def _scaled_runs(b: Builder, x: Val, factor: Val, shift: Val) -> Val:
     return b.ew("add", b.ew("mul", x, _of_each(b, factor)), _of_each(b, shift))
 
 
-@formula("combined_runs")
+@formula(programs.COMBINED_RUNS)
 def _combined_runs(b: Builder, g: Val, x: Val, factor: Val, slope: Val, offset: Val) -> Val:
     """`factor * g - slope * x + offset`."""
     first, second = b.ew("mul", g, _of_each(b, factor)), b.ew("mul", x, _of_each(b, slope))
@@ -204,7 +211,7 @@ def _over_examples(b: Builder, x: Val) -> Val:
     return _beside(b, b.reduce("sum", channels, (1,)))
 
 
-@formula("channel_statistics")
+@formula(programs.CHANNEL_STATISTICS)
 def _channel_statistics(b: Builder, x: Val, eps: float) -> list[Val]:
     """Mean, inverse deviation and variance of each channel, as (1, channels).
 
@@ -224,7 +231,7 @@ def _channel_statistics(b: Builder, x: Val, eps: float) -> list[Val]:
     return [b.reshape(b.copy(one), (1, channels)) for one in (mean, rstd, variance)]
 
 
-@formula("standardised_channels")
+@formula(programs.STANDARDISED_CHANNELS)
 def _standardised_channels(b: Builder, x: Val, mean: Val, rstd: Val, weight: Val, bias: Val) -> Val:
     factor = b.ew("mul", _beside(b, rstd), _beside(b, weight))
     rest = b.ew("sub", _of_runs(b, x), _beside(b, mean))
@@ -232,7 +239,7 @@ def _standardised_channels(b: Builder, x: Val, mean: Val, rstd: Val, weight: Val
     return b.reshape(made, x.shape)
 
 
-@formula("gradients_of_channels")
+@formula(programs.GRADIENTS_OF_CHANNELS)
 def _gradients_of_channels(
     b: Builder, g: Val, x: Val, mean: Val, rstd: Val, weight: Val
 ) -> list[Val]:
@@ -255,13 +262,13 @@ def _gradients_of_channels(
 # Losses -------------------------------------------------------------------------------------------
 
 
-@formula("class_losses")
+@formula(programs.CLASS_LOSSES)
 def _class_losses(b: Builder, scores: Val, target: Val, ignored: int) -> Val:
     """The cross entropy of each row of scores."""
     return b.copy(RULES["nn.functional.cross_entropy"](b, scores, target, None, ignored, "none"))
 
 
-@formula("class_slopes")
+@formula(programs.CLASS_SLOPES)
 def _class_slopes(b: Builder, g: Val, scores: Val, target: Val, ignored: int) -> Val:
     """The gradient of the scores, from that of the sum of the losses."""
     made: Val = RULES["_cross_entropy_adjoint"](b, g, scores, target, None, ignored, "sum")
@@ -283,7 +290,7 @@ def _gates(b: Builder, tanhs: Val) -> list[Val]:
     return [*(b.ew("add", b.ew("mul", one, half), half) for one in halves), candidate]
 
 
-@formula("lstm_step")
+@formula(programs.LSTM_STEP)
 def _lstm_step(b: Builder, weights: Val, state: Val, cell: Val, *over: Val) -> list[Val]:
     """The tanh of what gates get, the cell and the hidden state, all as (features, batch)."""
     tanhs = b.ew("tanh", _product(b, weights, state))
@@ -292,7 +299,7 @@ def _lstm_step(b: Builder, weights: Val, state: Val, cell: Val, *over: Val) -> l
     return [tanhs, after, b.ew("mul", leaving, b.ew("tanh", after))]
 
 
-@formula("lstm_step_back")
+@formula(programs.LSTM_STEP_BACK)
 def _lstm_step_back(
     b: Builder, weights: Val, tanhs: Val, cell: Val, after: Val, h: Val, c: Val, g: Val, over: Val
 ) -> list[Val]:
@@ -318,7 +325,7 @@ def _lstm_step_back(
     return [b.copy(joined), before, b.ew("mul", c, forgetting)]
 
 
-@formula("recurrent_weights")
+@formula(programs.RECURRENT_WEIGHTS)
 def _recurrent_weights(b: Builder, gates: Val, x: Val, states: Val, weights: Val) -> list[Val]:
     """Gradients of inputs as rows, of the weights of inputs and of states, and of the bias.
 
@@ -342,7 +349,7 @@ def _recurrent_weights(b: Builder, gates: Val, x: Val, states: Val, weights: Val
 # Optimizers ---------------------------------------------------------------------------------------
 
 
-@formula("adam")
+@formula(programs.ADAM)
 def _adam(
     b: Builder, x: Val, g: Val, mean: Val, square: Val, numbers: Val, decay: str, maximize: bool
 ) -> list[Val]:

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.ir.values import Val
+from pullback.operators.formula.words import WORDS
 
 __all__ = ["NUMPY", "elementwise"]
 
@@ -16,21 +17,13 @@ def _sigmoid(x: Any) -> Any:
 
 
 NUMPY: dict[str, Any] = {
-    "abs": numpy.abs, "add": numpy.add, "and": numpy.logical_and, "ceil": numpy.ceil,
-    "copy": lambda x: x, "copysign": numpy.copysign, "cos": numpy.cos, "div": numpy.divide,
-    "eq": numpy.equal, "exp": numpy.exp, "expm1": numpy.expm1, "floor": numpy.floor,
-    "ge": numpy.greater_equal, "gt": numpy.greater, "le": numpy.less_equal, "log": numpy.log,
-    "log1p": numpy.log1p, "lt": numpy.less, "maximum": numpy.maximum, "minimum": numpy.minimum,
-    "mul": numpy.multiply, "ne": numpy.not_equal, "neg": numpy.negative, "not": numpy.logical_not,
-    "or": numpy.logical_or, "recip": numpy.reciprocal, "rint": numpy.rint, "sigmoid": _sigmoid,
-    "rsqrt": lambda x: 1 / numpy.sqrt(x), "sign": numpy.sign, "sin": numpy.sin,
-    "sqrt": numpy.sqrt, "sub": numpy.subtract, "tanh": numpy.tanh, "trunc": numpy.trunc,
-    "where": numpy.where, "xor": numpy.logical_xor,
-    "acos": numpy.arccos, "acosh": numpy.arccosh, "asin": numpy.arcsin, "asinh": numpy.arcsinh,
-    "atan": numpy.arctan, "atan2": numpy.arctan2, "atanh": numpy.arctanh, "cosh": numpy.cosh,
-    "exp2": numpy.exp2, "fmod": numpy.fmod, "hypot": numpy.hypot, "log10": numpy.log10,
-    "log2": numpy.log2, "pow": numpy.power, "sinh": numpy.sinh,
-}  # fmt: skip
+    **{name: getattr(numpy, word.numpy) for name, word in WORDS.items() if word.numpy},
+    "copy": lambda x: x,
+    "floordiv": numpy.floor_divide,
+    "remainder": numpy.remainder,
+    "rsqrt": lambda x: 1 / numpy.sqrt(x),
+    "sigmoid": _sigmoid,
+}
 
 
 def elementwise(values: list[Val], wanted: Val, given: dict[int, Any]) -> Any:

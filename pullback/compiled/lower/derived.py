@@ -17,47 +17,22 @@ import numpy
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.evaluate import elementwise
 from pullback.compiled.ir.symbols import sample
-from pullback.compiled.ir.values import Val, broadcast
+from pullback.compiled.ir.values import EW, LIBM, Val, broadcast
+from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered
 from pullback.core.home import is_ours
 from pullback.operators.declare import Op
+from pullback.operators.formula.language import BOOLEAN
+from pullback.operators.formula.words import NUMPY
 
 __all__ = ["derived"]
 
 
-_UFUNCS = {
-    "absolute": "abs", "abs": "abs", "fabs": "abs", "add": "add", "subtract": "sub",
-    "multiply": "mul", "divide": "div", "true_divide": "div", "negative": "neg", "exp": "exp",
-    "log": "log", "log1p": "log1p", "expm1": "expm1", "tanh": "tanh", "sin": "sin", "cos": "cos",
-    "sqrt": "sqrt", "reciprocal": "recip", "maximum": "maximum", "minimum": "minimum",
-    "less": "lt", "less_equal": "le", "greater": "gt", "greater_equal": "ge", "equal": "eq",
-    "not_equal": "ne", "where": "where", "logical_not": "not", "logical_and": "and",
-    "logical_or": "or", "logical_xor": "xor", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "rint": "rint", "sign": "sign", "copysign": "copysign", "positive": "same",
-    "conjugate": "same",
-}  # fmt: skip
-_ONE = frozenset(
-    [
-        "abs",
-        "neg",
-        "exp",
-        "log",
-        "log1p",
-        "expm1",
-        "tanh",
-        "sin",
-        "cos",
-        "sqrt",
-        "recip",
-        "not",
-        "floor",
-        "ceil",
-        "trunc",
-        "rint",
-        "sign",
-        "same",
-    ]
-)
+# Words of NumPy that the array language has, by its name for them.
+_UFUNCS = {name: word for name, word in NUMPY.items() if word in EW}
+_UFUNCS |= {"positive": "same", "conjugate": "same", "invert": "not"}
+_UFUNCS |= {f"bitwise_{word}": word for word in ("and", "or", "xor")}
+_OF_TRUTHS = BOOLEAN | {"same", "where"}  # what may be done to bools
 
 
 class Standing:
@@ -165,7 +140,7 @@ class Space:
         def call(*args: Any, out: Any = None, **options: Any) -> Standing:
             if options:
                 raise NotLowered
-            count = 3 if word == "where" else 1 if word in _ONE else 2
+            count = 3 if word == "where" else getattr(numpy, name).nin
             if len(args) > count:
                 *args, out = args  # type: ignore[assignment]  # a list will do
             return _given(out, self.b, self._word(word, list(args)))
@@ -174,11 +149,16 @@ class Space:
 
     def _word(self, word: str, args: list[Any]) -> Val:
         values = _values(self.b, args, where=word == "where")
-        if word in ("and", "or", "xor", "not") and any(v.dtype != "b1" for v in values):
+        truths = [v.dtype == "b1" for v in values]
+        if word in ("and", "or", "xor", "not") and not all(truths):
+            raise NotLowered
+        if any(truths) and word not in _OF_TRUTHS:
             raise NotLowered
         if word == "same":
             return values[0]
-        return self.b.ew(word, *values)
+        if word == "recip" and values[0].op == "sqrt":
+            return self.b.ew("rsqrt", values[0].ins[0])
+        return ask(self.b, word, *values) if word in LIBM else self.b.ew(word, *values)
 
     def square(self, x: Any, out: Any = None) -> Standing:
         """X * x."""
@@ -200,6 +180,11 @@ class Space:
     def isfinite(self, x: Any) -> Standing:
         """Whether it is a number."""
         made: Standing = self.less(self.absolute(x), numpy.inf)
+        return made
+
+    def isinf(self, x: Any) -> Standing:
+        """Whether it is one of the infinities."""
+        made: Standing = self.equal(self.absolute(x), numpy.inf)
         return made
 
     def isnan(self, x: Any) -> Standing:
@@ -381,12 +366,11 @@ def _agrees(op: Op, dtypes: Any, options: Any) -> bool:
         v = b.input(array.shape, dtype, (1,))
         given[name], known[v.id] = v, arrays[name]
     try:
-        made = _run(op, b, given)
-        ours = elementwise(b.values, made, known)
+        with numpy.errstate(all="ignore"):
+            ours = elementwise(b.values, _run(op, b, given), known)
+            wanted = op.forward(numpy, **arrays, **dict(options))
     except (NotLowered, KeyError):
         return False
-    with numpy.errstate(all="ignore"):
-        wanted = op.forward(numpy, **arrays, **dict(options))
     if ours.dtype != wanted.dtype:
         return False
     if wanted.dtype.kind != "f":

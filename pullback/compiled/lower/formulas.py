@@ -5,15 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy
-
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
-from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import NotLowered, constant, dims_of, floating, lower
-
-_WHOLE = ("i4", "i8")
-_LARGEST = {"f4": float(numpy.finfo("f4").max), "f8": float(numpy.finfo("f8").max)}
 
 
 @lower("divide_or_zero")
@@ -30,66 +24,6 @@ def _sign(b: Builder, input: Val) -> Val:
     return b.ew("where", known, b.ew("sign", input), constant(b, 0, input))
 
 
-@lower("isfinite")
-def _isfinite(b: Builder, input: Val) -> Val:
-    floating(input)
-    return b.ew("lt", b.ew("abs", input), constant(b, math.inf, input))
-
-
-@lower("isinf")
-def _isinf(b: Builder, input: Val) -> Val:
-    floating(input)
-    return b.ew("eq", b.ew("abs", input), constant(b, math.inf, input))
-
-
-@lower("nan_to_num")
-def _nan_to_num(
-    b: Builder, input: Val, nan: float | None, posinf: float | None, neginf: float | None
-) -> Val:
-    floating(input)
-    largest = _LARGEST[input.dtype]
-    changes = (
-        (math.inf, largest if posinf is None else posinf),
-        (-math.inf, -largest if neginf is None else neginf),
-    )
-    known = b.ew("eq", input, input)
-    made = b.ew("where", known, input, constant(b, 0.0 if nan is None else nan, input))
-    for old, new in changes:
-        found = b.ew("eq", input, constant(b, old, input))
-        made = b.ew("where", found, constant(b, new, input), made)
-    return made
-
-
-@lower("cosh")
-def _cosh(b: Builder, input: Val) -> Val:
-    floating(input)
-    half = constant(b, 0.5, input)
-    # Halved before it could overflow.
-    grown = b.ew("exp", b.ew("mul", b.ew("abs", input), half))
-    sides = b.ew("mul", b.ew("mul", grown, half), grown)
-    return b.ew("add", sides, b.ew("div", constant(b, 0.25, input), sides))
-
-
-@lower("sinh")
-def _sinh(b: Builder, input: Val) -> Val:
-    floating(input)
-    # 88 and 709 are where exp ends; beyond half of that the smaller side is nothing.
-    if input.dtype != "f8":
-        return ask(b, "sinh", input)
-    e = b.ew("expm1", b.ew("abs", input))
-    one = constant(b, 1, input)
-    rest = b.ew("div", e, b.ew("add", e, one))
-    rest = b.ew("where", b.ew("lt", e, constant(b, math.inf, e)), rest, one)
-    made = b.ew("mul", b.ew("add", e, rest), constant(b, 0.5, input))
-    return b.ew("copysign", made, input)
-
-
-@lower("tan")
-def _tan(b: Builder, input: Val) -> Val:
-    floating(input)
-    return b.ew("div", b.ew("sin", input), b.ew("cos", input))
-
-
 def _with_nan_ignored(word: str) -> Any:
     def rule(b: Builder, input: Val, other: Val) -> Val:
         floating(input, other)
@@ -101,23 +35,6 @@ def _with_nan_ignored(word: str) -> Any:
 
 lower("fmax")(_with_nan_ignored("maximum"))
 lower("fmin")(_with_nan_ignored("minimum"))
-
-
-# Activations -------------------------------------------------------------------------------------
-
-
-@lower("clamp.Scalar")
-def _clamp(b: Builder, input: Val, min: Any = None, max: Any = None) -> Val:
-    floating(input)
-    if any(isinstance(one, complex) or one != one for one in (min, max) if one is not None):
-        raise NotLowered
-    return _between(b, input, min, max)
-
-
-def _between(b: Builder, x: Val, low: Any, high: Any) -> Val:
-    if low is not None:
-        x = b.ew("maximum", x, constant(b, low, x))
-    return x if high is None else b.ew("minimum", x, constant(b, high, x))
 
 
 @lower("nn.functional.glu")
@@ -163,15 +80,6 @@ def _outer(b: Builder, input: Val, vec2: Val) -> Val:
     return b.ew("mul", b.reshape(input, (*input.shape, 1)), vec2)
 
 
-def _on_bits(word: str) -> Any:
-    def rule(b: Builder, input: Val, other: Val) -> Val:
-        if input.dtype != other.dtype or input.dtype not in (*_WHOLE, "b1"):
-            raise NotLowered
-        return b.ew(word, input, other)
-
-    return rule
-
-
 def _of_truths(word: str) -> Any:
     def rule(b: Builder, input: Val, other: Val) -> Val:
         return b.ew(word, _truth(b, input), _truth(b, other))
@@ -184,7 +92,6 @@ def _truth(b: Builder, x: Val) -> Val:
 
 
 for _word in ("and", "or", "xor"):
-    lower(f"bitwise_{_word}")(_on_bits(_word))
     lower(f"logical_{_word}")(_of_truths(_word))
 
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
-from pullback.compiled.ir.values import LIBM, Val
-from pullback.compiled.lower.rules import NotLowered, constant, floating, lower
-from pullback.operators.pointwise import powers, rounding
+from pullback.compiled.ir.values import Val
+from pullback.compiled.lower.rules import NotLowered, floating, lower
+from pullback.operators.pointwise import powers
 
 __all__ = ["ask"]
 
@@ -31,20 +31,16 @@ def _rule(word: str) -> Any:
     return rule
 
 
-for _word in LIBM:
-    if _word not in ("cosh", "pow", "sinh"):
-        lower(_word)(_rule(_word))
+for _word in ("erfc", "lgamma"):  # which NumPy has not
+    lower(_word)(_rule(_word))
+
+
+@lower("erf")
+def _erf(b: Builder, input: Val) -> Val:
+    floating(input)
+    return b.ew("erf", input)
 
 
 @lower(powers._pow_tensors)
 def _power(b: Builder, input: Val, exponent: Val) -> Val:
     return ask(b, "pow", input, exponent)
-
-
-@lower(rounding.remainder)
-def _remainder(b: Builder, input: Val, other: Val) -> Val:
-    rest = ask(b, "fmod", input, other)
-    zero = constant(b, 0, rest)
-    apart = b.ew("xor", b.ew("lt", rest, zero), b.ew("lt", other, zero))
-    wrong = b.ew("and", b.ew("ne", rest, zero), apart)
-    return b.ew("where", wrong, b.ew("add", rest, other), rest)

@@ -11,48 +11,6 @@ from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered, constant, floating, lower
 
-_SAME = {
-    "neg": "neg", "exp": "exp", "log": "log", "_log": "log", "sin": "sin",
-    "cos": "cos", "sqrt": "sqrt", "rsqrt": "rsqrt", "erf": "erf",
-    "expm1": "expm1", "mul": "mul", "true_divide": "div", "abs": "abs",
-    "reciprocal": "recip", "floor": "floor", "ceil": "ceil", "trunc": "trunc",
-    "maximum": "maximum", "minimum": "minimum",
-}  # fmt: skip
-_COMPARED = ("eq", "ne", "lt", "le", "gt", "ge")
-
-
-def _plain(word: str) -> Any:
-    def rule(b: Builder, **given: Any) -> Val:
-        values = [one for one in given.values() if isinstance(one, Val)]
-        floating(*values)
-        return b.ew(word, *values)
-
-    return rule
-
-
-for _name, _word in _SAME.items():
-    lower(_name)(_plain(_word))
-
-
-def _compared(word: str) -> Any:
-    def rule(b: Builder, input: Val, other: Val) -> Val:
-        if input.dtype != other.dtype:
-            raise NotLowered
-        return b.ew(word, input, other)
-
-    return rule
-
-
-for _name in _COMPARED:
-    lower(_name)(_compared(_name))
-
-
-@lower("bitwise_not")
-def _inverted(b: Builder, input: Val) -> Val:
-    if input.dtype != "b1":
-        raise NotLowered
-    return b.ew("not", input)
-
 
 def _sum(word: str) -> Any:
     def rule(b: Builder, input: Val, other: Val, alpha: Any = 1) -> Val:
@@ -68,30 +26,6 @@ lower("add")(_sum("add"))
 lower("sub")(_sum("sub"))
 
 
-@lower("rsub")
-def _reversed(b: Builder, input: Val, other: Val, alpha: Any = 1) -> Val:
-    floating(input, other)
-    if alpha != 1:
-        input = b.ew("mul", input, constant(b, alpha, input))
-    return b.ew("sub", other, input)
-
-
-@lower("pow.Tensor_Scalar")
-def _power(b: Builder, input: Val, exponent: Any) -> Val:
-    floating(input)
-    if isinstance(exponent, complex):
-        raise NotLowered
-    if exponent == 2:
-        return b.ew("mul", input, input)
-    if exponent == 1:
-        return input
-    if exponent in (0.5, -0.5):
-        return b.ew("sqrt" if exponent > 0 else "rsqrt", input)
-    if float(exponent).is_integer() and 0 < abs(exponent) <= 16:
-        return b.ew("powi", input, attr=int(exponent))
-    return ask(b, "pow", input, constant(b, exponent, input))
-
-
 @lower("pow.Scalar")
 def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     if isinstance(base, complex):
@@ -100,13 +34,6 @@ def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     if input.dtype != "f8" or not 0.5 < base < 1:
         return ask(b, "pow", constant(b, base, input), input)
     return b.ew("exp", b.ew("mul", input, constant(b, math.log(base), input)))
-
-
-@lower("keep_where")
-def _keep(b: Builder, input: Val, mask: Val) -> Val:
-    if mask.dtype != "b1" or input.dtype not in FLOATING:
-        raise NotLowered
-    return b.ew("where", mask, input, constant(b, 0, input))
 
 
 @lower("_where")
@@ -118,9 +45,14 @@ def _where(b: Builder, condition: Val, input: Val, other: Val) -> Val:
 
 @lower("masked_fill")
 def _masked_fill(b: Builder, input: Val, mask: Val, value: Val) -> Val:
-    if mask.dtype != "b1" or input.dtype not in FLOATING or value.dtype not in FLOATING:
+    if mask.dtype != "b1" or not _alike(input, value):
         raise NotLowered
     return b.ew("where", mask, b.ew("cast", value, dtype=input.dtype), input)
+
+
+def _alike(input: Val, value: Val) -> bool:
+    """Whether a value can be written to another without a check."""
+    return input.dtype == value.dtype or (input.dtype in FLOATING and value.dtype in FLOATING)
 
 
 @lower("clone")
@@ -159,9 +91,13 @@ def _new(b: Builder, input: Val, size: Any, number: Any, dtype: Any) -> Val:
 
 def _filled(b: Builder, shape: tuple[int, ...], number: Any, dtype: Any) -> Val:
     name = _name_of(dtype)
-    if number is None or isinstance(number, complex) or name not in FLOATING:
+    if number is None or isinstance(number, complex) or name not in BYTES:
         raise NotLowered
-    return b.const(float(number), name, shape)
+    if name in FLOATING:
+        return b.const(float(number), name, shape)
+    if not isinstance(number, bool | int) or not shape:
+        raise NotLowered
+    return b.const(number, name, shape)
 
 
 @lower("_fill", "_refill")

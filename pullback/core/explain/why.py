@@ -137,9 +137,9 @@ def _explain_numbers(made: Birth) -> str:
 def _explain_leaf() -> str:
     grad_off = "" if get_mode().grad else " Grad mode is off at this place too."
     return (
-        "Nothing was recorded for it: nobody called requires_grad_() on it or on what it was "
-        "computed from, or that came through integers or NumPy arrays, which carry no history. Set "
-        f"requires_grad=True on the leaf before the computation.{grad_off}"
+        "Nothing was recorded for it: none of its inputs require grad, or the computation passed "
+        "through integers or NumPy arrays, which carry no history. Set requires_grad=True on the "
+        f"leaf, or call requires_grad_() on it, before the computation.{grad_off}"
     )
 
 

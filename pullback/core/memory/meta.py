@@ -17,6 +17,7 @@ import numpy
 
 from pullback.core import arrays, errors
 from pullback.core.device import META
+from pullback.core.layout import order_kept
 
 __all__ = ["MARK", "MetaArray", "is_marked", "like", "of", "plain", "reserved_memory", "tiny"]
 
@@ -206,4 +207,4 @@ def _order_of(array: numpy.ndarray[Any, Any], order: Any) -> list[int] | None:
         return list(reversed(range(array.ndim)))
     if order == "A":
         return None
-    return sorted(range(array.ndim), key=lambda dim: -array.strides[dim] if array.size else 0)
+    return list(order_kept(array)) if array.size else None

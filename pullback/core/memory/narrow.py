@@ -7,13 +7,14 @@ is done in float32 or complex64 and rounded once. Moving elements about works as
 
 from __future__ import annotations
 
+from importlib import import_module
 from typing import Any
 
 import numpy
 
-from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, from_numpy_dtype
 
-__all__ = ["NarrowArray", "converted", "held", "wide"]
+__all__ = ["NarrowArray", "converted", "held", "is_of_numbers", "number_array", "wide"]
 
 # What torch computes in floats of 8 bits, and in complex32; by NumPy's names.
 _IN_FLOATS = "absolute conjugate equal isnan matmul multiply not_equal positive square"
@@ -38,14 +39,27 @@ _MOVING_NAMES = frozenset(_MOVING.split())
 
 def held(array: Any) -> Any:
     """The array as one of these if its dtype is one of those; a view of the same memory."""
-    if array.dtype in NARROW and type(array) is numpy.ndarray:
-        return array.view(NarrowArray)
-    return array
+    if type(array) is not numpy.ndarray:
+        return array
+    if array.dtype.kind == "O":
+        return _of_numbers(array)
+    return array.view(NarrowArray) if array.dtype in NARROW else array
+
+
+def _of_numbers(array: Any) -> Any:
+    """An array of objects with a note that says which numbers they are, as one of those."""
+    numbers = (array.dtype.metadata or {}).get("numbers")
+    return array if numbers is None else _of_numbers_module("array").filled(array, numbers)
+
+
+def _of_numbers_module(name: str) -> Any:
+    """A module of core/numbers, which few need: exported programs leave it out."""
+    return import_module(f"pullback.core.numbers.{name}")
 
 
 def wide(array: Any) -> Any:
     """The values in float32 or complex64, which hold all of them; other arrays as they are."""
-    if array.dtype not in NARROW:
+    if array.dtype not in NARROW or array.dtype.char == OF_NUMBERS:
         return array
     plain = array.view(numpy.ndarray)
     return plain.astype(numpy.complex64 if _is_complex(array.dtype) else numpy.float32)
@@ -53,6 +67,8 @@ def wide(array: Any) -> Any:
 
 def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     """The values of any array in any dtype, rounded as torch does it."""
+    if dtype.char == OF_NUMBERS or array.dtype.char == OF_NUMBERS:
+        return _of_numbers_module("array").converted(array, dtype, order)
     values = wide(array)
     if dtype not in NARROW:
         if values.dtype.kind == "c" and dtype.kind not in "cb":
@@ -63,6 +79,20 @@ def converted(array: Any, dtype: NumpyDtype, order: Any = "K") -> Any:
     if values.dtype.kind != "c":
         values = values.astype(numpy.float32)
     return values.astype(dtype, order).view(NarrowArray)
+
+
+def number_array(value: Any, dtype: NumpyDtype) -> Any:
+    """A Python number as an array of no dimensions, in one of these dtypes."""
+    if dtype.char != OF_NUMBERS:
+        return converted(numpy.array(value), dtype)
+    return _of_numbers_module("array").scalar(value, dtype)
+
+
+def is_of_numbers(value: Any) -> bool:
+    """Whether a value is a fraction or another number for which there is a type: core/numbers."""
+    if isinstance(value, int | float | complex | str | numpy.generic | None):
+        return False
+    return _of_numbers_module("types").of_element(value) is not None
 
 
 def _is_complex(dtype: NumpyDtype) -> bool:

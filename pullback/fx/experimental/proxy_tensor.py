@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import nullcontext
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager, nullcontext
 from importlib import import_module
 from typing import Any
 
@@ -15,7 +15,7 @@ import pullback
 from pullback.core.device import CPU, META
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import meta
-from pullback.core.mode import get_mode
+from pullback.core.mode import change, get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees import pytree
 from pullback.fx._codegen import PyTreeInfo, _PyTreeCodeGen
@@ -25,6 +25,7 @@ from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, has_side_effect
 from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
 from pullback.operators.dispatch.dispatch import caller_mode
 from pullback.utils._python_dispatch import TorchDispatchMode
 
@@ -129,9 +130,10 @@ class _Recording(TorchDispatchMode):
                 "graph knows, and has no data to be a constant; use tracing_mode='real'."
             )
         number = 0
-        while hasattr(self.root, f"_tensor_constant{number}"):
+        kind = "_param_constant" if isinstance(tensor, Parameter) else "_tensor_constant"
+        while hasattr(self.root, f"{kind}{number}"):
             number += 1
-        name = f"_tensor_constant{number}"
+        name = f"{kind}{number}"
         setattr(self.root, name, tensor)
         return self.graph.get_attr(name)
 
@@ -194,6 +196,58 @@ def get_proxy_mode() -> TorchDispatchMode | None:
     """What notes the calls of operators now, inside `make_fx`; None outside."""
     noting = [mode for mode in get_mode().dispatch if isinstance(mode, _Recording)]
     return noting[-1] if noting else None
+
+
+def get_innermost_proxy_mode() -> TorchDispatchMode | None:
+    """The same, under torch's other name."""
+    return get_proxy_mode()
+
+
+@contextmanager
+def disable_proxy_modes_tracing() -> Iterator[TorchDispatchMode | None]:
+    """Inside, calls are not noted in a graph; gives who noted them before, or None.
+
+    >>> import pullback as torch
+    >>> from pullback.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, make_fx
+    >>> def function(x):
+    ...     with disable_proxy_modes_tracing():
+    ...         torch.ones(1) + 1
+    ...     return x + 1
+    >>> [str(node.target) for node in make_fx(function)(torch.ones(1)).graph.nodes]
+    ['x_1', 'aten.add.Tensor', 'output']
+    """
+    before = get_mode().dispatch
+    noting = [mode for mode in before if isinstance(mode, _Recording)]
+    change(dispatch=tuple(mode for mode in before if mode not in noting))
+    try:
+        yield noting[-1] if noting else None
+    finally:
+        change(dispatch=before)
+
+
+def get_isolated_graphmodule(
+    func: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
+    tracing_mode: str = "real",
+    decomposition_table: Mapping[Any, Callable[..., Any]] | None = None,
+) -> GraphModule:
+    """The graph of a call, traced apart from a trace that may be going on.
+
+    >>> import pullback as torch
+    >>> from pullback.fx.experimental.proxy_tensor import get_isolated_graphmodule
+    >>> made = get_isolated_graphmodule(torch.add, (torch.ones(2),), {"other": torch.ones(2)})
+    >>> made([torch.ones(2), torch.zeros(2)])
+    tensor([1., 1.])
+    """
+    leaves, spec = pytree.tree_flatten((args, dict(kwargs)))
+
+    def wrapped(values: Any) -> Any:
+        given, named = pytree.tree_unflatten(values, spec)
+        return func(*given, **named)
+
+    with disable_proxy_modes_tracing():
+        return make_fx(wrapped, decomposition_table, tracing_mode)(leaves)
 
 
 def _share(a: Any, b: Any) -> bool:

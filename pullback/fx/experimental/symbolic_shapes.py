@@ -7,10 +7,13 @@ from typing import Any, NoReturn
 
 from pullback.core.listing import only_public as _only_public
 from pullback.fx.experimental._symbols import Place, symbols_of
+from pullback.operators.tensor.symbols import SymInt
 
 __all__ = [
     *("ShapeEnv", "guard_bool", "guard_int", "guard_or_false", "guard_or_true", "guard_scalar"),
     *("is_concrete_bool", "is_concrete_float", "is_concrete_int", "is_symbolic"),
+    *("free_symbols", "fx_placeholder_targets", "fx_placeholder_vals", "guard_size_oblivious"),
+    *("has_free_symbols", "is_nested_int"),
     *("statically_known_false", "statically_known_true", "sym_eq"),
 ]
 
@@ -187,6 +190,62 @@ def guard_or_false(a: bool) -> bool:
     True
     """
     return guard_bool(a)
+
+
+def guard_size_oblivious(expr: bool) -> bool:
+    """What a comparison of sizes gives, where sizes of 0 and 1 need not be told apart.
+
+    >>> from pullback.fx.experimental.symbolic_shapes import guard_size_oblivious
+    >>> guard_size_oblivious(3 == 1)
+    False
+    """
+    return guard_bool(expr)
+
+
+def free_symbols(val: Any) -> set[Any]:
+    """The symbols in a number, a tensor or several of them: none, as sizes are ints.
+
+    >>> from pullback.fx.experimental.symbolic_shapes import free_symbols
+    >>> free_symbols([3, 4])
+    set()
+    """
+    return set()
+
+
+def has_free_symbols(val: Any) -> bool:
+    """Whether there are symbols in it: there are none, as sizes are ints."""
+    return bool(free_symbols(val))
+
+
+def is_nested_int(s: Any) -> bool:
+    """Whether a size is the one of a nested tensor that differs from part to part.
+
+    >>> import pullback as torch
+    >>> from pullback.fx.experimental.symbolic_shapes import is_nested_int
+    >>> parts = [torch.ones(2, 3), torch.ones(4, 3)]
+    >>> nested = torch.nested.nested_tensor(parts, layout=torch.jagged)
+    >>> [is_nested_int(size) for size in nested.shape]
+    [False, True, False]
+    """
+    return isinstance(s, SymInt) and not isinstance(s, int)
+
+
+def fx_placeholder_vals(gm: Any) -> list[Any]:
+    """What the inputs of a traced graph were, without data.
+
+    >>> import pullback as torch
+    >>> from pullback.fx.experimental.proxy_tensor import make_fx
+    >>> from pullback.fx.experimental.symbolic_shapes import fx_placeholder_vals
+    >>> made = make_fx(lambda x: x + 1, tracing_mode="fake")(torch.ones(2, 3))
+    >>> fx_placeholder_vals(made)
+    [FakeTensor(..., size=(2, 3))]
+    """
+    return [node.meta["val"] for node in gm.graph.nodes if node.op == "placeholder"]
+
+
+def fx_placeholder_targets(gm: Any) -> list[str]:
+    """The names of the inputs of a graph."""
+    return [node.target for node in gm.graph.nodes if node.op == "placeholder"]
 
 
 def sym_eq(x: Any, y: Any) -> bool:

@@ -23,9 +23,9 @@ from pullback.library.registry import Operator
 from pullback.library.schema.types import OptionalType
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import Unwatched, observed, observers
-from pullback.operators.writing.call import by_name, operands, shown_lines
-from pullback.operators.writing.common import COMMON
-from pullback.operators.writing.record import PLACED, edge_from, frame_lines
+from pullback.operators.writing.call import by_name, operands
+from pullback.operators.writing.names import COMMON
+from pullback.operators.writing.record import FRAME_LINES, PLACED, edge_from
 from pullback.operators.writing.steps import MODE_LINES
 from pullback.operators.writing.writer import block, define, indented
 
@@ -45,7 +45,8 @@ def written(operator: Operator) -> Any:
 def _scope(operator: Operator) -> dict[str, Any]:
     scope: dict[str, Any] = {
         **COMMON, "operator": operator, "op": operator.declaration, "called": operator.qualname,
-        "observers": observers, "observed": observed, "set_mode": current.set, "NO_GRAD": NO_GRAD, "QUIET": QUIET,
+        "observers": observers, "observed": observed, "set_mode": current.set,
+        "NO_GRAD": NO_GRAD, "QUIET": QUIET,
         "finish": finish, "save": save, "bail_out": bail_out, "checked": returns.checked,
         "check_aliases": check_aliases, "PLAIN_CLASSES": PLAIN_CLASSES, "node_class": node_class,
         "call": call, "least": least, "attach": fallback.attach,
@@ -90,15 +91,21 @@ def lines_of(operator: Operator, *, watched: bool = True) -> list[str]:
     """The call; its first line asks who looks on."""
     op = operator.declaration
     if not _is_usual(operator):
-        given = shown_lines("self, *args", "**kwargs", "*args, *kwargs.values()")
+        given = _shown_lines("self, *args", "**kwargs", "*args, *kwargs.values()")
         whole = "return call(operator, args, kwargs)"
         return block("def __call__(self, /, *args, **kwargs)", [*given * watched, whole])
     args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
     kwargs = by_name([param.name for param in op.params if param.keyword_only])
-    lines = shown_lines(f"self, {args}*surplus", f"{kwargs}**named", operands(op)) * watched
+    lines = _shown_lines(f"self, {args}*surplus", f"{kwargs}**named", operands(op)) * watched
     leaving = f"return bail_out(operator, ({args}), surplus, {{**named, {kwargs}}})"
     lines += [*_head(operator, leaving), *_recorded(operator), *_unrecorded(operator)]
     return block(f"def __call__({_signature(op)})", lines)
+
+
+def _shown_lines(args: str, kwargs: str, operands: str) -> list[str]:
+    """Ask who looks on: then the call goes through `shown`."""
+    call = f"observed(op, called, unwatched, ({args}), {{{kwargs}}}, ({operands}))"
+    return block("if observers.active is not None", [f"return {call}"])
 
 
 def _signature(op: Op) -> str:
@@ -208,7 +215,7 @@ def _node(operator: Operator) -> list[str]:
         "node._saved = node._versions = ()",
         "node._materializes = True",
         "node._cold = QUIET",
-        *frame_lines(),
+        *FRAME_LINES,
         *PLACED,
     ]
 

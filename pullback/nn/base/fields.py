@@ -30,8 +30,9 @@ class Layer(Module):
 
     def __init_subclass__(cls) -> None:
         """Collect the annotations of a class and its bases into one signature."""
+        is_own = "__init__" in cls.__dict__
         super().__init_subclass__()
-        if "__init__" in cls.__dict__:
+        if is_own:
             _, *own = inspect.signature(cls.__dict__["__init__"]).parameters.values()
             cls.__signature__ = inspect.Signature(own)
             return

@@ -11,6 +11,7 @@ import numpy
 
 from pullback.core.arrays import Array
 from pullback.nn.base.recurrent_kernels import Gradients, Kept, Weights
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import kernel_of
 
 __all__ = ["adjoint", "as_by_numpy", "go"]
@@ -20,7 +21,7 @@ def go(again: Array, states: Array, cells: Array, gates: Array) -> bool:
     """Go through the times, and fill all three; False where that is not to be had."""
     hiddens = states[:, : cells.shape[1]]
     first = (again, states[0], cells[0], gates[0], cells[1], hiddens[1])
-    kernel = kernel_of("lstm_step", first)
+    kernel = kernel_of(programs.LSTM_STEP, first)
     if kernel is None:
         return False
     run = kernel.run
@@ -44,7 +45,7 @@ def adjoint(
     if g_out is None:
         g_out = numpy.zeros((len(tanhs), *h.shape), h.dtype)
     first = (of_state, tanhs[0], cells[0], cells[1], h, c, g_out[0], pre[0])
-    kernel = kernel_of("lstm_step_back", first)
+    kernel = kernel_of(programs.LSTM_STEP_BACK, first)
     if kernel is None:
         return None
     run = kernel.run

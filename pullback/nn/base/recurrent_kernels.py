@@ -15,6 +15,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import F32, Array, number_array, numbers32, numbers64
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.sums import ones
 
@@ -351,7 +352,7 @@ def of_weights(
 def _by_machine_code(gates: Array, x: Array, kept: Kept, weights: Weights, times: Times) -> Any:
     """Gradients of the input, of both weights and of the bias; None where that does not pay."""
     given = (gates, times.ordered(x), kept.hidden[:-1], weights.of_input)
-    made = by_machine_code("recurrent_weights", given) if gates.size >= MANY else None
+    made = by_machine_code(programs.RECURRENT_WEIGHTS, given) if gates.size >= MANY else None
     if made is None:
         return None
     rows = made[0].reshape(times.count, times.batch, -1)

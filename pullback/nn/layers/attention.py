@@ -59,7 +59,7 @@ class MultiheadAttention(Module):
             )
         if embed_dim % num_heads:
             raise AssertionError(
-                f"MultiheadAttention: embed_dim {embed_dim} is no multiple of num_heads "
+                f"MultiheadAttention: embed_dim {embed_dim} must be divisible by num_heads "
                 f"{num_heads}."
             )
         self.embed_dim = embed_dim

@@ -7,6 +7,7 @@ table of its own, where walking, saving and moving find it.
 from __future__ import annotations
 
 from collections import OrderedDict
+from types import FunctionType
 from typing import Any, ClassVar, TypeVar
 
 from pullback.core.listing import only_public as _only_public
@@ -70,6 +71,20 @@ class Module(Called, Stateful, Convertible, Walking):
     call_super_init: bool = False
     dump_patches: bool = False
     _hides_no_weight: ClassVar[Any] = None  # see `nn/base/weights.py`
+
+    def __init_subclass__(cls, **kwargs: Any) -> None:
+        """A class that has `__init__` of a private base names itself where an argument is wrong."""
+        super().__init_subclass__(**kwargs)
+        made = cls.__init__
+        private = getattr(made, "__qualname__", "").startswith("_")
+        if private and "__init__" not in cls.__dict__ and not cls.__name__.startswith("_"):
+            own = FunctionType(
+                made.__code__, made.__globals__, "__init__", made.__defaults__, made.__closure__
+            )
+            own.__kwdefaults__, own.__annotations__ = made.__kwdefaults__, made.__annotations__
+            own.__module__, own.__doc__ = made.__module__, made.__doc__
+            own.__qualname__ = f"{cls.__name__}.__init__"
+            cls.__init__ = own  # type: ignore[method-assign]  # the same code by another name
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
         if not self.call_super_init and (args or kwargs):

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import F32, F64, Array, Namespace
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import elementwise
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.scipy_special import in_single, scipy_special
@@ -53,7 +54,7 @@ _FAR_BELOW = (
 
 def erf(xp: Namespace, x: Array) -> Array:
     """The error function of each element of a real array."""
-    if x.size >= MANY and x.flags.c_contiguous and (made := by_machine_code("erf", (x,))):
+    if x.size >= MANY and x.flags.c_contiguous and (made := by_machine_code(programs.ERF, (x,))):
         return made[0]
     dtype = x.dtype
     single = dtype is F32

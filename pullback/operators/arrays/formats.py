@@ -7,13 +7,23 @@ into the same order of dimensions, at the end.
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.row_major import row_major
+from pullback.core.layout import empty_like, order_kept
+from pullback.operators.arrays.row_major import in_order, row_major
 
-__all__ = ["has_channels_last", "in_format_of", "keeps_format"]
+__all__ = [
+    "copy_kept",
+    "has_channels_last",
+    "image_format_of",
+    "in_format_of",
+    "joined_in_order",
+    "keeps_format",
+    "keeps_order",
+    "ordered",
+]
 
 # Number of dimensions -> the order of dimensions in memory, and the way back.
 _ORDERS = {4: ((0, 2, 3, 1), (0, 3, 1, 2)), 5: ((0, 2, 3, 4, 1), (0, 4, 1, 2, 3))}
@@ -35,6 +45,13 @@ def in_format_of(source: Array, made: Any) -> Any:
     return _channels_last(made)
 
 
+def image_format_of(source: Array, dims: int, made: Any) -> Any:
+    """As `in_format_of` for images; of volumes some operators of torch make the usual order."""
+    if dims < 3:
+        return in_format_of(source, made)
+    return in_order(made)
+
+
 def _channels_last(made: Array) -> Array:
     if made.ndim not in _ORDERS:
         return made
@@ -53,3 +70,47 @@ def keeps_format(forward: Callable[..., Any]) -> Callable[..., Any]:
         return made if source.flags.c_contiguous else in_format_of(source, made)
 
     return laid_out
+
+
+def joined_in_order(joined: Array, parts: Iterable[Array]) -> Array:
+    """What was joined of parts row-major, as torch has it, unless all have their channels last."""
+    if joined.flags.c_contiguous or all(has_channels_last(part) for part in parts):
+        return joined
+    return row_major(joined)
+
+
+def copy_kept(xp: Namespace, array: Array) -> Array:
+    """A copy in the same order of dimensions; expanded ones keep their place in the shape."""
+    if 0 not in array.strides:
+        return array.copy(order="K")
+    out = empty_like(xp, array)
+    out[...] = array
+    return out
+
+
+def ordered(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """An operator's arithmetic, with a row-major result however its inputs lie, as in torch."""
+
+    @functools.wraps(forward)
+    def row_by_row(xp: Namespace, *args: Any, **given: Any) -> Any:
+        return in_order(forward(xp, *args, **given))
+
+    return row_by_row
+
+
+def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Arithmetic of one array element by element, with a result that lies as its input does.
+
+    NumPy's functions do that themselves; this is for forwards that fill memory of their own, which
+    then see the dimensions in the order of memory.
+    """
+
+    @functools.wraps(forward)
+    def turned(xp: Namespace, input: Array, *args: Any, **given: Any) -> Any:
+        if input.flags.c_contiguous or input.ndim < 2:
+            return forward(xp, input, *args, **given)
+        order = order_kept(input)
+        made = forward(xp, input.transpose(order), *args, **given)
+        return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+    return turned

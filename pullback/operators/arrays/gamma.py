@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Sequence
 
 from pullback.core.arrays import Array, Namespace, some
+from pullback.core.layout import cast_kept
 from pullback.operators.arrays.blocks import BLOCK, slices
 
 __all__ = ["digamma", "in_double", "lgamma", "polygamma", "series", "zeta"]
@@ -55,7 +56,7 @@ def in_double(xp: Namespace, kernel: Callable[..., Array], *arrays: Array) -> Ar
     """
     dtype = arrays[0].dtype
     if arrays[0].size <= BLOCK or any(array.shape != arrays[0].shape for array in arrays):
-        return kernel(xp, *[array.astype(xp.float64) for array in arrays]).astype(dtype)
+        return kernel(xp, *[cast_kept(array, xp.float64) for array in arrays]).astype(dtype)
     out = xp.empty(arrays[0].shape, dtype)
     flat, result = [array.reshape(-1) for array in arrays], out.reshape(-1)
     for block in slices(out.size, 1):

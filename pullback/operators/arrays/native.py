@@ -17,6 +17,7 @@ from typing import Any
 
 from pullback.core.arrays import F32, F64, I64, Array
 from pullback.core.ports import ports
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.direct import are_plain
 
 __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
@@ -24,7 +25,7 @@ __all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "ke
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 # Formulas that read whole numbers as well.
-_WITH_PLACES = frozenset({"put_places", "class_losses", "class_slopes"})
+_WITH_PLACES = frozenset({programs.PUT_PLACES, programs.CLASS_LOSSES, programs.CLASS_SLOPES})
 _MOST = 128  # geometries of one formula: a program whose sizes always vary would compile for ever
 
 

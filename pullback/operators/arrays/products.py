@@ -9,6 +9,7 @@ from __future__ import annotations
 from numpy import ndarray
 
 from pullback.core.arrays import Array
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import by_machine_code
 
 __all__ = ["LEAST", "times", "times_batches"]
@@ -20,7 +21,7 @@ _MOST = 1 << 26
 def times(a: Array, b: Array) -> Array:
     """`a @ b` of matrices of one dtype that BLAS has."""
     if LEAST <= a.size * b.shape[1] <= _MOST and a.__class__ is ndarray and a.shape[1] == len(b):
-        made = by_machine_code("dot", (a, b))
+        made = by_machine_code(programs.DOT, (a, b))
         if made is not None:
             return made[0]
     return a.dot(b)
@@ -33,5 +34,5 @@ def times_batches(a: Array, b: Array) -> Array | None:
     steps = a.size * b.shape[-1]
     if steps < LEAST or a.shape[-2] * a.shape[-1] * b.shape[-1] > _MOST:
         return None
-    made = by_machine_code("dot", (a, b))
+    made = by_machine_code(programs.DOT, (a, b))
     return None if made is None else made[0]

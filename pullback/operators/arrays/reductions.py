@@ -219,13 +219,18 @@ def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
     ufunc = xp.maximum if op == "max" else xp.minimum
     if dim == input.ndim - 1 or input.size < BLOCK:
         find = input.argmax if op == "max" else input.argmin
-        return ufunc.reduce(input, dim, None, None, keepdim), find(dim, keepdims=keepdim)
+        values = ufunc.reduce(input, dim, None, None, keepdim)
+        places = find(dim, keepdims=keepdim)
+        # Row-major, as torch has extremes along a dimension.
+        return values if input.ndim < 3 or values.flags.c_contiguous else values.copy(), places
     # NumPy's argmax turns the array around first; comparing costs half of that.
     values = ufunc.reduce(input, dim, None, None, True)
     reached = input == values
     if input.dtype.kind in "fV" and (values != values).any():
         reached |= input != input
     indices = reached.argmax(dim, keepdims=keepdim)
+    if not values.flags.c_contiguous:
+        values = values.copy()
     return values if keepdim else values.squeeze(dim), indices
 
 

@@ -17,7 +17,7 @@ from pullback.core.arrays import F32, LIBRARIES, Array
 from pullback.operators.arrays.blas import library
 from pullback.operators.arrays.strides import address
 
-__all__ = ["row_major"]
+__all__ = ["in_order", "row_major"]
 
 _NAMES = ("scipy_cblas_somatcopy64_", "cblas_somatcopy64_", "cblas_somatcopy")
 _ROW_MAJOR, _TURNED = 101, 112
@@ -36,6 +36,11 @@ def _omatcopy() -> Any:
             found.argtypes, found.restype = (*kinds, pointer, size, pointer, size), None
             return found
     return None
+
+
+def in_order(array: Array) -> Array:
+    """The array itself if it is row-major, else such a copy."""
+    return array if array.flags.c_contiguous else row_major(array)
 
 
 def row_major(array: Array) -> Array:

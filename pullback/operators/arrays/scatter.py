@@ -337,7 +337,8 @@ def _layout_of_few(
 def read_along(xp: Namespace, input: Array, dim: int, index: Array) -> Array:
     """What `index` names along `dim`."""
     if not input.flags.c_contiguous:
-        return input[along(xp, dim, index)]
+        found = input[along(xp, dim, index)]
+        return found if found.flags.c_contiguous else found.copy()
     places = _flat_places(xp, input.shape, dim, index)
     flat = input.ravel()  # a view, in a third of the time of `reshape`
     # Brackets are quicker to start, `take` is quicker to run.

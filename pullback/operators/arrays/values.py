@@ -9,9 +9,9 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import Array
-from pullback.core.dtype import NARROW, NumpyDtype, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, from_numpy_dtype, int64
 from pullback.core.limits import finfo
-from pullback.core.memory.narrow import converted, wide
+from pullback.core.memory.narrow import converted, is_of_numbers, number_array, wide
 
 __all__ = ["fill_number", "numbers_as_array"]
 
@@ -27,6 +27,8 @@ def numbers_as_array(
     Floats go into floats as they can (1e40 is inf in float32), into integers without fraction.
     """
     kind = dtype.kind
+    if dtype.char == OF_NUMBERS:
+        return numpy.concatenate([number_array(one, dtype)[None] for one in numbers])
     if kind == "f" and kinds in _REAL_NUMBERS and dtype not in NARROW:
         return numpy.array(numbers, dtype)  # the usual case
     if not all(issubclass(kind, int | float | complex) for kind in kinds):
@@ -108,6 +110,8 @@ _FITS_ALL = 127  # a number smaller than that fits every dtype
 
 def fill_number(op: str, value: Any, dtype: NumpyDtype) -> Any:
     """A number that may fill a tensor of a dtype; RuntimeError if the dtype cannot hold it."""
+    if dtype.char == OF_NUMBERS:
+        return number_array(value, dtype)
     kind = type(value)
     small = kind is not complex and -_FITS_ALL < value < _FITS_ALL
     if small and (dtype.kind in "fcVW" or (kind is int and value >= 0 and dtype.kind != "b")):
@@ -139,6 +143,8 @@ def number_argument(op: str, name: str, value: Any) -> Any:
     if isinstance(value, bool | int | float | complex) and not isinstance(value, numpy.generic):
         return value
     array = getattr(value, "_array", value)
+    if array is value and is_of_numbers(value):
+        return value
     single = isinstance(array, numpy.generic) or (array is not value and array.ndim == 0)
     if not single or getattr(value, "requires_grad", False):
         given = "a tensor that requires grad or has dimensions" if array is not value else ""

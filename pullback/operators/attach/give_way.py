@@ -17,6 +17,7 @@ from pullback.core import errors
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import operand
+from pullback.operators.create.numbers import as_number, is_number
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.dispatch.dispatch import (
     DUNDERS,
@@ -87,8 +88,15 @@ def _write_or_give_way(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[
 
 
 def _as_tensor(value: Any) -> Any:
-    """An array beside a sign is a tensor; functions and methods, called by name, refuse it."""
-    return operand(value) if isinstance(value, numpy.ndarray) else value
+    """An array beside a sign is a tensor; functions and methods, called by name, refuse it.
+
+    And so is a number of a type that NumPy does not know.
+    """
+    if type(value) in _KNOWN:
+        return value
+    if isinstance(value, numpy.ndarray):
+        return operand(value)
+    return as_number(value) if is_number(value) else value
 
 
 def caught(function: Any) -> Any:
@@ -142,4 +150,6 @@ def _is_operand(value: Any) -> bool:
 
 def _is_value(value: Any) -> bool:
     """Whether operators compute with it."""
-    return type(value) in _KNOWN or isinstance(value, (Tensor, *_OTHERS))
+    if type(value) in _KNOWN or isinstance(value, (Tensor, *_OTHERS)):
+        return True
+    return is_number(value)

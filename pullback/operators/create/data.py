@@ -12,7 +12,16 @@ import numpy
 from pullback.core import origin
 from pullback.core.arrays import Array
 from pullback.core.device import DeviceLike
-from pullback.core.dtype import NumpyDtype, as_dtype, bool_, default, dtype, from_numpy_dtype, int64
+from pullback.core.dtype import (
+    OF_NUMBERS,
+    NumpyDtype,
+    as_dtype,
+    bool_,
+    default,
+    dtype,
+    from_numpy_dtype,
+    int64,
+)
 from pullback.core.explain.cause import remember_exit, warn_of_exit
 from pullback.core.layout import preserve_format
 from pullback.core.mode import settle
@@ -29,6 +38,7 @@ from pullback.operators.create.exchange import (
     warn_if_read_only,
 )
 from pullback.operators.create.factory import Options, checked, made
+from pullback.operators.create.numbers import number_list, numbers_dtype, of_numbers
 from pullback.operators.declare import method, quick
 from pullback.operators.tensor.convert import cast_array
 
@@ -139,7 +149,12 @@ def copied(op: str, data: Any, wanted: NumpyDtype | None) -> Array:
     """
     if type(data) is float and wanted is None:
         return numpy.array(data, default.numpy)
+    if wanted is not None and wanted.char == OF_NUMBERS:
+        return of_numbers(op, data, wanted)
     source = None if type(data) is list else array_of(data)
+    if source is not None and (source.dtype.char == OF_NUMBERS or source.dtype.kind == "O"):
+        wanted = source.dtype if isinstance(data, Tensor) else wanted or _dtype_of_objects(source)
+        return of_numbers(op, source, wanted)
     if source is not None:
         check_from_numpy(op, source)
         return _converted(op, source, source.dtype if wanted is None else wanted)
@@ -159,6 +174,8 @@ def _numbers(op: str, flat: list[Any], wanted: NumpyDtype | None) -> Array:
     kinds = set(map(type, flat))
     if wanted is None:
         wanted = _dtype_of(op, flat, kinds)
+    if wanted.char == OF_NUMBERS:
+        return number_list(flat, wanted)
     if not kinds <= _PYTHON_NUMBERS:
         flat = [_number(op, element) for element in flat]
         kinds = set(map(type, flat))
@@ -175,6 +192,15 @@ def _converted(op: str, source: Array, wanted: NumpyDtype) -> Array:
             stacklevel=origin.stacklevel(),
         )
     return cast_array(numpy, source, wanted, preserve_format)
+
+
+def _dtype_of_objects(array: Array) -> NumpyDtype:
+    """The dtype of numbers that an array of objects holds."""
+    found = numbers_dtype({type(one) for one in array.flat})
+    if found is None:
+        from_numpy_dtype(array.dtype)  # says what is wrong
+    assert found is not None
+    return found
 
 
 def array_of(data: Any) -> Array | None:
@@ -284,6 +310,8 @@ def _dtype_of(op: str, flat: list[Any], kinds: set[type]) -> NumpyDtype:
         if float in kinds:
             return default.numpy
         return int64.numpy if int in kinds else bool_.numpy
+    if wanted := numbers_dtype(kinds):
+        return wanted
     found: NumpyDtype | None = None
     for element in flat:
         own = _dtype_of_one(op, element)
@@ -349,7 +377,7 @@ def as_tensor(
     wanted = None if dtype is None else as_dtype(dtype).numpy
     if marked is not None:
         return tensor(data, dtype=dtype, device=device)
-    if isinstance(data, numpy.ndarray):
+    if isinstance(data, numpy.ndarray) and data.dtype.kind != "O":
         check_from_numpy("as_tensor", data)
         if wanted is None or wanted == data.dtype:
             warn_if_read_only("as_tensor", data)

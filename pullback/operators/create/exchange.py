@@ -12,8 +12,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
 from pullback.core.device import CPU, META, as_device, require_available
-from pullback.core.dtype import from_numpy_dtype
-from pullback.core.memory.narrow import NarrowArray
+from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.mode import get_mode, settle
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
@@ -54,7 +53,9 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
         if force:
             return ports.placed(self._array, CPU)
         raise errors.not_on_host("numpy()", self.device)
-    return self._array.view(numpy.ndarray) if type(self._array) is NarrowArray else self._array
+    if type(self._array) is not numpy.ndarray and self._array.dtype in NARROW:
+        return self._array.view(numpy.ndarray)
+    return self._array
 
 
 def _check_leaves_no_history(tensor: Tensor, how: str) -> None:

@@ -22,7 +22,7 @@ from pullback.core.device import (
     holder_of,
     require_available,
 )
-from pullback.core.dtype import NARROW, NumpyDtype, as_dtype, dtype, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, as_dtype, dtype, from_numpy_dtype
 from pullback.core.layout import layout, strided
 from pullback.core.memory.narrow import held
 from pullback.core.mode import fast, get_mode
@@ -121,14 +121,24 @@ def checked(op: str, options: Options, fallback: NumpyDtype, out: Any = None) ->
         place = require_available(as_device(None))
         return fallback if place is CPU else _marked(fallback, place)
     if unknown := options.keys() - _NAMES:
-        known = ", ".join(sorted(_NAMES))
-        raise TypeError(f"{op}() has no argument {sorted(unknown)[0]!r}; its options are {known}.")
+        from difflib import get_close_matches
+
+        wrong, known = sorted(unknown)[0], sorted(_NAMES)
+        meant = "".join(f" (did you mean {one}?)" for one in get_close_matches(wrong, known, 1))
+        raise TypeError(
+            f"{op}() has no argument {wrong!r}{meant}; its options are {', '.join(known)}."
+        )
     place = _check_memory(op, options)
     wanted = options.get("dtype")
     result = fallback if wanted is None else as_dtype(wanted).numpy
     if out is not None:
         result = _dtype_of_out(op, out, wanted)
     _check_requires_grad(op, options.get("requires_grad", False), result)
+    if result.char == OF_NUMBERS and place is not CPU:
+        raise RuntimeError(
+            f"{op}(): numbers of type {from_numpy_dtype(result)} are Python objects, which are in "
+            f"the memory of the host alone; device '{place}' cannot have them."
+        )
     return result if place is CPU or out is not None else _marked(result, place)
 
 

@@ -13,12 +13,20 @@ import numpy
 
 from pullback.core import origin, overriding
 from pullback.core.device import DeviceLike, as_device, require_available
-from pullback.core.dtype import NumpyDtype, default, named_dtype, set_default_dtype
+from pullback.core.dtype import (
+    NumpyDtype,
+    default,
+    from_numpy_dtype,
+    named_dtype,
+    set_default_dtype,
+)
+from pullback.core.mode import get_mode
 from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.create.data import copied, is_sequence
+from pullback.operators.create.data import copied, is_sequence, tensor
 from pullback.operators.create.factory import allocated, shape_argument
+from pullback.operators.create.sizes import empty
 from pullback.operators.declare import METHODS
 from pullback.operators.tensor.convert import TYPE_NAMES, type_name
 
@@ -58,7 +66,11 @@ def _made(
         return seen
     data = len(args) == 1 and not isinstance(args[0], Size)
     if data and (is_sequence(args[0]) or isinstance(args[0], numpy.ndarray)):
+        if get_mode().dispatch:  # modes answer for the functions that make tensors
+            return tensor(args[0], dtype=from_numpy_dtype(dtype))
         return wrap(copied(op, args[0], dtype))
+    if get_mode().dispatch:
+        return empty(shape_argument(op, args), dtype=from_numpy_dtype(dtype))
     result = wrap(allocated(op, numpy.empty, shape_argument(op, args), dtype))
     return fill_unwritten(result) if wish.fills else result
 

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.arrays import Array
-from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import number_argument
@@ -25,6 +25,7 @@ from pullback.operators.create.factory import (
     plain_tensor,
     undisturbed,
 )
+from pullback.operators.create.numbers import number_range, numbers_dtype
 from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
@@ -60,7 +61,10 @@ def arange(
     start, end, step = _bounds(bounds, {"start": start, "end": end, "step": step})
     first, last, by = (_real("arange", *named) for named in _named(start, end, step))
     whole = all(isinstance(number, int) for number in (first, last, by))
-    dtype = checked("arange", options, int64.numpy if whole else default.numpy, out)
+    fallback = numbers_dtype({type(one) for one in (first, last, by)}) or default.numpy
+    dtype = checked("arange", options, int64.numpy if whole else fallback, out)
+    if dtype.char == OF_NUMBERS:
+        return made("arange", number_range(first, last, by, dtype), options, out)
     if dtype.kind not in "iufV" or dtype in NARROW:
         raise NotImplementedError(f"arange(): not possible in {from_numpy_dtype(dtype)}.")
     if dtype == int64.numpy:  # exact, where double precision would not be

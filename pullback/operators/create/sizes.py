@@ -36,6 +36,7 @@ from pullback.core.mode import settle
 from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.values import fill_number, number_argument
+from pullback.operators.conditions import contiguous, given, says
 from pullback.operators.create.factory import (
     Options,
     Unpack,
@@ -46,7 +47,16 @@ from pullback.operators.create.factory import (
     one_shape,
     shape_argument,
 )
-from pullback.operators.declare import Namespace, Shape, elementwise, method, primitive, quick
+from pullback.operators.create.numbers import numbers_dtype
+from pullback.operators.declare import (
+    Namespace,
+    Shape,
+    elementwise,
+    kernel,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import level_reading
 
@@ -184,6 +194,8 @@ def number_dtype(number: Any) -> NumpyDtype:
         return bool_.numpy
     if isinstance(number, int):
         return int64.numpy
+    if wanted := numbers_dtype({type(number)}):
+        return wanted
     if isinstance(number, complex):  # no complex number is narrower by default
         return complex128.numpy if default.numpy == F64 else complex64.numpy
     return default.numpy
@@ -348,12 +360,25 @@ def _like(
     xp: Namespace, input: Array, number: Any, dtype: Any, memory_format: memory_format
 ) -> Array:
     """Memory of the input's size, filled with `number` unless that is None."""
-    if number is False and input.flags.c_contiguous and memory_format is preserve_format:
-        return xp.zeros(input.shape, dtype)  # the system gives zero pages faster than fill writes
-    if memory_format is preserve_format and input.flags.c_contiguous:
-        result = xp.empty(input.shape, dtype)
-    else:
-        result = empty_array_like(xp, input, dtype, memory_format)
+    result = empty_array_like(xp, input, dtype, memory_format)
+    if number is not None:
+        result.fill(number)
+    return result
+
+
+_in_its_order = contiguous & says(
+    "memory_format is preserve_format", preserve_format=preserve_format
+)
+
+
+@kernel(_like, when=_in_its_order & given(number=False))
+def _zeros(xp: Namespace, input: Array, dtype: Any) -> Array:
+    return xp.zeros(input.shape, dtype)  # the system gives zero pages faster than fill writes
+
+
+@kernel(_like, when=_in_its_order)
+def _filled(xp: Namespace, input: Array, number: Any, dtype: Any) -> Array:
+    result = xp.empty(input.shape, dtype)
     if number is not None:
         result.fill(number)
     return result

@@ -2,6 +2,6 @@
 
 A `Deferred` tensor stands on the memory of another and gives, to whoever reads its array, a fresh
 one with the elements conjugated or negated. So no kernel knows of it. What must know is asked where
-other kinds of tensors are (`running/layouts.py`): views, which keep the bits; writes, which go to the
+other layouts are (`running/layouts.py`): views, which keep the bits; writes, which go to the
 memory; products, which have a flag for it.
 """

@@ -1,4 +1,4 @@
-"""Public functions, made to ask before they run: modes, and arguments that override calls themselves.
+"""Public functions, made to ask before they run: modes, and arguments that override calls.
 
 A function that asks keeps its object; its code is replaced, so whoever holds the function (a
 from-import, a method) asks too. Compositions of operators get a guard, once, when they are loaded

@@ -48,6 +48,7 @@ def pointwise(
     word: str = "",
     holomorphic: bool = False,
     forward: Any = None,
+    is_one_call: bool = False,
     backward_node: str = "",
     of_complex: Any = None,
     check: Any = None,
@@ -60,7 +61,8 @@ def pointwise(
 
     `kinds` are the kinds of dtypes that it takes, and `called` names it where it refuses others;
     `word`: what back ends may have it as; with `holomorphic` its complex derivative is that of the
-    formula. `forward` is a function of arrays by hand, where NumPy does it in a single call.
+    formula. `forward` is a function of arrays by hand, where NumPy does it in a single call; with
+    `is_one_call` the formula is that call already.
     `of_complex` computes complex arrays, where the formula would lose digits; `check` refuses
     options, by name; `choices` are the texts that an option may be, none if it
     may be None.
@@ -91,7 +93,8 @@ def pointwise(
             rules[tensor] = rule
         if forward is not None:
             forward.__doc__ = function.__doc__
-        by_hand = forward or forward_of(function, kernels, kernels.chosen, kernels.table)
+        by_hand = function if is_one_call else forward
+        by_hand = by_hand or forward_of(function, kernels, kernels.chosen, kernels.table)
         operator: Any = elementwise(**rules, **about, formula=kernels)(by_hand)
         by_hand.kernels = kernels  # for other array libraries, see cuda/formulas.py
         operator.formula, operator.adjoints = made, adjoints

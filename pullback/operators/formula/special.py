@@ -3,23 +3,44 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
+from functools import partial
 from typing import Any
+
+import numpy
 
 from pullback.operators.arrays import erf as arrays
 from pullback.operators.formula.formulas import formula, slope, variant
 from pullback.operators.formula.tracing import words
 
-__all__ = ["erf", "erfc", "expm1_below", "log1pexp", "logistic", "normal_cdf", "polynomial"]
+__all__ = [
+    "erf",
+    "erfc",
+    "expm1_below",
+    "log1pexp",
+    "logistic",
+    "normal_cdf",
+    "of_arrays",
+    "polynomial",
+]
 
 
 def erf(xp: Any, x: Any) -> Any:
     """The error function: a word, which array libraries do not have."""
-    return words.erf(x) if xp is words else arrays.erf(xp, x)
+    return words.erf(x) if xp is words else of_arrays(xp, "erf")(x)
 
 
 def erfc(xp: Any, x: Any) -> Any:
     """`1 - erf(x)`, with all its digits where that is small."""
-    return words.erfc(x) if xp is words else arrays.erfc(xp, x)
+    return words.erfc(x) if xp is words else of_arrays(xp, "erfc")(x)
+
+
+def of_arrays(xp: Any, name: str) -> Callable[[Any], Any]:
+    """A function that array libraries do not have; numbers of other types bring their own."""
+    if xp is not numpy and hasattr(xp, "of_numbers"):
+        found: Callable[[Any], Any] = xp.of_numbers(name)
+        return found
+    return partial(getattr(arrays, name), xp)
 
 
 def polynomial(coefficients: tuple[float, ...], x: Any) -> Any:

@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import operator
 from collections.abc import Callable
-from functools import partial
 from typing import Any
 
 from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.erf import erf, erfc
 from pullback.operators.declare import OPERATORS
 from pullback.operators.formula.formulas import expanded
 from pullback.operators.formula.language import Expr, number_of, order, replaced, symbol
+from pullback.operators.formula.special import of_arrays
 from pullback.operators.formula.tracing import Traced, words
 from pullback.operators.formula.words import WORDS
 
@@ -28,7 +27,7 @@ _SIGNS: dict[str, Callable[..., Any]] = {
     "ge": operator.ge, "eq": operator.eq, "ne": operator.ne, "and": operator.and_,
     "or": operator.or_, "xor": operator.xor, "not": operator.invert,
 }  # fmt: skip
-_OWN: dict[str, Callable[..., Any]] = {"erf": erf, "erfc": erfc}
+_OWN = frozenset({"erf", "erfc"})
 # Methods of tensors that have another name than the word.
 _METHODS = {"recip": "reciprocal"}
 _PLAIN = frozenset({float, int, bool, str, type(None)})  # options whose text tells them apart
@@ -106,7 +105,7 @@ def _on_arrays(xp: Any, dtype: Any) -> Callable[[str], Callable[..., Any]]:
 
     def function(word: str) -> Callable[..., Any]:
         if word in _OWN:
-            return partial(_OWN[word], xp)
+            return of_arrays(xp, word)
         if word == "where":
             return choice
         if word == "conj":

@@ -17,6 +17,7 @@ from pullback.core.arrays import Array
 from pullback.core.overriding import Overridden
 from pullback.core.tensor import Tensor
 from pullback.core.version import bump
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.arrays.scatter import add_at, index_key
 from pullback.operators.declare import METHODS, Arrays, Namespace, Shape, linear, primitive
 from pullback.operators.indexing import batch as batch_indexing
@@ -139,7 +140,7 @@ def _put_tangent(
 def _index_put_many(
     xp: Namespace, input: Array, values: Array, dims: Any, accumulate: Any, indices: Arrays
 ) -> Array:
-    out = input.copy(order="K")
+    out = copy_kept(xp, input)
     _write_index_put(xp, out, values, dims, accumulate, indices)
     return out
 
@@ -166,7 +167,7 @@ def _index_put(
     first: Array,
     second: Array | None = None,
 ) -> Array:
-    out = input.copy(order="K")
+    out = copy_kept(xp, input)
     _write_index_put(xp, out, values, dims, accumulate, _given(first, second))
     return out
 

@@ -27,6 +27,7 @@ from pullback.core.version import INFERENCE_CELL, UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
+from pullback.operators.create.numbers import as_number, is_number
 from pullback.operators.dispatch.dispatch import QUIET, any_handler
 from pullback.operators.dispatch.observers import observers
 from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
@@ -186,6 +187,8 @@ def _number(target: Any, value: Any) -> Array:
     """A number as an array of the target's dtype, to be read only."""
     # numpy.float64 is a float, and passes; torch takes no other NumPy numbers but integers.
     known = isinstance(value, float | complex) or not isinstance(value, numpy.inexact)
+    if is_number(value):
+        return as_number(value)._array
     if not known or not isinstance(value, numbers.Number):
         raise TypeError(
             f"cannot assign a {type(value).__name__} to a tensor of {target.dtype}; assign a "

@@ -265,12 +265,13 @@ def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")
     found = input.nonzero()
-    return found[0].reshape(-1, 1) if len(found) == 1 else xp.stack(found, 1)
+    return found[0].reshape(-1, 1) if len(found) == 1 else xp.stack(found).T  # as torch's lies
 
 
 @primitive(batch=refused, outputs="*", method=False, has_out=False, meta="by values")
 def _nonzero_columns(xp: Namespace, input: Array) -> Any:
-    return list(input.reshape(input.shape or (1,)).nonzero())
+    found = input.reshape(input.shape or (1,)).nonzero()
+    return list(found) if len(found) == 1 else [one.copy() for one in found]  # views of one array
 
 
 @method

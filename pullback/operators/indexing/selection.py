@@ -14,10 +14,12 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.arrays.direct import are_plain, putmask
+from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
+from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned
-from pullback.operators.declare import Array, Namespace, Op, linear, method, primitive
+from pullback.operators.conditions import at_least, below, host, says
+from pullback.operators.declare import Array, Namespace, Op, kernel, linear, method, primitive
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import FEW, choose, kept
 from pullback.operators.running.writes import number_array as checked_number
@@ -49,15 +51,31 @@ def _where_tangent(d_input: Any, d_other: Any, condition: Any) -> Any:
     "and a0.size < FEW else forward(numpy, a0, a1, a2)",
 )
 def _where(xp: Namespace, condition: Array, input: Array, other: Array) -> Array:
-    if condition.size < FEW or condition.dtype is not _BOOL:
-        if numpy.ndarray is type(condition) is type(input) is type(other):
-            return where_of(condition, input, other)
-        return xp.where(condition, input, other)
-    if type(other) is int and other == 0:  # as the rules have it
-        return kept(xp, condition, input)
-    if type(input) is int and input == 0:
-        return kept(xp, ~condition, other)
-    return choose(xp, condition, input, other)
+    return xp.where(condition, input, other)
+
+
+_plain = says("ndarray is type(condition) is type(input) is type(other)", ndarray=numpy.ndarray)
+_many = says("condition_dtype is BOOL", BOOL=_BOOL) & at_least(FEW, "condition_size")
+
+
+@kernel(_where, when=_plain & below(FEW, "condition_size"))
+def _few(condition: Array, input: Array, other: Array) -> Array:
+    return where_of(condition, input, other)
+
+
+@kernel(_where, when=_plain & _many & says("input_dtype is other_dtype"))
+def _by_bits(condition: Array, input: Array, other: Array) -> Array:
+    return choose(numpy, condition, input, other)
+
+
+@kernel(_where, when=host & _many & says("type(other) is int", "other == 0"))  # as rules have it
+def _or_zero(xp: Namespace, condition: Array, input: Array) -> Array:
+    return kept(xp, condition, input)
+
+
+@kernel(_where, when=host & _many & says("type(input) is int", "input == 0"))
+def _zero_or(xp: Namespace, condition: Array, other: Array) -> Array:
+    return kept(xp, ~condition, other)
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
@@ -83,7 +101,8 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
     if input is None and other is None:
         if condition.device is META:
             raise errors.no_data("where() of a condition alone")
-        return tuple(wrap(places) for places in numpy.atleast_1d(condition._array).nonzero())
+        found = numpy.atleast_1d(condition._array).nonzero()
+        return tuple([wrap(places.copy()) for places in found])  # not views of one array
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(
             f"where: the condition must be a bool tensor, got {condition.dtype}; compare first."
@@ -180,20 +199,23 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
         )
     dtype = input.dtype
     if getattr(value, "dtype", None) is dtype and not value.ndim:
-        choice = where_of if are_plain((mask, value, input)) else xp.where
-        return choice(mask, value, input)
+        if numpy.ndarray is type(mask) is type(value) is type(input):
+            filled = where_of(mask, value, input)
+        else:
+            filled = xp.where(mask, value, input)
+        return filled if filled.flags.c_contiguous else row_major(filled)
     if getattr(value, "ndim", 0):
         raise RuntimeError(
             f"masked_fill: value must be a number or a 0-d tensor, got shape {value.shape}; use "
             "where()."
         )
     if not hasattr(value, "dtype"):
-        return xp.where(mask, checked_number("masked_fill", value, dtype), input)
+        return in_order(xp.where(mask, checked_number("masked_fill", value, dtype), input))
     if value.dtype.kind in "cW" and dtype.kind not in "cW":
         raise RuntimeError(
             f"masked_fill: a complex value cannot fill a tensor of {from_numpy_dtype(dtype)}."
         )
-    return xp.where(mask, xp.asarray(value).astype(dtype), input)
+    return in_order(xp.where(mask, xp.asarray(value).astype(dtype), input))
 
 
 # Triangles ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core.dtype import from_numpy_dtype
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
 from pullback.operators.conditions import at_least, below, floating, given, has_dims, host, says
@@ -17,7 +18,6 @@ from pullback.operators.linalg.contraction import einsum
 from pullback.operators.linalg.products import (
     LARGE,
     are_halves,
-    check_inner,
     expands,
     has_blas,
     matmul,
@@ -88,7 +88,11 @@ def linear(xp: Namespace, input: Array, weight: Array, bias: Array | None = None
     if bias is not None and are_halves(xp, input, weight, bias):
         return in_single(xp, linear, input, weight, bias)
     matrix = weight.T
-    check_inner("linear", input, matrix)
+    if input.shape[-1] != weight.shape[-1]:
+        raise RuntimeError(
+            f"linear: a weight of shape {weight.shape} takes {weight.shape[-1]} features in the "
+            f"last dimension; the input has {input.shape[-1]} (shape {input.shape})."
+        )
     result = product(xp, "linear", input, matrix)
     return result if bias is None else _shifted(result, bias)
 
@@ -117,7 +121,7 @@ def _product_and_bias_at_once(
     input: Array, weight: Array, bias: Array, input_ndim: int
 ) -> Array | None:
     rows = input if input_ndim == 2 else input.reshape(-1, input.shape[-1])
-    made = by_machine_code("linear", (rows, weight, bias))
+    made = by_machine_code(programs.LINEAR, (rows, weight, bias))
     if made is None:
         return None
     return made[0] if rows is input else made[0].reshape(*input.shape[:-1], len(weight))

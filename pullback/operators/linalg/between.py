@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.errors import unsupported
+from pullback.operators.arrays.formats import ordered
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.products import matmul
@@ -90,6 +91,7 @@ def _tangent(d_first: Any, d_second: Any, first: Any, second: Any, out: Any) -> 
     method=False,
     aten="_cdist_forward.default",
 )
+@ordered
 def euclidean_between(
     xp: Namespace, x1: Array, x2: Array, p: float, compute_mode: int | None
 ) -> Array:

@@ -8,7 +8,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
@@ -18,6 +18,12 @@ from pullback.operators.running.inplace import check_out_dtype, check_target, wr
 FOUND_IN = {
     "linalg": "LinAlgError",
 }
+
+
+# What numbers of other types have too: operators/numbers/elimination.py.
+_BY_ELIMINATION = frozenset(
+    ("linalg.det", "linalg.inv", "linalg.inv_ex", "linalg.solve", "linalg.solve_ex")
+)
 
 
 class LinAlgError(RuntimeError):
@@ -34,6 +40,13 @@ def check_floating(op: str, array: Array) -> None:
     if array.dtype.char in "fdFD":
         return
     dtype = from_numpy_dtype(array.dtype)
+    if array.dtype.char == OF_NUMBERS:
+        if op in _BY_ELIMINATION:
+            return
+        raise NotImplementedError(
+            f"{op} has no meaning for numbers of type {array.dtype.written}: it is computed by "
+            "LAPACK, in floating point. Convert with .to(torch.float64) first."
+        )
     if array.dtype.kind in "fV":
         raise NotImplementedError(f"{op}: not defined for {dtype}; convert to float32 first.")
     raise RuntimeError(

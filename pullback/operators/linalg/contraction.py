@@ -31,7 +31,7 @@ from pullback.operators.options import as_dims
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
-from pullback.operators.shape.reshaping import diagonal, permute
+from pullback.operators.shape.reshaping import contiguous, diagonal, permute
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
@@ -319,7 +319,7 @@ def tensordot(a: Any, b: Any, dims: Any = 2, out: Any = None) -> Any:
     if out is not None and result.requires_grad:
         # As in torch, which copies here: `out` gets a history, and no error.
         return out.resize_(result.shape).copy_(result)
-    return delivered("tensordot", shown_as("ViewBackward0", result), out)
+    return delivered("tensordot", shown_as("ViewBackward0", contiguous(result)), out)
 
 
 def _paired_dims(a: Any, b: Any, dims: Any) -> tuple[Labels, Labels]:

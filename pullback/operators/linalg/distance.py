@@ -22,7 +22,7 @@ from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
-from pullback.operators.shape.reshaping import expand_as
+from pullback.operators.shape.reshaping import contiguous, expand_as
 from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
@@ -106,7 +106,9 @@ def cdist(
             raise errors.shapes_do_not_broadcast("cdist", *shapes) from None
     if p == 2:
         return euclidean_between(x1, x2, 2.0, _MODES[compute_mode])
-    return shown_as("CdistBackward0", _lengths(x1[..., :, None, :] - x2[..., None, :, :], p))
+    return shown_as(
+        "CdistBackward0", contiguous(_lengths(x1[..., :, None, :] - x2[..., None, :, :], p))
+    )
 
 
 _MODES = {

@@ -163,7 +163,7 @@ def ldl_factor(input: Any, *, hermitian: bool = False, out: Any = None) -> Any:
 @primitive(LD=_refuse, B=_refuse, batch=together, node="LinalgLdlSolveBackward0")
 def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
     batch = xp.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
-    X = xp.array(xp.broadcast_to(B, batch + B.shape[-2:]))
+    X = xp.array(xp.broadcast_to(B, batch + B.shape[-2:]), order="C")
     LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
     pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
     conjugates = hermitian and LD.dtype.kind == "c"

@@ -16,6 +16,7 @@ from pullback.core.device import META
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
 from pullback.operators.arrays.lapack import lu_by_scipy, magnitude
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.indexing.gather import enlarged
@@ -31,6 +32,7 @@ from pullback.operators.linalg.triangular import check_system, solved, triangula
 from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
+from pullback.operators.shape.reshaping import contiguous
 
 FOUND_IN = {
     "torch": "lu lu_solve lu_unpack",
@@ -174,7 +176,7 @@ def _parts(xp: Namespace, lu: Array) -> tuple[Array, Array]:
     lower = xp.tril(lu[..., :steps], -1)
     places = xp.arange(steps)
     lower[..., places, places] = 1
-    return lower, xp.triu(lu[..., :steps, :])
+    return in_order(lower), in_order(xp.triu(lu[..., :steps, :]))
 
 
 # Derivatives --------------------------------------------------------------------------------------
@@ -434,7 +436,7 @@ def linalg_lu_solve(
     check_system("linalg.lu_solve", LU, B, left=left)
     check_rows("linalg.lu_solve", LU, pivots)
     if not left:  # X A = B is A^H X^H = B^H
-        result = conj_transposed(_solved(LU, pivots, conj_transposed(B), not adjoint))
+        result = contiguous(conj_transposed(_solved(LU, pivots, conj_transposed(B), not adjoint)))
     else:
         result = _solved(LU, pivots, B, adjoint)
     return delivered("linalg.lu_solve", shown_as("LinalgLuSolveBackward0", result), out)

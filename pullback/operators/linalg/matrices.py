@@ -17,6 +17,7 @@ from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import MANY
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sums import few_sums
 from pullback.operators.conditions import (
     at_least,
@@ -211,7 +212,7 @@ def _linalg_cross(xp: Namespace, input: Array, other: Array, dim: Dim) -> Array:
     for i, j, k in ((0, 1, 2), (1, 2, 0), (2, 0, 1)):
         out[i] = first[j] * second[k]
         out[i] -= first[k] * second[j]
-    return xp.moveaxis(out, 0, dim)
+    return in_order(xp.moveaxis(out, 0, dim))
 
 
 @numpy_spelled

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import namespace
+from pullback.core.layout import contiguous_format
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import filled, ndim_of, padded
 from pullback.operators.create.ranges import arange
@@ -56,7 +57,7 @@ def matrix_power(input: Any, n: int, *, out: Any = None) -> Any:
         base = inv(input) if n < 0 else input
         result = _powered(base, int(n) if n > 0 else -int(n))
         if result is input:
-            result = clone(input)
+            result = clone(input, memory_format=contiguous_format)
     return delivered("linalg.matrix_power", result, out)
 
 

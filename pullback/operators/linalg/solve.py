@@ -23,7 +23,7 @@ from pullback.operators.linalg.lu import factored
 from pullback.operators.linalg.products import delivered, matmul, total
 from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
-from pullback.operators.shape.reshaping import movedim, reshape
+from pullback.operators.shape.reshaping import contiguous, movedim, reshape
 
 FOUND_IN = {
     "torch": "inverse",
@@ -194,7 +194,7 @@ def _system(op: str, A: Any, B: Any, left: Any, strict: str) -> tuple[Any, Any]:
     result, info = _solve(A, right, strict) if left else _solve(A.mT, right.mT, strict)
     if vector:
         return shown_as(_SOLVED, result[..., 0]), info
-    return (result if left else shown_as(_SOLVED, result.mT)), info
+    return (result if left else shown_as(_SOLVED, contiguous(result.mT))), info
 
 
 def solve_ex(

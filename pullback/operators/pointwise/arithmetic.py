@@ -1,4 +1,4 @@
-"""Sums, products and quotients: the operators behind Python's operators, and what rules are made of."""
+"""Sums, products and quotients: what Python's operators call, and what rules are made of."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
-from pullback.core.arrays import F32, F64, numbers32, numbers64
+from pullback.core.arrays import F32, F64
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import not_a_tensor, unsupported
 from pullback.core.promotion import is_half, result_dtype
@@ -16,7 +16,17 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
-from pullback.operators.declare import Array, Namespace, Number, elementwise, linear, method, quick
+from pullback.operators.conditions import at_least, floating, has_dims, host, says
+from pullback.operators.declare import (
+    Array,
+    Namespace,
+    Number,
+    elementwise,
+    kernel,
+    linear,
+    method,
+    quick,
+)
 from pullback.operators.options import as_number
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array, scalar_of
@@ -160,10 +170,12 @@ def zeros_of(xp: Namespace, input: Array) -> Array:
 )
 def lifted(xp: Namespace, input: Array, bound: float) -> Array:
     """Each element, or the bound where that is larger; for derivatives, the element itself."""
-    dtype = input.dtype
-    if (dtype is F32 or dtype is F64) and input.ndim:  # Python's own numbers take 0.6 us
-        return xp.maximum(input, number(bound, dtype))
-    return xp.maximum(input, bound).astype(dtype, copy=False)
+    return xp.maximum(input, bound).astype(input.dtype, copy=False)
+
+
+@kernel(lifted, when=floating & has_dims)  # Python's own numbers take 0.6 us
+def _to_number(xp: Namespace, input: Array, input_dtype: Any, bound: float) -> Array:
+    return xp.maximum(input, number(bound, input_dtype))
 
 
 # Half precision ---------------------------------------------------------------------------------
@@ -202,10 +214,11 @@ def _scaled(op: str, other: Array, alpha: Any) -> Array:
     return other * scalar_of(op, alpha, other.dtype)
 
 
-def _is_quick(dtype: Any, scale: Any) -> bool:
-    """Whether a scale becomes an array that is kept; NumPy takes it sooner than a scalar."""
-    usual = dtype is F32 or dtype is F64
-    return usual and (scale.__class__ is float or scale.__class__ is int)
+def _combined(ufunc: Any, op: str, input: Array, other: Array, alpha: Any) -> Array:
+    """The sum or difference of `input` and `alpha * other`."""
+    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
+        return ufunc(input, other)
+    return ufunc(input, _scaled(op, other, alpha)).astype(other.dtype, copy=False)
 
 
 @elementwise(
@@ -223,19 +236,7 @@ def add(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.add(torch.tensor([1.0, 2.0]), torch.tensor([10.0, 20.0]), alpha=2)
     tensor([21., 42.])
     """
-    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
-        return xp.add(input, other)
-    dtype = other.dtype
-    if _is_quick(dtype, alpha):
-        if (
-            other.size >= scaled.LARGE
-            and xp is numpy
-            and (made := scaled.large_sum(input, other, alpha)) is not None
-        ):
-            return made
-        known = (numbers64 if dtype is F64 else numbers32).get(alpha)  # `number` in line
-        return xp.add(input, xp.multiply(other, number(alpha, dtype) if known is None else known))
-    return xp.add(input, _scaled("add", other, alpha)).astype(other.dtype, copy=False)
+    return _combined(xp.add, "add", input, other, alpha)
 
 
 def _refuse_bools(op: str, arrays: dict[str, Any]) -> None:
@@ -264,17 +265,33 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.sub(torch.tensor([5.0, 7.0]), torch.tensor([1.0, 2.0]), alpha=2)
     tensor([3., 3.])
     """
-    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
-        return xp.subtract(input, other)
-    if _is_quick(other.dtype, alpha):
-        if (
-            other.size >= scaled.LARGE
-            and xp is numpy
-            and (made := scaled.large_sum(input, other, -alpha)) is not None
-        ):
-            return made
-        return xp.subtract(input, xp.multiply(other, number(alpha, other.dtype)))
-    return xp.subtract(input, _scaled("sub", other, alpha)).astype(other.dtype, copy=False)
+    return _combined(xp.subtract, "sub", input, other, alpha)
+
+
+# A factor becomes an array that is kept, which NumPy takes sooner than a number.
+_scales = says("alpha is not ONE", "(alpha.__class__ is float or alpha.__class__ is int)", ONE=1)
+_scales &= floating.of("other")
+_large = _scales & host & at_least(scaled.LARGE, "other_size")
+
+
+@kernel(add, when=_large, declines=True)
+def _large_sum(input: Array, other: Array, alpha: float) -> Array | None:
+    return scaled.large_sum(input, other, alpha)
+
+
+@kernel(sub, when=_large, declines=True)
+def _large_difference(input: Array, other: Array, alpha: float) -> Array | None:
+    return scaled.large_sum(input, other, -alpha)
+
+
+@kernel(add, when=_scales)
+def _sum(xp: Namespace, input: Array, other: Array, other_dtype: Any, alpha: float) -> Array:
+    return xp.add(input, xp.multiply(other, number(alpha, other_dtype)))
+
+
+@kernel(sub, when=_scales)
+def _difference(xp: Namespace, input: Array, other: Array, other_dtype: Any, alpha: float) -> Array:
+    return xp.subtract(input, xp.multiply(other, number(alpha, other_dtype)))
 
 
 @elementwise(
@@ -293,9 +310,7 @@ def rsub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
     >>> torch.rsub(torch.tensor([1.0, 2.0]), 10)
     tensor([9., 8.])
     """
-    if alpha.__class__ is int and alpha == 1:  # not True, nor a tensor
-        return xp.subtract(other, input)
-    return xp.subtract(other, _scaled("rsub", input, alpha)).astype(input.dtype, copy=False)
+    return _combined(xp.subtract, "rsub", other, input, alpha)
 
 
 @elementwise(input=lambda g: -g, exact_out=True)
@@ -404,7 +419,8 @@ def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
     out = part if part.ndim and part.shape == input.shape else None
     if value != 1:
         dtype = part.dtype
-        if _is_quick(dtype, value):
+        is_plain = value.__class__ is float or value.__class__ is int
+        if is_plain and (dtype is F32 or dtype is F64):
             scale = number(value, dtype)
         else:
             op = "addcmul, addcdiv"
@@ -465,11 +481,6 @@ def _check_lerp(input: Array, *others: Array) -> None:
     out_kernel=scaled.interpolate,
 )
 def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
-    dtype = input.dtype
-    if dtype is end.dtype and _is_quick(dtype, weight):
-        if -0.5 < weight < 0.5:
-            return input + (end - input) * number(weight, dtype)
-        return end - (end - input) * number(1 - weight, dtype)
     _check_lerp(input, end)
     if isinstance(weight, complex) and input.dtype.kind not in "cW":
         raise RuntimeError(f"lerp: the weight {weight} is complex, the tensors are not.")
@@ -479,6 +490,19 @@ def _lerp_number(xp: Namespace, input: Array, end: Array, weight: Any) -> Array:
     if abs(weight) < 0.5:
         return input + (end - input) * weight
     return end - (end - input) * (1 - weight)
+
+
+_weighs = says("input_dtype is end_dtype", "(weight.__class__ is float or weight.__class__ is int)")
+
+
+@kernel(_lerp_number, when=floating & _weighs & says("-0.5 < weight < 0.5"))
+def _from_start(input: Array, input_dtype: Any, end: Array, weight: float) -> Array:
+    return input + (end - input) * number(weight, input_dtype)
+
+
+@kernel(_lerp_number, when=floating & _weighs)
+def _from_end(input: Array, input_dtype: Any, end: Array, weight: float) -> Array:
+    return end - (end - input) * number(1 - weight, input_dtype)
 
 
 @elementwise(

@@ -11,7 +11,9 @@ from pullback.core.arrays import is_finite
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.limits import finfo
-from pullback.operators.declare import Array, Namespace, elementwise, method, primitive
+from pullback.operators.arrays.formats import copy_kept
+from pullback.operators.conditions import floating
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, primitive
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope, variant
 from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
@@ -397,10 +399,8 @@ def nan_to_num(
     >>> torch.nan_to_num(torch.tensor([float("nan"), float("inf")]), posinf=9.0)
     tensor([0., 9.])
     """
-    out = input.copy()
+    out = copy_kept(xp, input)
     if input.dtype.kind in "biu":
-        return out
-    if out.dtype.char in "fd" and is_finite(out):
         return out
     for part in (out.real, out.imag) if out.dtype.kind == "c" else (out,):
         largest = _largest(part.dtype)
@@ -408,6 +408,11 @@ def nan_to_num(
         xp.copyto(part, largest if posinf is None else posinf, where=part == math.inf)
         xp.copyto(part, -largest if neginf is None else neginf, where=part == -math.inf)
     return out
+
+
+@kernel(nan_to_num, when=floating, declines=True)
+def _finite(xp: Namespace, input: Array) -> Array | None:
+    return copy_kept(xp, input) if is_finite(input) else None
 
 
 @cache

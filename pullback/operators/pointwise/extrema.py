@@ -10,11 +10,13 @@ import numpy
 
 from pullback.core.arrays import F32, F64
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import clip
 from pullback.operators.arrays.reductions import number
-from pullback.operators.declare import Array, Namespace, elementwise, method, quick
+from pullback.operators.conditions import above, floating, host, says
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope
 from pullback.operators.pointwise.arithmetic import keep_where
@@ -153,7 +155,7 @@ def _promoted(op: str, input: Array, *limits: Any) -> Array:
     dtype = input.dtype
     for limit in limits:
         dtype = dtype if limit is None else dtype_with_number(dtype, limit)
-    return input.astype(dtype)
+    return cast_kept(input, dtype)
 
 
 def _bound(op: str, value: Any, dtype: Any) -> Array:
@@ -168,8 +170,6 @@ def _limited(xp: Namespace, op: str, input: Array, min: Any, max: Any) -> Array:
     if dtype is not F32 and dtype is not F64:
         input = _promoted(op, input, min, max)
         dtype = input.dtype
-    if min is not None and max is not None and input.size > _MANY:
-        return input.clip(_bound(op, min, dtype), _bound(op, max, dtype))
     if min is not None:
         input = xp.maximum(input, _bound(op, min, dtype))
     return input if max is None else xp.minimum(input, _bound(op, max, dtype))
@@ -203,10 +203,22 @@ def _within(g: Any, input: Any, min: Any, max: Any) -> Any:
     "else forward(numpy, a0, $min, $max)",
 )
 def _clamp_numbers(xp: Namespace, input: Array, min: Any = None, max: Any = None) -> Array:
-    dtype = input.dtype
-    if min is not None is not max and (dtype is F32 or dtype is F64):
-        return input.clip(number(min, dtype), number(max, dtype))
     return _limited(xp, "clamp", input, min, max)
+
+
+_both = says("min is not None", "max is not None")
+
+
+@kernel(_clamp_numbers, when=_both & floating)
+def _clip(input: Array, input_dtype: Any, min: float, max: float) -> Array:
+    return input.clip(number(min, input_dtype), number(max, input_dtype))
+
+
+@kernel(_clamp_numbers, when=_both & host & says("input_dtype.kind in 'fiu'") & above(_MANY))
+def _clip_many(input: Array, min: float, max: float) -> Array:
+    input = _promoted("clamp", input, min, max)
+    low, high = (_bound("clamp", one, input.dtype) for one in (min, max))
+    return input.clip(low, high)
 
 
 @elementwise(

@@ -16,9 +16,12 @@ from pullback.core import errors
 from pullback.core.arrays import F32, LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept
 from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import Array, Namespace, elementwise, method, quick
+from pullback.operators.arrays.row_major import in_order
+from pullback.operators.conditions import floating, says
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
 from pullback.operators.pointwise.arithmetic import (
     conj,
     in_single,
@@ -127,10 +130,8 @@ def _slope(g: Any, input: Any, exponent: Any) -> Any:
     aten="pow.Tensor_Scalar",
 )
 def _pow_number(xp: Namespace, input: Array, exponent: Any) -> Array:
-    if exponent.__class__ is int and exponent == 2 and input.dtype is F32:  # most of all
-        return input * input
     if input.dtype.kind in "biu" or isinstance(exponent, complex):
-        input = input.astype(dtype_with_number(input.dtype, exponent))
+        input = cast_kept(input, dtype_with_number(input.dtype, exponent))
         if input.dtype.kind in "iu" and exponent < 0:
             raise RuntimeError(
                 f"pow: integers to the negative power {exponent} are not integers; convert the "
@@ -146,6 +147,11 @@ def _log_of(base: Any, exponent: Any) -> Any:
     if isinstance(base, complex) or (base < 0 and is_complex(exponent)):
         return complex(numpy.log(complex(base)))
     return math.log(base) if base > 0 else math.nan
+
+
+@kernel(_pow_number, when=says("exponent.__class__ is int", "exponent == 2") & floating)
+def _square(input: Array) -> Array:
+    return input * input
 
 
 def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
@@ -165,10 +171,12 @@ def _slope_of_exponent(g: Any, input: Any, base: Any, out: Any) -> Any:
 def _pow_base(xp: Namespace, input: Array, base: Any) -> Array:
     dtype = dtype_with_number(input.dtype, base)
     if input.dtype != dtype:
-        input = input.astype(dtype)
+        input = cast_kept(input, dtype)
     if dtype.kind in "iu":
-        return _integer_power(xp, xp.asarray(base).astype(dtype), input)
-    return xp.exp2(input) if base == 2 and dtype.kind == "f" else xp.power(dtype.type(base), input)
+        return in_order(_integer_power(xp, xp.asarray(base).astype(dtype), input))
+    exact = base == 2 and dtype.kind == "f"
+    made = xp.exp2(input) if exact else xp.power(dtype.type(base), input)
+    return made if made.flags.c_contiguous else in_order(made)
 
 
 # Neither ----------------------------------------------------------------------------------------

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.arrays import is_wrong
+from pullback.core.arrays import is_wrong, namespace
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
 from pullback.operators.pointwise.arithmetic import in_single, true_divide, zeros_of
 from pullback.operators.running.inplace import inplace_of
@@ -22,7 +23,7 @@ def _rounded(op: str, function: Any, input: Array) -> Array:
     if kind in "fV":
         return function(input)
     if kind in "iu":
-        return input.copy()
+        return copy_kept(namespace(input), input)
     raise unsupported(op, input)
 
 

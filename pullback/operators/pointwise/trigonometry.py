@@ -51,7 +51,12 @@ def cos(xp: Namespace, input: Array) -> Array:
     return xp.cos(input)
 
 
-@elementwise(input=lambda g, out: g * conj(out * out + 1), promote="float")
+@pointwise(
+    is_one_call=True,
+    input=lambda g, out: g * conj(out * out + 1),
+    promote="float",
+    kinds="fVc",
+)
 def tan(xp: Namespace, input: Array) -> Array:
     """The tangent of each element, in radians.
 
@@ -60,6 +65,11 @@ def tan(xp: Namespace, input: Array) -> Array:
     tensor([0.0000, 1.5574])
     """
     return xp.tan(input)
+
+
+@variant(tan, "native")
+def _by_quotient(xp: Any, input: Any) -> Any:
+    return xp.sin(input) / xp.cos(input)
 
 
 @elementwise(input=lambda g, input: g / conj(sqrt(1 - input * input)), promote="float")
@@ -138,7 +148,12 @@ def hypot(xp: Namespace, input: Array, other: Array) -> Array:
 # Hyperbolic -------------------------------------------------------------------------------------
 
 
-@elementwise(input=lambda g, input: g * conj(cosh(input)), promote="float")
+@pointwise(
+    is_one_call=True,
+    input=lambda g, input: g * conj(cosh(input)),  # type: ignore[has-type]  # declared below
+    promote="float",
+    kinds="fVc",
+)
 def sinh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic sine of each element.
 
@@ -149,7 +164,19 @@ def sinh(xp: Namespace, input: Array) -> Array:
     return xp.sinh(input)
 
 
-@elementwise(input=lambda g, input: g * conj(sinh(input)), promote="float")
+@variant(sinh, "native", "f8")
+def _by_expm1(xp: Any, input: Any) -> Any:
+    e = xp.expm1(abs(input))
+    rest = xp.where(e < xp.inf, e / (e + 1), 1.0)
+    return xp.copysign((e + rest) * 0.5, input)
+
+
+@pointwise(
+    is_one_call=True,
+    input=lambda g, input: g * conj(sinh(input)),
+    promote="float",
+    kinds="fVc",
+)
 def cosh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic cosine of each element.
 
@@ -160,14 +187,16 @@ def cosh(xp: Namespace, input: Array) -> Array:
     return xp.cosh(input)
 
 
-def _tanh(xp: Namespace, input: Array) -> Array:
-    return xp.tanh(input)
+@variant(cosh, "native")
+def _by_halves(xp: Any, input: Any) -> Any:
+    grown = xp.exp(abs(input) * 0.5)  # halved before it could overflow
+    sides = grown * 0.5 * grown
+    return sides + 0.25 / sides
 
 
 @pointwise(
-    forward=_tanh,
+    is_one_call=True,
     input=slope(lambda out: 1 - out * out),
-    name="tanh",
     promote="float",
     kinds="fVc",
     holomorphic=True,

@@ -14,7 +14,7 @@ import numpy
 from pullback.core import errors, origin
 from pullback.core.arrays import F32, LIBRARIES, Array
 from pullback.core.captured import stamped
-from pullback.core.dtype import NARROW, NumpyDtype, default, from_numpy_dtype, int64
+from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
 from pullback.core.ports import ports
@@ -58,7 +58,9 @@ def source_of(op: str, generator: Any) -> Any:
 
 def needs(op: str, dtype: NumpyDtype, kinds: str) -> None:
     """Refuse dtypes whose kind is not among `kinds`."""
-    if dtype.kind not in kinds or (dtype in NARROW and dtype.itemsize == 1):
+    if dtype.kind not in kinds or (
+        dtype in NARROW and (dtype.itemsize == 1 or dtype.char == OF_NUMBERS)
+    ):
         raise NotImplementedError(f"{op}(): not possible in {from_numpy_dtype(dtype)}.")
 
 

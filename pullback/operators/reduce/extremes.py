@@ -13,6 +13,7 @@ from pullback.core.arrays import F32
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.reductions import NOT_GIVEN
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import total
 from pullback.operators.batching import filled, ndim_of, together
@@ -164,7 +165,8 @@ def _aminmax(
 ) -> Any:
     dims = None if dim is None else (dim,)
     least = kernels.extreme(xp, "aminmax", input, dims, keepdim, xp.minimum)
-    return least, kernels.extreme(xp, "aminmax", input, dims, keepdim, xp.maximum)
+    most = kernels.extreme(xp, "aminmax", input, dims, keepdim, xp.maximum)
+    return in_order(least), in_order(most)
 
 
 _AminmaxResult = result_class("aminmax", "min max")

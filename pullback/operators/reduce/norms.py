@@ -14,6 +14,7 @@ from pullback.core import errors
 from pullback.core.arrays import some
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import ordered
 from pullback.operators.arrays.reductions import (
     MANY,
     axis_of,
@@ -320,6 +321,7 @@ def _slices_of_all(op: Op, size: int, split: dict[str, Any], options: dict[str, 
 
 
 @primitive(input=_renorm_adjoint, jvp=_renorm_tangent, inplace=True, batch=_slices_of_all)
+@ordered
 def renorm(xp: Namespace, input: Array, p: float, dim: Dim, maxnorm: float) -> Array:
     """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it.
 

@@ -13,13 +13,26 @@ import math
 from math import inf
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import F32, F64, some
 from pullback.core.dtype import numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.reductions import is_moderate
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.batching import together
-from pullback.operators.declare import REQUIRED, Array, Dim, Namespace, linear, method, primitive
+from pullback.operators.conditions import at_least, below, given, has_dims, host, says
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Dim,
+    Namespace,
+    kernel,
+    linear,
+    method,
+    primitive,
+)
 from pullback.operators.indexing.picking import add_back, pick
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.exponentials import complex_logaddexp, exp
@@ -39,8 +52,6 @@ _MANY = 32768
 
 def _accumulated(xp: Namespace, ufunc: Any, input: Array, dim: int, dtype: Any) -> Array:
     """`ufunc` accumulated along `dim`; without a dtype, integers and bools count in int64."""
-    if dtype is None and input.dtype.char == "f" and input.size < _MANY and input.ndim:
-        return ufunc.accumulate(input.astype(F64), dim).astype(F32)  # cast on the way: 0.3 us
     if dtype is not None:
         result_dtype = numpy_dtype(dtype)
         if input.dtype.kind == "c" and result_dtype.kind != "c":
@@ -53,14 +64,8 @@ def _accumulated(xp: Namespace, ufunc: Any, input: Array, dim: int, dtype: Any) 
     wide = xp.dtype(_WIDER.get(result_dtype.char, result_dtype))
     if result_dtype.kind == "V":
         wide = xp.dtype(xp.float32)
-    if ufunc is xp.add and result_dtype == input.dtype == xp.float32 and dim == input.ndim - 1:
-        result = _blocked_sums(xp, input)
-        if result is not None:
-            return result
-    if math.prod(input.shape[dim + 1 :]) >= _LINES:
-        return _accumulated_lines(xp, ufunc, input, dim, wide, result_dtype)
     result = ufunc.accumulate(input, dim, wide)
-    return result if result.dtype == result_dtype else result.astype(result_dtype)
+    return result.astype(result_dtype, "C", copy=False)
 
 
 # From so many neighbouring lines on, going through them together, a step at a time, is faster: for
@@ -69,12 +74,11 @@ def _accumulated(xp: Namespace, ufunc: Any, input: Array, dim: int, dtype: Any) 
 _LINES = 512
 
 
-def _accumulated_lines(
-    xp: Namespace, ufunc: Any, input: Array, dim: int, wide: Any, dtype: Any
-) -> Array:
-    result = xp.empty(input.shape, dtype)
-    before = (slice(None),) * dim
-    running = xp.full(input.shape[:dim] + input.shape[dim + 1 :], ufunc.identity, wide)
+def _accumulated_lines(ufunc: Any, input: Array, dim: int) -> Array:
+    result = numpy.empty(input.shape, input.dtype)
+    before: Any = (slice(None),) * dim
+    wide = _WIDER.get(input.dtype.char, input.dtype)
+    running = numpy.full(input.shape[:dim] + input.shape[dim + 1 :], ufunc.identity, wide)
     for place in range(input.shape[dim]):
         ufunc(running, input[(*before, place)], out=running)
         result[(*before, place)] = running
@@ -87,10 +91,8 @@ _TRIANGLE = 40
 
 
 def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Array | None:
-    """Running sums along the last dimension; None where rows are short or not all are finite."""
+    """Running sums along the last dimension; None where not all are finite."""
     size = input.shape[-1]
-    if input.size < _MANY or size < 2 * _TRIANGLE:
-        return None
     rows = input.reshape(-1, size)
     triangle = xp.tri(_TRIANGLE, dtype=input.dtype)
     triangle = triangle if backwards else triangle.T
@@ -136,12 +138,36 @@ def reverse_cumsum(xp: Namespace, input: Array, dim: Dim) -> Array:
     """Running sums from the end of `dim`."""
     if not input.ndim:
         return input.copy()
-    if dim == input.ndim - 1 and input.dtype == xp.float32:
-        result = _blocked_sums(xp, input, backwards=True)
-        if result is not None:
-            return result
     back = (slice(None),) * dim + (slice(None, None, -1),)
-    return _accumulated(xp, xp.add, input[back], dim, None)[back]
+    made: Array = cumsum.op.forward(xp, input[back], dim)  # type: ignore[attr-defined]  # declared
+    return made[back].copy()
+
+
+_few = given(dtype=None) & host & has_dims & below(_MANY) & says("input_dtype is F32", F32=F32)
+_blocks = host & says("input_dtype is F32", "dim == input_ndim - 1", F32=F32) & at_least(_MANY)
+_blocks &= at_least(2 * _TRIANGLE, "input_shape[dim]")
+_lines = given(dtype=None) & host & has_dims & says("input_dtype.kind in 'fc'", prod=math.prod)
+_lines &= at_least(_LINES, "prod(input_shape[dim + 1:])")
+
+
+@kernel(cumsum, when=_few)  # cast on the way: 0.3 us
+def _sums_in_double(input: Array, dim: int) -> Array:
+    return numpy.add.accumulate(input.astype(F64), dim).astype(F32, "C")
+
+
+@kernel(cumsum, when=given(dtype=None) & _blocks, declines=True)
+def _sums_by_triangles(xp: Namespace, input: Array) -> Array | None:
+    return _blocked_sums(xp, input)
+
+
+@kernel(reverse_cumsum, when=_blocks, declines=True)
+def _reverse_by_triangles(xp: Namespace, input: Array) -> Array | None:
+    return _blocked_sums(xp, input, backwards=True)
+
+
+@kernel(cumsum, when=_lines)
+def _sums_of_lines(input: Array, dim: int) -> Array:
+    return _accumulated_lines(numpy.add, input, dim)
 
 
 # The recurrence -----------------------------------------------------------------------------------
@@ -196,8 +222,6 @@ def recurrence(xp: Namespace, a: Array, b: Array, dim: Dim) -> Array:
         return b.copy()
     dtype = xp.result_type(a, b)
     wide = _WIDER.get(dtype.char, dtype)
-    if b.size // b.shape[dim] >= _LINES:
-        return _recurrence_lines(xp, a, b, dim, wide).astype(dtype, copy=False)
     first = (slice(None),) * dim + (slice(None, 1),)
     a = a.astype(wide)
     a[first] = 1  # meets no predecessor, whatever it is
@@ -212,14 +236,21 @@ def recurrence(xp: Namespace, a: Array, b: Array, dim: Dim) -> Array:
     return result if result.dtype == dtype else result.astype(dtype)
 
 
-def _recurrence_lines(xp: Namespace, a: Array, b: Array, dim: int, wide: Any) -> Array:
-    """Many lines at once, a step at a time."""
+@kernel(
+    recurrence,
+    when=host & says("b_ndim", "b_shape[dim] > 1") & at_least(_LINES, "b_size // b_shape[dim]"),
+)
+def _step_by_step(xp: Namespace, a: Array, b: Array, dim: int) -> Array:
+    """Many lines at once."""
+    dtype = xp.result_type(a, b)
+    wide = _WIDER.get(dtype.char, dtype)
     order = (dim, *(i for i in range(b.ndim) if i != dim))
     steps = xp.array(b.transpose(order), wide, order="C")
     factors = a.transpose(order)
     for place in range(1, len(steps)):
         steps[place] += factors[place] * steps[place - 1]
-    return steps.transpose(tuple(order.index(i) for i in range(b.ndim)))
+    made = steps.transpose(tuple(order.index(i) for i in range(b.ndim)))
+    return xp.asarray(made, dtype, order="C")
 
 
 # Between these, neither products nor quotients leave the range of a double.
@@ -269,6 +300,16 @@ def cumprod(xp: Namespace, input: Array, dim: Dim, *, dtype: Any = None) -> Arra
     return _accumulated(xp, xp.multiply, input, dim, dtype)
 
 
+@kernel(cumprod, when=_few)
+def _products_in_double(input: Array, dim: int) -> Array:
+    return numpy.multiply.accumulate(input.astype(F64), dim).astype(F32, "C")
+
+
+@kernel(cumprod, when=_lines)
+def _products_of_lines(input: Array, dim: int) -> Array:
+    return _accumulated_lines(numpy.multiply, input, dim)
+
+
 def exclusive_cumprod(input: Any, dim: int) -> Any:
     """Products of the elements before each place along `dim`."""
     return shifted(cumprod(input, dim), dim, 1, 1)
@@ -283,6 +324,7 @@ def _running_extreme(xp: Namespace, op: str, ufunc: Any, input: Array, dim: int)
         raise unsupported(op, input)
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
+    input = in_order(input)
     values = ufunc.accumulate(input, dim)
     reached = input == values
     if input.dtype.kind in "fV":
@@ -377,7 +419,7 @@ def logcumsumexp(xp: Namespace, input: Array, dim: Dim) -> Array:
     if is_complex(input):
         return _complex_logcumsumexp(xp, input, dim)
     wide = xp.float32 if input.dtype.itemsize == 2 else input.dtype
-    return xp.logaddexp.accumulate(input, dim, wide).astype(input.dtype, copy=False)
+    return xp.logaddexp.accumulate(input, dim, wide).astype(input.dtype, "C", copy=False)
 
 
 def _complex_logcumsumexp(xp: Namespace, input: Array, dim: int) -> Array:
@@ -415,4 +457,4 @@ def _in_running_branch(xp: Namespace, input: Array, out: Array, dim: int) -> Arr
     off = xp.nan_to_num(xp.rint((angle - out.imag) / turn), nan=0, posinf=0, neginf=0)
     out = out.copy()
     out.imag += (turn * off).astype(out.real.dtype)
-    return xp.moveaxis(out, -1, dim)
+    return in_order(xp.moveaxis(out, -1, dim))

@@ -9,7 +9,9 @@ import numpy
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.formats import ordered
 from pullback.operators.arrays.reductions import check_keepdim, check_not_empty
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import (
     FEW,
@@ -20,7 +22,8 @@ from pullback.operators.arrays.sorting import (
     ranks,
     searched,
 )
-from pullback.operators.declare import Array, Dim, Namespace, method, primitive, quick
+from pullback.operators.conditions import at_most, below, has_dims, host, real, says
+from pullback.operators.declare import Array, Dim, Namespace, kernel, method, primitive, quick
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
 from pullback.operators.options import as_int
@@ -54,8 +57,6 @@ def _sort(xp: Namespace, input: Array, dim: Dim = -1, descending: bool = False) 
     check_ordered("sort", input)
     if not input.ndim:
         return input.copy(), xp.zeros((), xp.int64)
-    if input.size < FEW and not descending:
-        return few_in_order(xp, input, dim)
     indices = order_along(xp, input, dim, descending=descending)
     return read_along(xp, input, dim, indices), indices
 
@@ -75,6 +76,15 @@ _sort_stable = primitive(
     aten="sort.stable(input * dim descending)",
     node="SortBackward1",
 )(_sort)
+
+
+@kernel(
+    _sort_default, _sort_stable, when=host & has_dims & below(FEW) & real & says("not descending")
+)
+def _few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
+    return few_in_order(xp, input, dim)
+
+
 _SortResult = result_class("sort", "values indices")
 
 
@@ -346,13 +356,23 @@ _FEW_PAIRS = 4096  # so many are compared sooner than sorted: 4 us for 100, wher
 
 
 @primitive(batch=batch_indexing.contained, numbers=True, method=False)
+@ordered
 def _isin(
     xp: Namespace, elements: Array, test_elements: Array, *, assume_unique: bool, invert: bool
 ) -> Array:
     elements, test_elements = xp.asarray(elements), xp.asarray(test_elements)
     for array in (elements, test_elements):
         check_ordered("isin", array, "bc")
-    if elements.size * test_elements.size <= _FEW_PAIRS:
-        found = (elements[..., None] == test_elements.reshape(-1)).any(-1)
-        return ~found if invert else found
     return xp.isin(elements, test_elements, assume_unique=assume_unique, invert=invert)
+
+
+@kernel(
+    _isin,
+    when=host
+    & says("ndarray is type(elements) is type(test_elements)", ndarray=numpy.ndarray)
+    & says("elements_dtype.kind not in 'bc'", "test_elements_dtype.kind not in 'bc'")
+    & at_most(_FEW_PAIRS, "elements_size * test_elements_size"),
+)
+def _each_pair(elements: Array, test_elements: Array, invert: bool) -> Array:
+    found = in_order((elements[..., None] == test_elements.reshape(-1)).any(-1))
+    return ~found if invert else found

@@ -236,33 +236,23 @@ def _if_felt(
 
 # Operators ----------------------------------------------------------------------------------------
 
+_BY_DIM = "correction(input dim * correction keepdim)"
+_SPREAD: dict[str, Any] = {
+    "casts_out": True,
+    "method": False,
+    "aten_defaults": {"dim": None},
+    "meta": "lengths kept",
+}
 
-@primitive(
-    casts_out=True,
-    input=_var_adjoint,
-    jvp=_var_tangent,
-    name="var",
-    method=False,
-    aten="var.correction(input dim * correction keepdim)",
-    aten_defaults={"dim": None},
-    meta="lengths kept",
-)
+
+@primitive(**_SPREAD, input=_var_adjoint, jvp=_var_tangent, name="var", aten=f"var.{_BY_DIM}")
 def _var(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
     return _moments(xp, "var", input, dim, correction, keepdim)[0]
 
 
-@primitive(
-    casts_out=True,
-    input=_std_adjoint,
-    jvp=_std_tangent,
-    name="std",
-    method=False,
-    aten="std.correction(input dim * correction keepdim)",
-    aten_defaults={"dim": None},
-    meta="lengths kept",
-)
+@primitive(**_SPREAD, input=_std_adjoint, jvp=_std_tangent, name="std", aten=f"std.{_BY_DIM}")
 def _std(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:

@@ -23,6 +23,7 @@ from pullback.operators.arrays.reductions import (
     kept_shape,
     reduced_count,
 )
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import (
     PIECE,
@@ -383,7 +384,8 @@ def _prod(
         return xp.multiply.reduce(input, axis, xp.int64, None, keepdim)
     if input.dtype.itemsize == 2 and input.dtype.kind in "fV":
         return xp.multiply.reduce(input, axis, xp.float32, None, keepdim).astype(input.dtype)
-    return xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
+    made = xp.multiply.reduce(input, axis, input.dtype, None, keepdim)
+    return made if axis is None or made.ndim < 2 else in_order(made)
 
 
 def _prod_adjoint(g: Any, input: Any, out: Any, dim: Any, keepdim: Any) -> Any:
@@ -437,12 +439,19 @@ def _few_in_double(xp: Namespace, input: Array, keepdim: bool, input_dtype: Any)
 
 @kernel(_prod_dim, when=host & floating & says("dim == input_ndim - 1") & above(kernels.MANY))
 def _long_rows_halved(xp: Namespace, input: Array, dim: int, keepdim: bool) -> Array:
-    return xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
+    made = xp.multiply.reduce(kernels.halved_product(xp, input), dim, None, None, keepdim)
+    return made if made.flags.c_contiguous else in_order(made)
+
+
+@kernel(_prod_dim, when=host & floating & has_dims & says("input_ndim < 3"))
+def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+    return xp.multiply.reduce(input, dim, None, None, keepdim)
 
 
 @kernel(_prod_dim, when=host & floating & has_dims)
-def _reduced(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
-    return xp.multiply.reduce(input, dim, None, None, keepdim)
+def _reduced_in_order(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> Array:
+    made = xp.multiply.reduce(input, dim, None, None, keepdim)
+    return made if made.flags.c_contiguous else in_order(made)
 
 
 @method

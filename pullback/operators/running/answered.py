@@ -20,7 +20,6 @@ from pullback.operators.dispatch import dispatch
 from pullback.operators.dispatch.dispatch import QUIET, looked_at
 from pullback.operators.options import NORMALISE, TYPED, as_bool
 from pullback.operators.running.recording import pack_inputs, record
-from pullback.operators.writing.recorder import recorder_of
 
 __all__ = ["ELSEWHERE", "call", "normalise", "shortly"]
 
@@ -37,7 +36,7 @@ def call(op: Op, bound: dict[str, Any], mode: Mode, asked: list[Any]) -> Any:
         if not mode.grad and op.kind != "view":
             result._node = None
             return result
-        recorder = recorder_of(op) if mode.grad and not mode.inference else None
+        recorder = ports.recorder_of(op) if mode.grad and not mode.inference else None
         if recorder is not None:
             normalise(op, bound, bound)
             if recorder(result, **bound):
@@ -112,7 +111,7 @@ def _shortened(op: Op) -> Any:
     if op.checked or op.keywords or op.kind == "view" or len(op.outputs) != 1:
         return None
     usual = ports.usual_overload(op)
-    recorder = recorder_of(op) if op.outputs != ("*",) else None
+    recorder = ports.recorder_of(op) if op.outputs != ("*",) else None
     if usual is None or recorder is None:
         return None
     overload, otherwise, deciding = usual

@@ -19,10 +19,19 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import own_cell
 
-_FOLLOWED = re.compile(
-    r"(Convolution|(Max|AdaptiveMax|AdaptiveAvg|FractionalMax|Avg)Pool\dD(WithIndices)?"
-    r"|GridSampler\dD|(Reflection|Replication)Pad\dD|NllLoss(2D|Nd)?)Backward0"
-)
+# Nodes, and the inputs that torch hands to their rules: by the order of their edges.
+_FOLLOWED = {
+    re.compile(pattern): places
+    for pattern, places in (
+        (r"ConvolutionBackward0", (0, 1)),
+        (r"(Max|AdaptiveMax|AdaptiveAvg|FractionalMax|Avg)Pool\dD(WithIndices)?Backward0", (0,)),
+        (r"GridSampler\dDBackward0|(Reflection|Replication)Pad\dDBackward0", (0,)),
+        (r"NllLoss(2D|Nd)?Backward0|(Multi|Multilabel)MarginLossBackward0", (0,)),
+        (r"NativeLayerNormBackward0", (0, 1, 2)),
+        (r"NativeBatchNormBackward0|NativeGroupNormBackward0", (0, 1)),
+        (r"SegmentReduceBackward0", (0,)),
+    )
+}
 
 Run = Callable[[Any, Any, tuple[Any, ...]], tuple[Any, ...]]
 
@@ -33,40 +42,49 @@ class FollowedBackward0(OperatorNode, metaclass=BuiltIn):
     __slots__ = ()
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-        (edge,) = edges
-        return (None if edge is None else numpy.zeros(edge._g_shape, edge._g_dtype),)
+        return tuple(
+            None if edge is None else numpy.zeros(edge._g_shape, edge._g_dtype) for edge in edges
+        )
 
     def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
-        (zeros,) = self._run(g, edges)
-        return (None if zeros is None else wrap(zeros),)
+        found = self._run(g, edges)
+        return tuple(None if zeros is None else wrap(zeros) for zeros in found)
 
 
-def is_followed(node_name: str) -> bool:
-    """Whether torch's rules of this node take the input."""
-    return _FOLLOWED.fullmatch(node_name) is not None
+def inputs_followed(node_name: str) -> tuple[int, ...]:
+    """Which inputs torch's rules of this node take, though nothing may depend on them."""
+    for pattern, places in _FOLLOWED.items():
+        if pattern.fullmatch(node_name):
+            return places
+    return ()
 
 
-def followed(run: Run) -> Run:
-    """What runs a node on tensors, with a gradient of the input that leads to the input."""
+def followed(run: Run, places: tuple[int, ...]) -> Run:
+    """What runs a node on tensors, with gradients that lead to the inputs at these places."""
 
     def _run_tensors(self: Any, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         results = run(self, g, edges)
-        first, edge = results[0], edges[0]
-        if edge is None or first.__class__ is not Tensor or first._node is not None:
-            return results
         mode = get_mode()
         # A captured program has no step for it: there such a gradient ends.
-        if not mode.grad or mode.tracing is not None or type(first._array) is not numpy.ndarray:
+        if not mode.grad or mode.tracing is not None:
             return results
-        return (_leading_to(first, edge), *results[1:])
+        every = self._edges  # `edges` are those that somebody wants a gradient for
+        ends = tuple(every[at] for at in places if at < len(every) and every[at] is not None)
+        if not ends:
+            return results
+        return tuple(_leading_to(one, ends) if _has_no_history(one) else one for one in results)
 
     return _run_tensors
 
 
-def _leading_to(g: Tensor, edge: Any) -> Tensor:
-    """A tensor on the same memory whose history is that edge."""
+def _has_no_history(g: Any) -> bool:
+    return g.__class__ is Tensor and not g.requires_grad and type(g._array) is numpy.ndarray
+
+
+def _leading_to(g: Tensor, edges: tuple[Any, ...]) -> Tensor:
+    """A tensor on the same memory whose history is those edges."""
     node = new(FollowedBackward0)
-    node._edges = (edge,)
+    node._edges = edges
     node._cold = None
     node._g_shape, node._g_dtype = g._array.shape, g._array.dtype
     node._code, node._lasti = None, 0

@@ -18,6 +18,7 @@ from pullback.core.captured import refuse_captured
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.explain.cause import adopt
 from pullback.core.forward import LEVELS
+from pullback.core.memory.narrow import held
 from pullback.core.mode import Mode, current, get_mode, settle
 from pullback.core.nesting import running
 from pullback.core.node import QUIET, BuiltIn, Edge, Leaf, OperatorNode, Output, run_tensors
@@ -432,7 +433,7 @@ def write_out(op: str, target: Any, array: Array, operands: dict[str, Any] | Non
         if type(target._array) is numpy.ndarray:
             target._array = resized(op, target, array.shape)
         else:
-            target._array = numpy.empty(array.shape, target._array.dtype)
+            target._array = held(numpy.empty(array.shape, target._array.dtype))
     if before_write:
         announce_write(target._array)
     try:

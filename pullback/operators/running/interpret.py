@@ -21,11 +21,12 @@ from pullback.core.arrays import (
     library_among,
     namespace,
 )
-from pullback.core.dtype import NARROW, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, from_numpy_dtype
 from pullback.core.explain.cause import ended
 from pullback.core.forward import LEVELS, seeing, visible_levels
 from pullback.core.home import is_ours
-from pullback.core.memory.narrow import converted
+from pullback.core.layout import cast_kept
+from pullback.core.memory.narrow import converted, number_array
 from pullback.core.mode import FRESH, Mode, changed, current, fast, get_mode, settle
 from pullback.core.origin import getframe
 from pullback.core.ports import ports
@@ -43,6 +44,8 @@ _WITH_DATA = frozenset({numpy.ndarray, type(None)})
 # What NumPy raises where arrays do not fit; the user is told by `explained`.
 REFUSALS = (ValueError, TypeError, MemoryError, OverflowError)
 NUMBERS = (bool, int, float, complex, numpy.generic)
+_USUAL = frozenset({Tensor, bool, int, float, complex, str, type(None)})
+_KNOWN = (Tensor, tuple, list, numpy.ndarray, numpy.generic, bool, int, float, complex)
 
 
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -68,6 +71,11 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             if answer is not NotImplemented:
                 return answer
     bound = bind(op, args, kwargs)
+    if op.numbers:
+        for one in bound.values():  # a generator is a call
+            if type(one) not in _USUAL and not isinstance(one, _KNOWN):
+                bound = with_elements(op, bound)
+                break
     if replaced.kernels and out is None:
         answer = replaced.answer(op, op.name, bound, mode)
         if answer is not replaced.ELSEWHERE:
@@ -102,7 +110,7 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
             return answer
         raise errors.not_a_tensor(op.name, op.inputs[0].name, bound[op.inputs[0].name])
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-    if answers:
+    if answers and out is not None:  # without one of numbers alone, which nobody takes
         check_out(op, out, values, mode)
         dispatch.results(op, {**bound, "out": out}, asked)
         return out
@@ -220,6 +228,16 @@ def bind(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> dict[str, Any
     return bound
 
 
+def with_elements(op: Op, bound: dict[str, Any]) -> dict[str, Any]:
+    """The arguments, numbers of types that NumPy does not know as tensors: core/numbers."""
+    from pullback.operators.running.on_numbers import as_tensor
+
+    return {
+        name: as_tensor(one) if name in op.number_names and type(one) not in _USUAL else one
+        for name, one in bound.items()
+    }
+
+
 def any_tensor(values: dict[str, Any]) -> bool:
     """Whether any input is a tensor."""
     for value in values.values():
@@ -316,6 +334,8 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
     if op.wide_numbers and is_half(dtype) and getattr(value, "ndim", 0) == 0:
         dtype = dtype if getattr(value, "dtype", None) == dtype else F32
     if isinstance(value, numbers.Number) and not isinstance(value, numpy.generic):
+        if dtype.char == OF_NUMBERS:
+            return number_array(value, dtype)
         try:
             made = numpy.array(value, None if dtype in NARROW else dtype)
             return converted(made, dtype) if dtype in NARROW else made
@@ -327,7 +347,7 @@ def _cast(op: Op, value: Any, dtype: numpy.dtype[Any]) -> Any:
             ) from None
     if value.dtype == dtype:
         return value
-    return converted(value, dtype) if dtype in NARROW else value.astype(dtype)
+    return converted(value, dtype) if dtype in NARROW else cast_kept(value, dtype)
 
 
 def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
@@ -344,6 +364,15 @@ def compute(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
         if meta.among(arrays):
             try:
                 return rounded_once(op, arrays, meta.compute(op, arrays, options))
+            except REFUSALS as error:
+                raise explained(op, arrays, error) from None
+        from pullback.operators.running import on_numbers
+
+        if on_numbers.among(arrays):
+            try:
+                return on_numbers.compute(op, arrays, options)
+            except on_numbers.CLEAR:
+                raise
             except REFUSALS as error:
                 raise explained(op, arrays, error) from None
     first = next((v for v in arrays.values() if v is not None), None)

@@ -18,6 +18,7 @@ __all__ = [
     "check_apart",
     "check_expanded",
     "check_no_partial_overlap",
+    "check_read_apart",
     "check_writable",
     "has_overlap",
     "store_expanded",
@@ -63,6 +64,11 @@ def check_apart(op: str, target: Array, *sources: Array | None) -> None:
     As of indices, which say where to write next.
     """
     check_writable(op, target, *sources)
+    check_read_apart(op, target, *sources)
+
+
+def check_read_apart(op: str, target: Array, *sources: Array | None) -> None:
+    """The same where the target was looked at already."""
     for source in sources:
         if source is None or not source.size or not target.size:
             continue

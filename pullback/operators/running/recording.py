@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 from pullback.core import overriding, saved
 from pullback.core.arrays import LIBRARIES, Array, as_array
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.explain import anomaly
 from pullback.core.mode import Mode
 from pullback.core.node import Edge, OperatorNode
@@ -165,6 +166,12 @@ def make_node(
         library.recorded(node, values.values())
     if overriding.classes and _any_answers(values, results):
         overriding.know(node)
+    if (
+        node._g_dtype.char != OF_NUMBERS
+        and op.name == "_to_copy"
+        and values["input"].dtype.numpy.char == OF_NUMBERS
+    ):
+        overriding.know(node)  # behind it are objects, whose gradients are tensors all the way
     if anomaly.state.enabled:
         anomaly.remember(node)
     return node

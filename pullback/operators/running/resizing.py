@@ -13,6 +13,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import Array
 from pullback.core.memory.borrowed import lender_of, refuse_borrowed
+from pullback.core.memory.narrow import held
 from pullback.core.process.determinism import fill_array, wish
 from pullback.operators.arrays.strides import contiguous_strides, on_storage, root, storage_offset
 
@@ -35,7 +36,7 @@ def resized(
         return on_storage(array, (shape, steps, offset))
     refuse_borrowed(op, lender_of(tensor, root(array)))
     try:
-        grown = numpy.zeros(wanted, array.dtype)
+        grown = held(numpy.zeros(wanted, array.dtype))
     except (MemoryError, OverflowError, ValueError) as error:
         raise errors.too_large(op, error) from None
     grown[:kept] = on_storage(array, ((kept,), (1,), offset))

@@ -18,9 +18,10 @@ import numpy
 from pullback.core import errors
 from pullback.core.arrays import F32, F64, Array, Namespace, numbers32, numbers64
 from pullback.core.arrays import number_array as remembered
-from pullback.core.dtype import NARROW, from_numpy_dtype
+from pullback.core.dtype import NARROW, OF_NUMBERS, from_numpy_dtype
 from pullback.core.limits import finfo
 from pullback.core.memory.narrow import converted
+from pullback.core.memory.narrow import number_array as of_number
 from pullback.core.mode import fast, get_mode
 from pullback.core.overriding import Overridden
 from pullback.core.promotion import is_half
@@ -29,7 +30,7 @@ from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
 from pullback.operators.running.inplace import inplace_of
-from pullback.operators.running.overlap import check_apart
+from pullback.operators.running.overlap import check_read_apart
 from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
@@ -63,7 +64,7 @@ def writing(
             raise errors.read_only(called)
         if called in _APART:
             given = (*args, *kwargs.values())
-            check_apart(called, input, *_arrays_in(given))
+            check_read_apart(called, input, *_arrays_in(given))
         write(xp, input, *args, **kwargs)
         return input
 
@@ -143,6 +144,8 @@ def number_array(op: str, value: Any, dtype: numpy.dtype[Any]) -> Array:
     kind = dtype.kind
     if kind == "b":
         return numpy.array(bool(value))
+    if dtype.char == OF_NUMBERS:
+        return of_number(value, dtype)
     if isinstance(value, complex) and kind not in "cW" and value.imag == 0:
         value = value.real
     if isinstance(value, int) and not -(2**63) <= value < 2**64:

@@ -14,7 +14,7 @@ import numpy
 
 from pullback.core import errors, origin
 from pullback.core.arrays import Array, is_wrong, namespace
-from pullback.core.layout import contiguous_format
+from pullback.core.layout import contiguous_format, empty_like
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import per_dim
@@ -50,8 +50,8 @@ def _checked(op: str, tensors: Any) -> tuple[Any, ...]:
     """A sequence of tensors; TypeError where it is not one."""
     if isinstance(tensors, Tensor):
         raise TypeError(
-            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
-            "unbind() to take it apart."
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor. Put the "
+            f"tensors in a list, {op}([a, b]), or take one apart by unbind()."
         )
     for one in tensors:
         if not isinstance(one, Tensor):
@@ -447,7 +447,11 @@ def _rot90(xp: Namespace, input: Array, k: int, dims: Any) -> Array:
     turned = [slice(None)] * input.ndim
     for dim in {0: (), 1: dims[1:], 2: dims, 3: dims[:1]}[turns]:
         turned[dim] = slice(None, None, -1)
-    copied = input[tuple(turned)].copy()
+    if input.flags.c_contiguous or not turns:
+        copied = input[tuple(turned)].copy()
+    else:  # in the order in which it lay, as `flip`
+        copied = empty_like(xp, input)
+        copied[...] = input[tuple(turned)]
     return copied.swapaxes(*dims) if turns % 2 else copied
 
 

@@ -12,6 +12,8 @@ from numpy import ndarray
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
+from pullback.operators.arrays.formats import joined_in_order
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.conditions import at_most, given, host
 from pullback.operators.declare import (
     Array,
@@ -334,8 +336,8 @@ def _listed(op: str, tensors: Any) -> Any:
     """The sequence of tensors that a join takes."""
     if isinstance(tensors, Tensor):
         raise TypeError(
-            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor; use "
-            "unbind() to take it apart."
+            f"{op}(): argument `tensors` must be a tuple or list of Tensors, got a Tensor. Put the "
+            f"tensors in a list, {op}([a, b]), or take one apart by unbind()."
         )
     return tuple(tensors)
 
@@ -389,7 +391,9 @@ def _cat(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     except (ValueError, TypeError):  # shapes that do not fit, or dtypes that NumPy does not mix
         return _joined_with_care(xp, tensors, dim)
     # The dtype that all others fit into is torch's choice too; any other is looked at again.
-    return joined if joined.dtype is tensors[0].dtype else _joined_with_care(xp, tensors, dim)
+    if joined.dtype is tensors[0].dtype and joined.flags.c_contiguous:
+        return joined
+    return _joined_with_care(xp, tensors, dim)
 
 
 def _joined_with_care(xp: Namespace, arrays: Sequence[Any], dim: int) -> Array:
@@ -398,7 +402,7 @@ def _joined_with_care(xp: Namespace, arrays: Sequence[Any], dim: int) -> Array:
     if not shaped:
         return arrays[0].copy()
     _check_joined(shaped, as_dim(dim, shaped[0].ndim, "cat"))
-    return xp.concatenate(shaped, dim)
+    return joined_in_order(xp.concatenate(shaped, dim), shaped)
 
 
 def _check_joined(arrays: Sequence[Any], dim: int) -> None:
@@ -455,19 +459,21 @@ def _stack(xp: Namespace, tensors: Arrays, dim: int) -> Array:
     join = concatenate
     for one in tensors:
         if one.shape != shape:
+            number = next(n for n, other in enumerate(tensors) if other is one)
             raise RuntimeError(
-                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, another has "
-                f"{one.shape}."
+                f"stack: all tensors must have equal shapes; tensor 0 has {shape}, tensor {number} "
+                f"has {one.shape}."
             )
         if type(one) is not ndarray:
             join = xp.concatenate
     try:
         stacked = _stacked(join, tensors, dim, shape)
     except TypeError:  # dtypes that NumPy does not mix
-        return _stacked(join, _common(tensors), dim, shape)
+        return in_order(_stacked(join, _common(tensors), dim, shape))
     # As in `_cat`: the dtype that all others fit into is torch's choice too.
-    same = stacked.dtype is tensors[0].dtype
-    return stacked if same else _stacked(join, _common(tensors), dim, shape)
+    if stacked.dtype is not tensors[0].dtype:
+        stacked = _stacked(join, _common(tensors), dim, shape)
+    return stacked if stacked.flags.c_contiguous else in_order(stacked)
 
 
 @kernel(_stack, when=host & given(dim=0) & at_most(_FEW, "len(tensors)"), declines=True)

@@ -22,6 +22,7 @@ from pullback.core.layout import (
     strides_in_order,
     suggested_format,
 )
+from pullback.core.memory.narrow import held
 from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, Leaf, NotImplementedNode, new_leaf_mark
 from pullback.core.origin import here
@@ -218,7 +219,8 @@ def _set(
     edges = (edge_of(self), None if source is None else edge_of(source))
     if mode.grad and not mode.inference and tracked:
         check_history_can_change("set_", self)
-    self._array = numpy.empty(0, self._array.dtype) if source is None else source._array
+    empty = held(numpy.empty(0, self._array.dtype)) if source is None else None
+    self._array = empty if source is None else source._array
     bump(self, "set_")
     if self._leaf_mark().__class__ is Leaf:
         # What was computed from the old memory belongs to the old accumulator, of the old shape.

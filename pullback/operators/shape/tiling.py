@@ -11,9 +11,11 @@ from pullback.core.arrays import namespace
 from pullback.core.layout import empty_like
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
+from pullback.operators.arrays.formats import joined_in_order
 from pullback.operators.arrays.sums import sums
 from pullback.operators.batching import per_dim
-from pullback.operators.declare import Array, Dims, Namespace, Shape, linear
+from pullback.operators.conditions import contiguous
+from pullback.operators.declare import Array, Dims, Namespace, Shape, kernel, linear
 from pullback.operators.options import as_dim, as_shape
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import spread
@@ -33,14 +35,21 @@ _WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
     aten="flip.default",
 )
 def _flip(xp: Namespace, input: Array, dims: Dims) -> Array:
+    out = empty_like(xp, input)
+    out[...] = _flipped(input, dims)
+    return out
+
+
+def _flipped(input: Array, dims: Any) -> Array:
     turned = [_WHOLE] * input.ndim
     for dim in dims if input.ndim else ():
         turned[dim] = _BACKWARDS
-    if input.flags.c_contiguous:
-        return input[tuple(turned)].copy()
-    out = empty_like(xp, input)
-    out[...] = input[tuple(turned)]
-    return out
+    return input[tuple(turned)]
+
+
+@kernel(_flip, when=contiguous)
+def _copied(input: Array, dims: Any) -> Array:
+    return _flipped(input, dims).copy()
 
 
 def flip(input: Any, dims: Any) -> Any:
@@ -102,7 +111,8 @@ def _rolled(xp: Namespace, input: Array, shift: int, dim: int) -> Array:
     else:
         end, start = input[cut:], input[:cut]
     join = concatenate if type(input) is numpy.ndarray else xp.concatenate
-    return join((end, start), dim)
+    joined = join((end, start), dim)
+    return joined if joined.flags.c_contiguous else joined_in_order(joined, (input,))
 
 
 def repeat(input: Any, repeats: Any) -> Any:

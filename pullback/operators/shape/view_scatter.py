@@ -9,8 +9,9 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.arrays import Array
+from pullback.core.arrays import Array, namespace
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.arrays.strides import contiguous_strides, extent, restrided
 from pullback.operators.arrays.strides import storage_offset as offset_of
 from pullback.operators.batching import together
@@ -35,7 +36,7 @@ FOUND_IN = {
 
 def _replaced(op: str, input: Array, src: Array, part_of: Callable[[Array], Array]) -> Array:
     """A copy of `input`, with `src` in the part that `part_of` finds in it."""
-    out = input.copy()
+    out = copy_kept(namespace(input), input)
     part = part_of(out)
     if part.shape != src.shape:
         raise RuntimeError(

@@ -16,8 +16,10 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import gamma
 from pullback.operators.arrays.gamma import in_double
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scipy_special import from_scipy, scipy_or, scipy_special
-from pullback.operators.declare import METHODS, Array, Namespace, elementwise, method
+from pullback.operators.conditions import host, says
+from pullback.operators.declare import METHODS, Array, Namespace, elementwise, kernel, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
 from pullback.operators.pointwise.exponentials import (
@@ -84,9 +86,16 @@ def _polygamma(xp: Namespace, input: Array, n: int) -> Array:
         endless = math.inf if n % 2 else -math.inf
         return in_double(xp, lambda xp, x: endless * gamma.zeta(xp, xp.float64(n + 1), x), input)
     own = scipy_special(xp) is None or n == 0
-    if input.ndim == 0 and xp is numpy and not own and -100.0 < (x := float(input)) < math.inf:
-        return xp.asarray(_zeta(xp, n, x), input.dtype)
     return in_double(xp, lambda xp, x: _derived(xp, n, x, own=own), input)
+
+
+@kernel(_polygamma, when=host & says("not input_ndim", "n > 0"), declines=True)
+def _of_one(xp: Namespace, input: Array, input_dtype: Any, n: int) -> Array | None:
+    """By SciPy's zeta, where that is installed and can."""
+    can = scipy_special(xp) is not None and n <= _LARGEST_FACTORIAL and input_dtype.kind == "f"
+    if not can or not -100.0 < (x := float(input)) < math.inf:
+        return None
+    return xp.asarray(_zeta(xp, n, x), input_dtype)
 
 
 def _derived(xp: Namespace, n: int, x: Array, *, own: bool) -> Array:
@@ -189,7 +198,7 @@ def mvlgamma(xp: Namespace, input: Array, p: int) -> Array:
         shifted = x[..., None] - 0.5 * xp.arange(p)
         return gamma.lgamma(xp, shifted).sum(-1) + p * (p - 1) / 4 * math.log(math.pi)
 
-    return in_double(xp, total, input)
+    return in_order(in_double(xp, total, input))
 
 
 def _no_order_derivative(op: str) -> Any:

@@ -18,12 +18,14 @@ from pullback.core.dtype import (
     DTYPES,
     LATE,
     NARROW,
+    OF_NUMBERS,
     NumpyDtype,
     as_dtype,
     dtype,
     from_numpy_dtype,
     get_default_dtype,
     named_dtype,
+    numbers_of,
     numpy_dtype,
 )
 from pullback.core.dtype import dtype as torch_dtype
@@ -38,7 +40,7 @@ from pullback.core.layout import (
     preserve_format,
     suggested_format,
 )
-from pullback.core.memory.narrow import converted
+from pullback.core.memory.narrow import converted, held
 from pullback.core.overriding import Overridden, answers
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half
@@ -64,11 +66,13 @@ def cast_array(xp: Namespace, array: Array, dtype: NumpyDtype, format: memory_fo
     if format is not preserve_format:
         order_of("to", format, array.ndim)  # refuses the wrong number of dimensions
     result = empty_like(xp, array, dtype, format)
+    if NARROW:
+        result = held(result)
     result[...] = array
     return result
 
 
-@linear(input=lambda g, input_dtype: astype(g, input_dtype), has_out=False)
+@linear(input=lambda g, input_dtype: _back(g, input_dtype), has_out=False)
 def _to_copy(
     xp: Namespace, input: Array, dtype: Any, memory_format: memory_format = preserve_format
 ) -> Array:
@@ -100,14 +104,26 @@ def _to_device_fixed(xp: Namespace, input: Array, device: Any, dtype: Any) -> Ar
     return ports.placed(input, device, dtype)
 
 
+def _back(g: Any, dtype: Any) -> Any:
+    """A gradient in the dtype of what was converted."""
+    return g if getattr(g, "_array", g).dtype == dtype else _to_copy(g, dtype)
+
+
 def astype(input: Any, dtype: Any) -> Any:
     """`input`, array or tensor, in a dtype of ours or NumPy's; itself if it has that already.
 
-    For rules: complex to real drops the imaginary part without a word.
+    For rules: complex to real drops the imaginary part without a word. Fractions and the like do
+    not become floats here, which a program must ask for.
     """
     wanted = numpy_dtype(dtype)
-    if getattr(input, "_array", input).dtype == wanted:
+    have = getattr(input, "_array", input).dtype
+    if have == wanted:
         return input
+    if have.char == OF_NUMBERS != wanted.char and wanted.kind in "fcVW":
+        raise NotImplementedError(
+            f"This function has no meaning for numbers of type {have.written}: it is computed in "
+            f"{from_numpy_dtype(wanted)}. Convert the tensor with .to() first."
+        )
     if wanted.kind in "fcVW":
         return _to_copy(input, wanted)
     return _to_fixed(input, wanted)
@@ -191,6 +207,11 @@ def to(self: Tensor, *args: Any, **options: Any) -> Tensor:
 
 def _moved(self: Tensor, place: device, wanted: NumpyDtype | None) -> Tensor:
     """To device "meta", where only the shape arrives; from there nothing comes back."""
+    if self._array.dtype.char == OF_NUMBERS:
+        raise RuntimeError(
+            f"Numbers of type {self._array.dtype.written} are Python objects, which are in the "
+            f"memory of the host alone; device '{place}' cannot have them."
+        )
     if self.device is META and place is not META:
         raise errors.no_data(f"to('{place}')")
     if place is not META:
@@ -217,7 +238,7 @@ def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str
     names = ["device", "dtype", "non_blocking", "copy"]
     if args and isinstance(args[0], Tensor):
         names = ["other", "non_blocking", "copy"]
-    elif args and (isinstance(args[0], dtype) or args[0] in _PYTHON_TYPES):
+    elif args and (isinstance(args[0], dtype) or _is_type(args[0])):
         names = ["dtype", "non_blocking", "copy"]
     if len(args) > len(names):
         raise _refused(f"got {len(args)} positional arguments")
@@ -235,9 +256,14 @@ def _named_arguments(args: tuple[Any, ...], options: dict[str, Any]) -> dict[str
 
 
 def _dtype_argument(value: Any) -> NumpyDtype:
-    if not isinstance(value, dtype) and value not in _PYTHON_TYPES:
+    if not isinstance(value, dtype) and not _is_type(value):
         raise _refused(f"dtype must be a torch.dtype, got {value!r}")
     return as_dtype(value).numpy
+
+
+def _is_type(value: Any) -> bool:
+    """Whether a class stands for a dtype: one of Python's, or one of numbers of another type."""
+    return isinstance(value, type) and (value in _PYTHON_TYPES or numbers_of(value) is not None)
 
 
 def _refused(reason: str) -> TypeError:
@@ -367,7 +393,7 @@ _DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in (TYPE_NAMES | _LATER).
 
 def type_name(of: torch_dtype) -> str:
     """The old name of a dtype's tensors."""
-    return f"torch.{(TYPE_NAMES | _LATER)[of._name]}Tensor"
+    return f"torch.{(TYPE_NAMES | _LATER).get(of._name, of._name)}Tensor"
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:

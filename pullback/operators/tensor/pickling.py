@@ -17,6 +17,7 @@ import numpy
 from pullback.core import errors, origin, overriding
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, device, require_available
+from pullback.core.dtype import OF_NUMBERS
 from pullback.core.home import is_ours
 from pullback.core.layout import order_kept
 from pullback.core.ports import ports
@@ -114,7 +115,8 @@ def _deepcopy(self: Tensor, memo: dict[Any, Any]) -> Tensor:
         raise errors.non_leaf_deepcopy()
     if overriding.answers(self):
         return _deepcopy_answered(self, memo)
-    array = copied_memory(self._array, memo)
+    of_objects = self._array.dtype.char == OF_NUMBERS
+    array = self._array.copy() if of_objects else copied_memory(self._array, memo)
     result = leaf(array, type(self), requires_grad=self.requires_grad)
     memo[id(self)] = result
     vars(result).update(copy.deepcopy(attributes_of(self), memo))
@@ -196,6 +198,9 @@ def _reduce(self: Tensor, protocol: Any) -> tuple[Any, ...]:
         size, strides = tuple(self._array.shape), element_strides(self._array)
         about = size, strides, self.dtype, self.device, self.layout, self.requires_grad
         return rebuilt_wrapper, (type(self), about, state_of(self))
+    if self._array.dtype.char == OF_NUMBERS:  # whose elements are pickled one by one
+        told = self.requires_grad, state_of(self)
+        return rebuilt, (type(self), self._array, None, None, *told)
     flat, strides = flat_memory(self._array)
     place = None
     if type(flat) in LIBRARIES:
@@ -243,7 +248,9 @@ def rebuilt(
     """What a pickle calls to make the tensor again, on the device where it was."""
     if place is not None:
         flat = ports.placed(flat, require_available(device(place)))
-    if flat.size:
+    if flat.dtype.char == OF_NUMBERS:
+        array = flat  # of numbers, which come as they are
+    elif flat.size:
         steps = tuple(stride * flat.itemsize for stride in strides)
         elsewhere = type(flat) in LIBRARIES
         array = (

@@ -15,7 +15,7 @@ import numpy
 
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.device import CPU, get_default_device
-from pullback.core.dtype import bool_, default, int64
+from pullback.core.dtype import OF_NUMBERS, bool_, default, int64
 from pullback.core.forward import visible_levels
 from pullback.core.memory.narrow import wide
 from pullback.core.nesting import running
@@ -122,6 +122,8 @@ Format = Callable[[Any], str]
 def _format_for(values: Array) -> tuple[Format, int]:
     """One way to write all of `values`, and the width of the widest."""
     kind = values.dtype.kind
+    if values.dtype.char == OF_NUMBERS:  # fractions and the like, as they write themselves
+        kind = "O"
     if kind == "c":
         return _complex_format(values)
     if kind in "fV":
@@ -270,8 +272,8 @@ def _suffixes(tensor: Tensor) -> Iterator[str]:
     if array.size and not _has_no_data(array):
         usual = usual or own is int64 or own is bool_
         usual = usual or (own.is_complex and own.to_real() is default.dtype)
-    if not usual:
-        yield f"dtype={own}"
+    if not usual:  # numbers of another type by the class that `dtype=` takes
+        yield f"dtype={getattr(own.numpy, 'written', own)}"
     if told := history(tensor):
         yield told
     for level in visible_levels()[-1:]:

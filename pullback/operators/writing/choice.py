@@ -8,7 +8,7 @@
 
 Neighbours ask what they share once; a kernel of a single expression stands in line. The function is
 the operator's `forward`, written when it is first called. While somebody wants to know which kernel
-runs (`noting`), functions have lines that say so, and at no other time.
+runs (`notes`), it calls functions that say so, and at no other time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
 from pullback.operators.conditions import FACTS
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.writer import block, define, indented, named, theirs
+from pullback.operators.writing.writer import block, define, named, theirs
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
@@ -44,10 +44,6 @@ class _Notes:
     def __init__(self) -> None:
         self.to: tuple[Callable[[Any, Kernel | None], None], ...] = ()
 
-    def __call__(self, op: Any, kernel: Kernel | None) -> None:
-        for one in self.to:
-            one(op, kernel)
-
     def tell(self, whom: Callable[[Any, Kernel | None], None]) -> None:
         """From now on."""
         with first_use:
@@ -59,6 +55,18 @@ class _Notes:
         with first_use:
             self.to = tuple([one for one in self.to if one != whom])
             rewrite_choices()
+
+    def around(self, op: Any, kernel: Kernel | None, function: Any) -> Any:
+        """The function of a kernel, or the meaning: it says that it runs, unless it declined."""
+        waits = kernel is not None and (kernel.declines or kernel.tries)
+
+        def noted(*args: Any, **kwargs: Any) -> Any:
+            made = function(*args, **kwargs) if waits else None
+            for one in self.to if made is not None or not waits else ():
+                one(op, kernel)
+            return made if waits else function(*args, **kwargs)
+
+        return noted if self.to else function
 
 
 notes = _Notes()
@@ -96,7 +104,7 @@ def choice_among(op: Any, kernels: Callable[[], Sequence[Kernel]], meaning: Any)
 
     def again() -> None:
         lines, names = choice_lines(op, kernels(), noted=bool(notes.to))
-        scope.update(names, meaning=meaning)
+        scope.update(names, meaning=notes.around(op, None, meaning))
         chosen = define(lines, scope, f"{op.name}, among its kernels")
         made.__defaults__, made.__kwdefaults__ = chosen.__defaults__, chosen.__kwdefaults__
         made.__code__ = chosen.__code__
@@ -132,8 +140,7 @@ def choice_lines(
     """The lines of the function, and what they name."""
     writer = _Writer(op, kernels, noted=noted)
     lines = writer.tree([(one, [*one.when.questions]) for one in kernels], set())
-    lines = _without_needless([*lines, *writer.noted(None)])
-    lines.append(f"return meaning({', '.join(['xp', *_passed(op)])})")
+    lines = [*_without_needless(lines), f"return meaning({', '.join(['xp', *_passed(op)])})"]
     return block(f"def chosen({_signature(op)})", lines), writer.scope
 
 
@@ -144,17 +151,6 @@ def _without_needless(lines: list[str]) -> list[str]:
         if len(re.findall(rf"(?<![\w.]){name}\b", text)) == 1:
             text = text.replace(f"({name} := {value})", value)
     return text.split("\n")
-
-
-_WIDTH = 80
-
-
-def _asking(parts: list[str]) -> list[str]:
-    """The first line of an `if`, or several where they are many questions."""
-    if len(joined := " and ".join(parts)) <= _WIDTH:
-        return [f"if {joined}:"]
-    rest = [f"and {one}" for one in parts[1:]]
-    return ["if (", *indented([parts[0], *rest]), "):"]
 
 
 def inline_text(op: Any) -> str:
@@ -182,23 +178,15 @@ def inline_text(op: Any) -> str:
 
 
 def _signature(op: Any) -> str:
-    parts, marked = ["xp"], False
-    for param in op.params:
-        if param.keyword_only and not marked:
-            parts.append("*")
-            marked = True
-        has_default = f"default_{param.name}" in _defaults(op)
-        parts.append(param.local + (f"=default_{param.name}" if has_default else ""))
-    return ", ".join(parts)
+    defaults = {name.removeprefix("default_"): f"={name}" for name in _defaults(op)}
+    parts = [param.local + defaults.get(param.name, "") for param in op.params]
+    first = len(op.positional)
+    return ", ".join(["xp", *parts[:first], *(["*"] if parts[first:] else []), *parts[first:]])
 
 
 def _defaults(op: Any) -> dict[str, Any]:
-    parameters = inspect.signature(op.meaning).parameters
-    return {
-        f"default_{name}": one.default
-        for name, one in parameters.items()
-        if one.default is not one.empty
-    }
+    parameters = inspect.signature(op.meaning).parameters.values()
+    return {f"default_{p.name}": p.default for p in parameters if p.default is not p.empty}
 
 
 def _passed(op: Any) -> list[str]:
@@ -212,7 +200,7 @@ class _Writer:
         self.op, self.notes = op, noted
         self.params = {param.name for param in op.params}
         self.optional = {param.name for param in op.inputs if param.kind == "optional"}
-        self.scope: dict[str, Any] = {"numpy": numpy, "op": op, "note": notes, **_defaults(op)}
+        self.scope: dict[str, Any] = {"numpy": numpy, **_defaults(op)}
         for one in kernels:
             self.scope |= one.when.scope
         self.numbers = {id(one): number for number, one in enumerate(kernels)}
@@ -237,7 +225,7 @@ class _Writer:
             asked = shared if len(together) > 1 else questions
             before, texts, inside, after = self.condition(asked, known)
             rest = [(one, [q for q in its if q not in asked]) for one, its in together]
-            lines += [*before, *_asking(texts), *indented(self.tree(rest, inside))]
+            lines += [*before, *block(f"if {' and '.join(texts)}", self.tree(rest, inside))]
             known = after
         return lines
 
@@ -286,28 +274,17 @@ class _Writer:
                 continue
             owner, _, fact = name.rpartition("_")
             lines.append(f"{name} = {theirs(owner)}.{fact}")
-        made = self.expression(kernel)
+        made = None if self.notes else self.expression(kernel)
         if made is None:
             called = f"kernel_{self.numbers[id(kernel)]}_{kernel.name}"
-            self.scope[called] = kernel.function
+            self.scope[called] = notes.around(self.op, kernel, kernel.function)
             made = f"{called}({', '.join(map(self.marked, kernel.params))})"
-        run = [*self.noted(kernel), f"return {made}"]
-        if kernel.declines or (kernel.tries and self.notes):
-            taken = block("if made is not None", [*self.noted(kernel), "return made"])
-            run = [f"made = {made}", *taken]
+        run = [f"return {made}"]
+        if kernel.declines:
+            run = [f"made = {made}", *block("if made is not None", ["return made"])]
         if kernel.tries:
             run = [*block("try", run), *block("except ValueError", ["pass"])]
         return [*lines, *run]
-
-    def noted(self, kernel: Kernel | None) -> list[str]:
-        """The line that says which one runs, where somebody wants to know."""
-        if not self.notes:
-            return []
-        name = "None"
-        if kernel is not None:
-            name = f"entry_{self.numbers[id(kernel)]}"
-            self.scope[name] = kernel
-        return [f"note(op, {name})"]
 
     def expression(self, kernel: Kernel) -> str | None:
         """A kernel that is one expression, as text; None where it has to be called."""

@@ -8,7 +8,7 @@
         except REFUSALS as error:
             ...  # says which argument was no tensor, see guarding.py
 
-Only arguments without a default are looked at before: what overrides calls itself is seldom an option,
+Only arguments without a default are looked at before: what overrides calls is seldom an option,
 and an operator below meets it there. Where that refuses it instead, options are looked at, too.
 """
 

@@ -129,29 +129,21 @@ class _Notes:
         return name
 
 
-def _sign(sign: str, name: str) -> Callable[[_StandIn, Any], _StandIn]:
+def _sign(sign: str, name: str, *, reflected: bool = False) -> Callable[[_StandIn, Any], _StandIn]:
     def noted(self: _StandIn, other: Any) -> _StandIn:
-        notes = self._notes
-        a, b = self._name, notes.text(other)
-        notes.inlined.same_on_tensors &= name != "pow"  # NumPy has quick ways of its own
-        if name in ("mul", "add") and type(other) is _StandIn:
+        notes, own = self._notes, self._name
+        given = notes.text(other)
+        # NumPy has quick ways of its own; on tensors a number is divided, as torch does, by a
+        # product with the reciprocal.
+        notes.inlined.same_on_tensors &= name != "pow" and not (reflected and sign == "/")
+        if name in ("mul", "add") and type(other) is _StandIn and not reflected:
             # The operator itself, past the test of what stands on either side of a sign.
             function = notes.constant(None, OPERATORS[name].function)
-            return notes.line(f"{a} {sign} {b}", f"{function}({a}, {b})", _large(sign, a, b))
-        kept = notes.number(other) if sign in _ARITHMETIC else b
-        return notes.line(f"{a} {sign} {kept}", f"{a} {sign} {b}", _large(sign, a, kept))
-
-    return noted
-
-
-def _reversed_sign(sign: str) -> Callable[[_StandIn, Any], _StandIn]:
-    def noted(self: _StandIn, other: Any) -> _StandIn:
-        notes = self._notes
-        a, b = notes.text(other), self._name
-        # On tensors a number is divided, as torch does, by a product with the reciprocal.
-        notes.inlined.same_on_tensors &= sign not in ("/", "**")
-        kept = notes.number(other) if sign in _ARITHMETIC else a
-        return notes.line(f"{kept} {sign} {b}", f"{a} {sign} {b}", _large(sign, kept, b))
+            called = f"{function}({own}, {given})"
+            return notes.line(f"{own} {sign} {given}", called, _large(sign, own, given))
+        kept = notes.number(other) if sign in _ARITHMETIC else given
+        (a, b), (c, d) = ((kept, own), (given, own)) if reflected else ((own, kept), (own, given))
+        return notes.line(f"{a} {sign} {b}", f"{c} {sign} {d}", _large(sign, a, b))
 
     return noted
 
@@ -167,7 +159,7 @@ def _large(sign: str, a: str, b: str) -> str:
 
 for _name, _text in {"add": "+", "sub": "-", "mul": "*", "truediv": "/", "pow": "**"}.items():
     setattr(_StandIn, f"__{_name}__", _sign(_text, _name))
-    setattr(_StandIn, f"__r{_name}__", _reversed_sign(_text))
+    setattr(_StandIn, f"__r{_name}__", _sign(_text, _name, reflected=True))
 for _name, _text in {"lt": "<", "le": "<=", "gt": ">", "ge": ">=", "eq": "==", "ne": "!="}.items():
     setattr(_StandIn, f"__{_name}__", _sign(_text, _name))
 

@@ -16,6 +16,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64
 from pullback.core.home import is_ours
+from pullback.operators.conditions import may_run
 from pullback.operators.writing.layers import code_of
 
 _made: dict[tuple[Any, Any], Any] = {}
@@ -114,31 +115,21 @@ def float_call(op: Any) -> str | None:
         return None
     known = _floats.get(op, "")
     if known == "":
-        known = _single_call(op, _Single)
-        known = _floats[op] = known if known == _single_call(op, _Double) else None
+        # Stand-ins of which a forward may ask the dtype, and nothing else.
+        single, double = (type("_StandIn", (), {"dtype": dtype}) for dtype in (F32, F64))
+        known = _single_call(op, single)
+        known = _floats[op] = known if known == _single_call(op, double) else None
     return known
 
 
-class _Single:
-    """A stand-in of which a forward may ask the dtype, and nothing else."""
-
-    dtype = F32
-
-
-class _Double:
-    """The same of float64."""
-
-    dtype = F64
-
-
 def _single_call(op: Any, stand_in: type) -> str | None:
-    if any(one.on == "host" for one in op.kernels):  # among which the forward chooses
-        return None
+    options = {param.name: param.default for param in op.params if param.kind != "tensor"}
+    if any(one.on == "host" and may_run(one.when, options) for one in op.kernels):
+        return None  # among which the forward chooses
     probe = _Probe()
     stand_ins = [stand_in() for param in op.params if param.kind == "tensor"]
-    options = {param.name: param.default for param in op.params if param.kind != "tensor"}
     try:
-        result = op.forward(probe, *stand_ins, **options)
+        result = op.meaning(probe, *stand_ins, **options)
     except (TypeError, AttributeError, ValueError, IndexError, RuntimeError):  # and not implemented
         result = None
     if result is probe.result and len(probe.calls) == 1:

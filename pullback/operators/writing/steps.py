@@ -12,10 +12,9 @@ from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
-from pullback.operators.writing.call import arguments
 from pullback.operators.writing.plan import plan_of
 from pullback.operators.writing.specialise import array_call, float_call
-from pullback.operators.writing.writer import block, theirs
+from pullback.operators.writing.writer import block, filled, theirs
 
 # Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
 UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
@@ -42,12 +41,12 @@ def array_lines(op: Op, bail_out: str, *, mixed: bool = False) -> list[str]:
     for i, param in enumerate(op.inputs):
         name, take = param.local, f"{param.local}._plain"
         if param is number:
-            lines.append(f"is_number = type({name}) is float or type({name}) is int")
-            lines.append(f"a{i} = numbers[a0.dtype][{name}] if is_number else {take}")
+            known = f"(type({name}) is float or type({name}) is int)"
+            lines.append(f"is_number = type({name}) is not Tensor and {known}")
+            take = f"numbers[a0.dtype][{name}] if is_number else {take}"
         elif param.kind == "optional":
-            lines.append(f"a{i} = None if {name} is None else {take}")
-        else:
-            lines.append(f"a{i} = {take}")
+            take = f"None if {name} is None else {take}"
+        lines.append(f"a{i} = {take}")
     lines = [*block("try", lines), *block("except BAIL_OUTS", [bail_out])]
     if number is not None and not mixed:
         lines += block(f"if a{op.inputs.index(number)} is LOOSE", [bail_out])
@@ -56,15 +55,12 @@ def array_lines(op: Op, bail_out: str, *, mixed: bool = False) -> list[str]:
 
 def maybe_number(op: Op) -> Param | None:
     """The input that may be a Python number without leaving the fast path."""
-    if not op.numbers:
+    last = op.inputs[-1] if len(op.inputs) > 1 else None
+    if last is None or last.name not in op.number_names:
         return None
     if op.promote is not None:
-        last = op.inputs[1] if op.kind == "elementwise" and len(op.inputs) == 2 else None
-    else:
-        last = op.inputs[-1]
-        allowed = len(op.inputs) > 1 and last.kind == "tensor" and last.name in op.rules
-        last = last if allowed else None
-    return last if last is not None and last.name in op.number_names else None
+        return last if op.kind == "elementwise" and len(op.inputs) == 2 else None
+    return last if last.kind == "tensor" and last.name in op.rules else None
 
 
 def takes_mixed(op: Op) -> bool:
@@ -72,21 +68,40 @@ def takes_mixed(op: Op) -> bool:
     return op.promote is not None and all(param.kind == "tensor" for param in op.inputs)
 
 
+def knows_dtype(op: Op) -> bool:
+    """Whether the fast path knows the dtype of its result as that of the first operand."""
+    return takes_mixed(op) and len(op.inputs) > 1 and fits(op)
+
+
+_MIXED = """
+if {differ}:
+    operands = brought(op, {given})
+    if operands is None:
+        {bail_out}
+    {arrays}= operands
+    {again}
+"""
+
+
 def mixed_lines(op: Op, bail_out: str) -> list[str]:
     """Bring operands to the dtype that torch computes in, where they are not of one."""
     differ, number = " or ".join(_other_dtypes(op)), maybe_number(op)
-    if not differ:
-        return []
-    given = [
+    given = ", ".join(
         f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
-    ]
-    steps = [
-        f"operands = brought(op, {', '.join(given)})",
-        *block("if operands is None", [bail_out]),
-        f"{''.join(f'a{i}, ' for i in range(len(op.inputs)))}= operands",
-    ]
-    return block(f"if {differ}", steps)
+    )
+    arrays = "".join(f"a{i}, " for i in range(len(op.inputs)))
+    again = []
+    if knows_dtype(op):
+        differ, again = differ.replace("a0.dtype", "(dtype := a0.dtype)", 1), ["dtype = a0.dtype"]
+    parts = {
+        "differ": differ,
+        "given": given,
+        "bail_out": bail_out,
+        "arrays": arrays,
+        "again": again,
+    }
+    return filled(_MIXED, **parts) if differ else []
 
 
 def _other_dtypes(op: Op) -> list[str]:
@@ -108,12 +123,6 @@ def saves_tensors(op: Op) -> bool:
     return bool(op.rules) and bool(plan_of(op).inputs or plan_of(op).outputs)
 
 
-def mode_lines(op: Op) -> list[str]:
-    """Read the mode; in an unusual one the call has a form of its own."""
-    form = f"return forms[mode.__class__](mode, {arguments(op)})"
-    return [*MODE_LINES, *block(f"if {UNUSUAL_MODE}", [form])]
-
-
 def fits(op: Op) -> bool:
     """Whether the forward is one array function whose result has the dtype of its inputs."""
     direct = array_call(op)
@@ -125,14 +134,15 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
     conditions = []
     if op.promote is not None and not mixed:
         conditions += _other_dtypes(op)
+        if maybe_number(op) is not None:  # which was brought to the dtype
+            conditions[0] = f"(not is_number and {conditions[0]})"
         conditions += [
             f"(a{i} is not None and a0.dtype is not a{i}.dtype)"
             for i, param in enumerate(op.inputs)
             if param.kind == "optional"
         ]
     if LIBRARIES:
-        if inplace:  # an in-place form, which has one way out
-            conditions.append(other_arrays(op))
+        conditions += [other_arrays(op)] * inplace  # an in-place form has one way out
     elif array_call(op) is None:
         conditions.append("type(a0) is not ndarray")
     return conditions
@@ -140,15 +150,12 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
 
 def other_arrays(op: Op) -> str:
     """The condition on which an operand is no array of the usual type."""
-    number = maybe_number(op)
     conditions = []
     for i, param in enumerate(op.inputs):
-        other = f"type(a{i}) is not ndarray"
-        if param is number:
-            other = f"(not is_number and {other})"
-        elif param.kind == "optional":
-            other = f"(a{i} is not None and {other})"
-        conditions.append(other)
+        known = "not is_number and " if param is maybe_number(op) else ""
+        known = f"a{i} is not None and " if param.kind == "optional" else known
+        other = f"{known}type(a{i}) is not ndarray"
+        conditions.append(f"({other})" if known else other)
     return " or ".join(conditions)
 
 
@@ -160,18 +167,16 @@ def normalised_lines(op: Op) -> list[str]:
             continue
         name = param.local
         inside = f"{name}.__class__ is int and 0 <= {name} < a0.ndim"
+        ints = f"{name}[0].__class__ is int and {name}[-1].__class__ is int"
+        short = f"{name}.__class__ is tuple and 0 < len({name}) < 3 and {ints}"
         checked = f"as_{param.check}({name}, a0.ndim, {op.name!r})"
-        if param.check == "dim":
-            lines += block(f"if not ({inside})", [f"{name} = {checked}"])
-        elif param.check == "dims":
-            shortened = f"{name} = ({name}, ) if {inside} else {checked}"
-            lines += block(f"if {name} is not None", [shortened])
-        elif param.check == "shape":
-            lines += block(f"if not ({_is_short_shape(name)})", [f"{name} = {checked}"])
-        elif param.check == "optional_dim":
-            lines += block(f"if {name} is not None", [f"{name} = {checked}"])
-        else:
-            lines.append(f"{name} = {checked}")
+        unusual = {"dim": f"not ({inside})", "shape": f"not ({short})"}
+        unusual |= dict.fromkeys(("dims", "optional_dim"), f"{name} is not None")
+        if param.check == "dims":
+            checked = f"({name}, ) if {inside} else {checked}"
+        checks = [f"{name} = {checked}"]
+        known = unusual.get(param.check)
+        lines += block(f"if {known}", checks) if known else checks
     for param in op.flags:
         name, usual = param.local, param.default
         unknown = f"if {name} is not {usual} and {name} is not {not usual}"
@@ -183,27 +188,19 @@ def normalised_lines(op: Op) -> list[str]:
     return lines
 
 
-def _is_short_shape(name: str) -> str:
-    """Whether it is a tuple of one or two ints, in half the time of a call."""
-    ints = f"{name}[0].__class__ is int and {name}[-1].__class__ is int"
-    return f"{name}.__class__ is tuple and 0 < len({name}) < 3 and {ints}"
-
-
 def forward_call(op: Op) -> tuple[str, str]:
     """The forward as a call with all options, and as the array function it is at their defaults."""
     arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    options = [param for param in op.params if not param.is_tensor]
-    named = []
     number = iter(range(len(op.inputs)))
+    named = []
     for param in op.params:
         value = f"a{next(number)}" if param.is_tensor else param.local
         named.append(f"{param.name}={value}" if param.keyword_only else value)
     general = f"forward(numpy, {', '.join(named)})"
-    unusual = [differs(param) for param in options]
+    unusual = [differs(param) for param in op.params if not param.is_tensor]
     if float_call(op):
-        usual = "(a0.dtype is F32 or a0.dtype is F64)"
-        usual = " and ".join([usual, *(f"not ({one})" for one in unusual)])
-        return general, f"of_floats({arguments}) if {usual} else {general}"
+        usual = ["(a0.dtype is F32 or a0.dtype is F64)", *(f"not ({one})" for one in unusual)]
+        return general, f"of_floats({arguments}) if {' and '.join(usual)} else {general}"
     if not array_call(op):
         return general, general
     direct = f"ufunc({arguments})"

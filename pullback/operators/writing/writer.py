@@ -3,11 +3,11 @@
 Every function that the package writes comes through here: operators' and their nodes', those of
 users' operators, of forward mode and of the engine, guards, compiled programs.
 
-A part of a function is a list of lines from the margin; `block` and `indented` put parts into one
-another. A name that somebody else chose, such as that of a parameter, is written with a mark before
-it: `theirs("mode")` is `$mode`. `named` takes the marks away; where a name of ours is the same as
-one of theirs, ours gets an underscore. So no name is forbidden, and the text reads as if it had
-been written by hand.
+A part of a function is a list of lines from the margin; `filled` puts parts into a template,
+`block` and `indented` into one another. A name that somebody else chose, such as that of a
+parameter, is written with a mark before it: `theirs("mode")` is `$mode`. `named` takes the marks
+away; where a name of ours is the same as one of theirs, ours gets an underscore. So no name is
+forbidden, and the text reads as if it had been written by hand.
 
 What the code calls is bound into its globals (`define`), or into its constants where the globals
 are not ours (`with_constants`).
@@ -19,23 +19,17 @@ import builtins
 import itertools
 import linecache
 import re
+import textwrap
 import weakref
 from collections.abc import Iterable
 from types import CodeType
 from typing import Any
 
 from pullback.core.origin import GENERATED
-from pullback.operators.writing.folding import folded
 
 __all__ = [
-    "block",
-    "constant",
-    "define",
-    "define_once",
-    "indented",
-    "named",
-    "theirs",
-    "with_constants",
+    *("block", "constant", "define", "define_once", "either", "filled", "indented", "named"),
+    *("theirs", "with_constants"),
 ]
 
 # In order: strings, comments, attributes and numbers are no names; what is left is one, with its
@@ -64,18 +58,65 @@ def block(head: str, lines: Iterable[str]) -> list[str]:
     return [f"{head}:", *indented(lines)]
 
 
+def filled(template: str, **parts: Any) -> list[str]:
+    """The lines of a template, with parts in place of `{name}`.
+
+    A name that has a line to itself stands for a list of lines, which may be empty.
+    """
+    lines: list[str] = []
+    for line in template.strip("\n").split("\n"):
+        part = parts.get(line.strip(" {}"))
+        if isinstance(part, list):
+            margin = line[: len(line) - len(line.lstrip())]
+            lines += [margin + one for one in part]
+        else:
+            lines.append(line.format_map(parts))
+    return lines
+
+
 def either(conditions: Iterable[str], lines: list[str]) -> list[str]:
     """`if one or another`, with a body that leaves: in as many statements as keep each short."""
     groups: list[str] = []
     for condition in conditions:
-        if groups and len(groups[-1]) + len(condition) < _WIDTH:
+        if groups and len(groups[-1]) + len(condition) < WIDTH - 15:
             groups[-1] += f" or {condition}"
         else:
             groups.append(condition)
     return [line for group in groups for line in block(f"if {group}", lines)]
 
 
-_WIDTH = 85
+WIDTH = 100
+_STRINGS = re.compile(r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\"")
+_STATEMENT = re.compile(r"(if|elif|while|return|(?:[^()=]+ = )*[^()=]+ =) (.*?)(:?)$")
+
+
+def folded(text: str) -> str:
+    """The text with no line longer than a page is wide, as far as there is a place to break it."""
+    lines = [_folded(line) if len(line) > WIDTH else line for line in text.split("\n")]
+    return "\n".join(lines)
+
+
+def _folded(line: str) -> str:
+    """A long line as several: broken inside brackets, which it gets where it has none."""
+    body = line.lstrip()
+    margin = line[: len(line) - len(body)]
+    found = _STATEMENT.match(body)
+    if found and " " in _apart(found[2]):
+        body = f"{found[1]} ({found[2]}){found[3]}"
+    made = textwrap.wrap(
+        _apart(body).replace(" ", "\0").replace("\1", " "), WIDTH, initial_indent=margin,
+        subsequent_indent=f"{margin}        ", break_long_words=False, break_on_hyphens=False,
+    )  # fmt: skip
+    return "\n".join(made).replace("\0", " ")
+
+
+def _apart(text: str) -> str:
+    """The text, marked at each space where it may be broken: in brackets, and in no string."""
+    depth, made = 0, []
+    for own, sign in zip(text, _STRINGS.sub(lambda one: "_" * len(one[0]), text), strict=True):
+        depth += (sign in "([{") - (sign in ")]}")
+        made.append("\1" if depth and sign == " " else own)
+    return "".join(made)
 
 
 def named(lines: Iterable[str]) -> tuple[str, dict[str, str]]:

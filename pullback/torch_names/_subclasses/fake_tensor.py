@@ -82,7 +82,9 @@ class FakeTensor(Tensor):
 
     def detach(self) -> Tensor:
         """A fake tensor without history."""
-        return _marked(super().detach(), self.fake_mode, self.fake_device)
+        made = _marked(super().detach(), self.fake_mode, self.fake_device)
+        made._is_param = False
+        return made
 
     @property
     def grad(self) -> Tensor | None:

@@ -71,11 +71,35 @@ def test_the_budget_holds(monkeypatch):
     monkeypatch.setattr(watching, "perf_counter", clock)
     monkeypatch.setattr(Watch, "_take", slow)
     run = watch(model())
-    for _ in range(5000):
+    for _ in range(50_000):
         now += 100e-6
         run.step(1.0)
     assert 0.005 < run.share < 0.03
-    assert len(run.samples) > 5
+    assert len(run.samples) > 60
+
+
+@pytest.mark.parametrize("steps", [1, 7, 60, 500])
+def test_a_short_run_has_its_first_and_last_step_and_thirty_samples(steps):
+    net = model()
+    run = watch(net, budget=1e-9)
+    train(net, run, steps)
+    run.page()
+    seen = [one.step for one in run.samples]
+    assert seen[0] == 1
+    assert seen[-1] == steps
+    assert len(seen) >= min(steps, 30)
+    last = run.samples[-1]
+    assert last.gradient[0] == pytest.approx(float(net[0].weight.grad.norm()), rel=1e-5)
+
+
+def test_samples_are_drawn_at_their_steps_under_an_axis_that_names_some():
+    net = model()
+    run = watch(net, budget=1e-9)
+    train(net, run, 200)
+    drawn = run.page().html()
+    assert "step 1<" in drawn
+    assert ">200<" in drawn
+    assert drawn.count("<circle") >= 30
 
 
 def test_a_long_run_keeps_a_bounded_number(monkeypatch):

@@ -163,3 +163,26 @@ def test_nothing_is_left_when_it_is_over():
 def test_it_takes_a_bool():
     with pytest.raises(TypeError, match="bool"):
         detect_nan(inf=1)
+
+
+def test_a_nan_that_came_of_an_infinity_names_who_made_that():
+    x = torch.tensor([0.0, 1.0], requires_grad=True)
+    with pytest.raises(NanError) as caught, torch.autograd.detect_nan():
+        (x**2).sqrt().sum().backward()
+    assert caught.value.operator == "the backward of PowBackward0"
+    assert "began in the backward of SqrtBackward0 at test_nan_search.py" in str(caught.value)
+
+
+def test_an_infinity_of_the_forward_is_named_too():
+    x = torch.tensor([0.0, 1.0])
+    with torch.autograd.detect_nan():
+        y = x.reciprocal()
+        with pytest.raises(NanError, match="began in reciprocal at"):
+            y - y
+
+
+def test_infinities_that_were_given_began_nowhere():
+    x = torch.tensor([float("inf"), 1.0])
+    with pytest.raises(NanError) as caught, torch.autograd.detect_nan():
+        x - x
+    assert "began" not in str(caught.value)

@@ -471,3 +471,28 @@ def test_whether_hooks_are_allowed_can_be_asked():
             assert asked._saved_tensors_hooks_get_disabled_error_message() == "inner"
         assert asked._saved_tensors_hooks_get_disabled_error_message() == "outer"
         assert not asked._saved_tensors_hooks_is_enabled()
+
+
+@pytest.mark.parametrize("name", ["mul", "linear", "conv1d"])
+def test_parameters_are_packed_as_tensors_are(name):
+    x = torch.randn(2, 3, 5, requires_grad=True)
+    weight = torch.nn.Parameter(
+        torch.randn({"mul": (5,), "linear": (4, 5), "conv1d": (2, 3, 2)}[name])
+    )
+    call = {"mul": torch.mul, "linear": torch.nn.functional.linear}.get(name)
+    call = call or torch.nn.functional.conv1d
+    packed = []
+
+    def pack(tensor):
+        packed.append(tensor)
+        return tensor * 2
+
+    with torch.autograd.graph.saved_tensors_hooks(pack, lambda kept: kept / 2):
+        y = call(x, weight)
+    assert any(one is weight for one in packed)
+    y.sum().backward()
+    hooked = x.grad.clone(), weight.grad.clone()
+    x.grad = weight.grad = None
+    call(x, weight).sum().backward()
+    assert torch.allclose(x.grad, hooked[0])
+    assert torch.allclose(weight.grad, hooked[1])

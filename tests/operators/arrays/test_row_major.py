@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.arrays import turning
+from pullback.operators.arrays import row_major as module
 from pullback.operators.arrays.row_major import row_major
 
 
@@ -56,7 +56,7 @@ def test_what_is_not_a_number_stays_what_it_is():
 
 
 def test_copies_are_the_same_without_blas(monkeypatch):
-    monkeypatch.setattr(turning, "_omatcopy", lambda: None)
+    monkeypatch.setattr(module, "_omatcopy", lambda: None)
     array = numbers(200, 150).T
     numpy.testing.assert_array_equal(row_major(array), array)
 

@@ -106,4 +106,4 @@ def test_nothing_is_copied(monkeypatch):
 
         monkeypatch.setitem(scope, "forward", fails)
         CALLS[name](x, a, b, 0.5)
-    assert OPERATORS["addcmul"].into is not None
+    assert OPERATORS["addcmul"].out_kernel is not None

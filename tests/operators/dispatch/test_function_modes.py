@@ -1,4 +1,4 @@
-"""Above autograd: function modes, arguments and subclasses that override calls of public functions."""
+"""Above autograd: function modes, and arguments and subclasses that override public functions."""
 
 import subprocess
 import sys

@@ -44,6 +44,7 @@ OPTIONS = {
     "nn.functional.softshrink": [(0.5,), (0.3,)],
     "logit": [(None,), (0.1,)],
     "_huber": [(1.0,), (0.25,)],
+    "_smooth_l1": [(1.0,), (0.25,)],
 }  # fmt: skip
 
 

@@ -54,3 +54,11 @@ def test_norms_of_rows_are_real_and_right_whatever_their_scale(dtype, scale):
     assert found.dtype == rows.real.dtype
     wide = rows.astype("c16")
     numpy.testing.assert_allclose(found, (numpy.abs(wide) ** 2).sum(1) ** 0.5, rtol=1e-6)
+
+
+def test_many_slices_have_gradients():
+    x = torch.rand(1500, 3, dtype=torch.float64, requires_grad=True)
+    torch.renorm(x, 2, 0, 0.5).sum().backward()
+    few = x.detach()[:10].clone().requires_grad_()
+    torch.renorm(few, 2, 0, 0.5).sum().backward()
+    assert torch.allclose(x.grad[:10], few.grad, rtol=1e-12)

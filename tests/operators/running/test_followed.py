@@ -53,3 +53,24 @@ def test_under_no_grad_and_inside_transforms_nothing_is_added():
     pooled = lambda x: F.max_pool1d(x, 2).sum()  # noqa: E731 (a function of a line)
     inner = torch.func.grad(pooled)
     assert not torch.func.grad(lambda x: inner(x).sum())(x.detach()).any()
+
+
+@pytest.mark.parametrize("of", ["input", "weight", "bias"])
+def test_gradients_of_a_convolution_lead_to_all_that_torchs_rule_takes(of):
+    x, w, b = (torch.rand(shape, requires_grad=True) for shape in ((1, 2, 8), (3, 2, 3), (3,)))
+    given = {"input": x, "weight": w, "bias": b}
+    (g,) = torch.autograd.grad(F.conv1d(x, w, b).sum(), given[of], create_graph=True)
+    assert g.requires_grad
+    for one in torch.autograd.grad(g.sum(), [x, w], allow_unused=True):
+        assert one is None or one.isfinite().all()
+    only = torch.rand(3, requires_grad=True)
+    made = F.conv1d(x.detach(), w.detach(), only).sum()
+    assert not torch.autograd.grad(made, only, create_graph=True)[0].requires_grad
+
+
+def test_the_gradient_of_a_norms_bias_leads_to_its_input():
+    x, w, b = (torch.rand(shape, requires_grad=True) for shape in ((2, 4), (4,), (4,)))
+    (g,) = torch.autograd.grad(F.layer_norm(x, (4,), w, b).sum(), b, create_graph=True)
+    zeros = torch.autograd.grad(g.sum(), [x, w, b])
+    assert [tuple(one.shape) for one in zeros] == [(2, 4), (4,), (4,)]
+    assert not any(one.any() for one in zeros)

@@ -250,3 +250,9 @@ def _tensors(value):
     if not isinstance(value, tuple | list):
         return []
     return [one for part in value for one in _tensors(part)]
+
+
+@pytest.mark.parametrize("make", [torch.exp, torch.clone, lambda x: x + x, torch.relu])
+def test_expanded_dimensions_keep_their_place_as_with_data(make):
+    rows = [torch.zeros(1, 4, device=place).expand(3, 4) for place in ("cpu", "meta")]
+    assert [make(one).stride() for one in rows] == [(4, 1), (4, 1)]

@@ -137,8 +137,9 @@ EXPANDED = {
 def test_fills_of_an_expanded_tensor_change_its_one_place_and_warn(name):
     """One number wherever it is written; elements that stay do not undo it."""
     memory = torch.zeros(1)
-    with pytest.warns(UserWarning, match="on expanded tensors is deprecated"):
+    with pytest.warns(UserWarning, match="on expanded tensors is deprecated") as warned:
         EXPANDED[name](memory.expand(4))
+    assert len(warned) == 1
     assert memory.tolist() == [1]
     assert memory._version == 1
 

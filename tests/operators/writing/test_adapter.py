@@ -6,7 +6,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.writing.adapter import Adapter
-from pullback.operators.writing.build import adapted_lines_of, lines_of
+from pullback.operators.writing.build import lines_of
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 
@@ -80,8 +80,8 @@ def test_a_class_that_takes_calls_is_asked_as_the_method():
 
 def test_without_the_question_who_looks_on_it_is_the_operator_s_own_function():
     op = torch.select.op
-    front = Adapter("$input, $index", ["$dim = 0"], "a0[$index, ...]")
-    assert adapted_lines_of(front, op, watched=False) == lines_of(op, watched=False)
+    adapter = Adapter("$input, $index", ["$dim = 0"], "a0[$index, ...]")
+    assert lines_of(op, watched=False, adapter=adapter) == lines_of(op, watched=False)
 
 
 _WHOLE = (slice(None), slice(0, None), slice(None, 9), slice(None, None, 1), slice(0, 6, 1))

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import pullback as torch
+from pullback.operators import declare
 from pullback.operators.declare import OPERATORS, Array, Op, primitive
 from pullback.operators.running import interpret
 from pullback.operators.writing import build
@@ -259,3 +260,26 @@ def test_the_usual_form_can_name_what_its_module_can():
         assert _moved_in_this_test(torch.zeros(3)).tolist() == [-1.0, -1.0, -1.0]
     finally:
         del OPERATORS["_moved_in_this_test"]
+
+
+def test_functions_that_are_written_anew_are_the_same_functions():
+    x = torch.rand(3, dtype=torch.float64, requires_grad=True)
+
+    def outcomes():
+        yield (x * x).grad_fn.name()
+        yield torch.mul(x, 2).tolist()
+        yield torch.mul(x.detach(), 2, out=torch.zeros(3, dtype=torch.float64)).tolist()
+        yield (x * 1).mul_(x).tolist()
+        yield x.view(3, 1).sum(axis=0).tolist()
+        yield torch.func.vmap(lambda one: one * 2)(x).tolist()
+        yield torch.func.jvp(lambda one: one * one, (x,), (x,))[1].tolist()
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            yield (x * x).exp().tolist()
+
+    function, method = torch.mul, torch.Tensor.__mul__
+    expected = list(outcomes())
+    build.rewrite()
+    assert function.__code__ is declare.stub.__code__
+    assert list(outcomes()) == expected
+    assert (torch.mul, torch.Tensor.__mul__) == (function, method)
+    assert function.__code__ is not declare.stub.__code__

@@ -22,10 +22,8 @@ from pullback.operators.declare import (
     Namespace,
     unwritten,
 )
-from pullback.operators.writing import build, call, hooked, inplace, nodes, out_form, recorder
-from pullback.operators.writing.inline import inlined
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.steps import has_fast_path, saves_tensors
+from pullback.operators.writing import build, inplace, nodes, record
+from pullback.operators.writing.specialise import on_arrays
 from pullback.operators.writing.writer import named
 from pullback.transforms import dual
 
@@ -144,16 +142,11 @@ def texts(op):
     """All that is written for an operator."""
     yield build.lines_of(op)
     yield inplace.inplace_lines_of(op)
-    if has_fast_path(op) and saves_tensors(op):
-        yield hooked.hooked_lines_of(op)
-    yield call.rare_form(op, out_form.with_out_lines(op), watched=True)
     yield dual.lines_of(op)
-    if recorder.recorder_of(op):
-        yield recorder.lines_of(op)
-    plan = plan_of(op)
-    rules = [inlined(op, param, f"t{i}_") for i, param in enumerate(plan.edges)]
-    for tensors in (True, False):
-        yield nodes._running(plan, rules, "_run", tensors=tensors)
+    if build.recorder_of(op):
+        yield record.recorder_lines(op)
+    for name in ("_run", "_run_tensors"):
+        yield nodes.NodeWriter(op, {}, on_arrays).lines(name)
 
 
 def names_in(lines):
@@ -241,7 +234,7 @@ def test_a_users_operator_too():
         library.impl("first", lambda x, *, scale=1.0: x * scale, "CPU")
         overload = torch.ops.names_of_ours.first.default
         used = sorted(names_in(call_lines_of(overload._operator)) - {"x"})
-        assert {"self", "mode", "leave", "kernel"} <= {*used}
+        assert {"self", "mode", "bail_out", "kernel"} <= {*used}
         for number, name in enumerate(used):
             library.define(f"one{number}(Tensor x, *, float {name}=1.0) -> Tensor")
             library.impl(f"one{number}", lambda x, **given: x * next(iter(given.values())), "CPU")

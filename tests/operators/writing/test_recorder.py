@@ -3,9 +3,9 @@
 import pytest
 
 import pullback as torch
+from pullback.core.ports import ports
 from pullback.operators.declare import OPERATORS
-from pullback.operators.running import answered
-from pullback.operators.writing import recorder
+from pullback.operators.writing import build
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 
@@ -33,7 +33,7 @@ CALLS = {
 
 def outcome(call, monkeypatch, *, written):
     if not written:
-        monkeypatch.setattr(answered, "recorder_of", lambda op: None)
+        monkeypatch.setattr(ports, "recorder_of", lambda op: None)
     x = torch.tensor([[0.1, 0.5, 0.9], [0.3, 0.7, 0.2]], requires_grad=True)
     y = torch.tensor([[0.4, 0.6, 1.5], [0.8, 0.3, 0.9]], requires_grad=True)
     with Passing():
@@ -54,5 +54,5 @@ def test_written_recording_is_that_of_the_interpreter(name, monkeypatch):
 
 
 def test_operators_that_keep_their_result_have_none():
-    assert recorder.recorder_of(OPERATORS["exp"]) is None
-    assert recorder.recorder_of(OPERATORS["mul"]) is not None
+    assert build.recorder_of(OPERATORS["exp"]) is None
+    assert build.recorder_of(OPERATORS["mul"]) is not None

@@ -156,3 +156,20 @@ def test_the_mode_takes_torchs_options():
     assert not mode.static_shapes
     assert FakeTensorMode().static_shapes
     assert FakeTensorMode(shape_env=object(), static_shapes=True).static_shapes
+
+
+def test_tensors_made_the_old_way_are_fake_too():
+    with FakeTensorMode() as mode:
+        data, size, typed = torch.Tensor([1, 2]), torch.Tensor(2, 3), torch.DoubleTensor([1])
+    for made, shape in ((data, (2,)), (size, (2, 3)), (typed, (1,))):
+        assert isinstance(made, FakeTensor)
+        assert made.fake_mode is mode
+        assert tuple(made.shape) == shape
+    assert typed.dtype is torch.float64
+
+
+def test_numbers_alone_are_computed_with_inside_a_mode():
+    with FakeTensorMode():
+        half = torch.div(1, 2)
+        assert torch.empty(3).mul(half).shape == (3,)
+    assert half.item() == 0.5

@@ -47,7 +47,7 @@ from pullback.operators.random.tensors import rand_like
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat
-from pullback.operators.shape.reshaping import reshape
+from pullback.operators.shape.reshaping import contiguous, reshape
 
 FOUND_IN = {
     "torch": "celu celu_ prelu relu_ rrelu rrelu_ selu selu_ threshold threshold_",
@@ -218,7 +218,7 @@ def rrelu(
         )
     if not training:
         made = leaky_relu(input, (lower + upper) / 2, inplace)
-        return shown_as("RreluWithNoiseBackward0", made)
+        return shown_as("RreluWithNoiseBackward0", made if inplace else contiguous(made))
     check_floating("rrelu", input._array)
     array = input._array
     # A slope for each element, where how many are below 0 is not asked: of a device, nor of who
@@ -226,13 +226,13 @@ def rrelu(
     if type(array) in LIBRARIES or get_mode().dispatch:
         drawn = rand_like(input.detach()) * (upper - lower) + lower
         slopes = where(input.detach() > 0, 1.0, drawn)
-        return _mul_(input, slopes) if inplace else mul(input, slopes)
+        return _mul_(input, slopes) if inplace else contiguous(mul(input, slopes))
     below = ~(array > 0)
     uniform = default_generator.draw_from().doubles(int(numpy.count_nonzero(below)))
     slopes_array = numpy.ones(array.shape, array.dtype)
     slopes_array[below] = multiplied_and_added(uniform, upper - lower, lower)
     slopes = wrap(slopes_array)
-    return _mul_(input, slopes) if inplace else mul(input, slopes)
+    return _mul_(input, slopes) if inplace else contiguous(mul(input, slopes))
 
 
 def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: bool = False) -> Any:

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core.dtype import as_dtype, from_numpy_dtype
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import (
     FEW,
@@ -109,7 +110,7 @@ def exponentials_along(xp: Namespace, x: Array, dim: int) -> Array:
     return along_rows(xp, _softmax_rows, dim, x)
 
 
-def _by_machine_code(formula: str, dim: int, *arrays: Array) -> Array | None:
+def _by_machine_code(formula: programs.Program, dim: int, *arrays: Array) -> Array | None:
     made = by_machine_code(formula, arrays, dim)
     return None if made is None else made[0]
 
@@ -129,7 +130,7 @@ def _few_rows(xp: Namespace, input: Array, dim: int) -> Array:
 
 @kernel(softmax, when=_own_dtype & _long, machine_code=True)
 def _long_rows(input: Array, dim: int) -> Array | None:
-    return _by_machine_code("softmax", dim, input)
+    return _by_machine_code(programs.SOFTMAX, dim, input)
 
 
 @kernel(softmax, when=_own_dtype & _halves)
@@ -201,7 +202,7 @@ def _few_gradients(
 
 @kernel(_softmax_adjoint, when=_long, machine_code=True)
 def _long_gradients(gradient: Array, output: Array, dim: int) -> Array | None:
-    return _by_machine_code("_softmax_adjoint", dim, gradient, output)
+    return _by_machine_code(programs.SOFTMAX_ADJOINT, dim, gradient, output)
 
 
 @kernel(_softmax_adjoint, when=_halves)
@@ -264,7 +265,7 @@ def _few_logarithms(
 
 @kernel(log_softmax, when=_own_dtype & _long, machine_code=True)
 def _long_logarithms(input: Array, dim: int) -> Array | None:
-    return _by_machine_code("log_softmax", dim, input)
+    return _by_machine_code(programs.LOG_SOFTMAX, dim, input)
 
 
 @kernel(log_softmax, when=_own_dtype & _halves)
@@ -320,7 +321,7 @@ def _few_log_gradients(
 
 @kernel(_log_softmax_adjoint, when=_long, machine_code=True)
 def _long_log_gradients(gradient: Array, output: Array, dim: int) -> Array | None:
-    return _by_machine_code("_log_softmax_adjoint", dim, gradient, output)
+    return _by_machine_code(programs.LOG_SOFTMAX_ADJOINT, dim, gradient, output)
 
 
 @kernel(_log_softmax_adjoint, when=_halves)

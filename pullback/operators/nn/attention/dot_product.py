@@ -10,6 +10,7 @@ import numpy
 
 from pullback.core.arrays import F32, LIBRARIES, namespace, some
 from pullback.core.mode import fast, get_mode, settle
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
 from pullback.operators.arrays.rows import FEW, column
@@ -280,7 +281,7 @@ _several = above(FEW, "query_size // query_shape[-1] * key_shape[-2]")  # weight
 
 @kernel(_attention_weights, when=_worth_it & floating, machine_code=True)
 def _all_at_once(query: Array, key: Array, factor: float, causal: bool) -> Array | None:
-    made = by_machine_code("_attention_weights", (query, key), factor, causal)
+    made = by_machine_code(programs.ATTENTION_WEIGHTS, (query, key), factor, causal)
     return None if made is None else made[0]
 
 
@@ -359,7 +360,7 @@ _of_heads &= says("value.strides[1] < value.strides[2]")
     machine_code=True,
 )
 def _heads_at_once(weights: Array, value: Array) -> Array | None:
-    made = by_machine_code("mixed_heads", (weights, value))
+    made = by_machine_code(programs.MIXED_HEADS, (weights, value))
     return None if made is None else made[0].swapaxes(1, 2)
 
 

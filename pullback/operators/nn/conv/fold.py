@@ -24,7 +24,8 @@ from pullback.operators.arrays.windows import (
     whole_size,
     windows,
 )
-from pullback.operators.declare import Array, Namespace, linear
+from pullback.operators.conditions import at_most, host, real
+from pullback.operators.declare import Array, Namespace, kernel, linear
 
 FOUND_IN = {
     "nn.functional": "fold unfold",
@@ -93,19 +94,29 @@ def _col2im(
     padding: Pads,
     dilation: Sizes,
 ) -> Array:
-    *lead, rows, places = input.shape
-    points = volume(kernel)
-    lead.append(rows // points)
-    if input.dtype.kind == "f" and input.size <= _MOST_OF_MATRIX:
-        matrix = _adding_up(size, kernel, stride, padding, dilation, input.dtype)
-        columns = input.reshape(input.size // (points * places), points * places)
-        if matrix is not None and is_finite(columns):
-            return columns.dot(matrix).reshape(*lead, *size)
+    lead = (*input.shape[:-2], input.shape[-2] // volume(kernel))
     whole = whole_size(size, padding)
     number = counts(whole, kernel, stride, dilation)
     out = xp.zeros((*lead, *whole), input.dtype)
     add_windows(out, input.reshape(*lead, *kernel, *number), kernel, stride, dilation)
     return out if whole == tuple(size) else out[inner(padding, size)].copy()
+
+
+@kernel(_col2im, when=host & real & at_most(_MOST_OF_MATRIX), declines=True)
+def _by_matrix(
+    input: Array,
+    input_shape: Sizes,
+    size: Sizes,
+    kernel: Sizes,
+    stride: Sizes,
+    padding: Pads,
+    dilation: Sizes,
+) -> Array | None:
+    matrix = _adding_up(size, kernel, stride, padding, dilation, input.dtype)
+    if matrix is None or not is_finite(columns := input.reshape(-1, len(matrix))):
+        return None
+    lead = (*input_shape[:-2], input_shape[-2] // volume(kernel))
+    return columns.dot(matrix).reshape(*lead, *size)
 
 
 def _geometry(

@@ -15,6 +15,7 @@ from pullback.operators.arrays.windows import (
     remembering,
     sizes,
 )
+from pullback.operators.nn.conv import flipped, quick  # noqa: F401 (imported to enter kernels)
 from pullback.operators.nn.conv.operators import convolution, transposed_convolution
 from pullback.operators.shape.reshaping import squeeze, unsqueeze
 from pullback.operators.variants import named

@@ -2,15 +2,13 @@
 
 Everything that follows from shapes and options alone is worked out once and remembered; small
 convolutions would spend most of their time on it. The adjoint with respect to the input is in
-adjoint.py, the operators are in operators.py.
+adjoint.py, the operators are in operators.py, quicker ways to both in quick.py and flipped.py.
 """
 
 from __future__ import annotations
 
 from functools import lru_cache
-from typing import Any
 
-import numpy
 from numpy import ndarray
 
 from pullback.core.arrays import LIBRARIES, Array, Namespace
@@ -27,18 +25,15 @@ from pullback.operators.arrays.windows import (
     volume,
     whole_size,
 )
-from pullback.operators.nn.conv import native
-from pullback.operators.nn.conv.lines import correlated_lines, lines_of, weight_of_lines
-from pullback.operators.nn.conv.shifted import correlated_rows, rows_of, weight_of_rows
 
-__all__ = ["FEW_PLACES", "correlated", "weight_gradient"]
+__all__ = ["FEW_PLACES", "Layout", "correlated", "layout_of", "weight_gradient"]
 
 # With fewer places than this, the examples share one product: a product for each would read all
 # weights again. 16 images of 256 x 3 x 3 and 256 filters: 0.3 ms together, 0.7 ms one by one.
 FEW_PLACES = 32
 
 
-class _Layout:
+class Layout:
     """The shapes of one convolution, and how its windows lie in the padded input."""
 
     __slots__ = (
@@ -96,38 +91,7 @@ def _strides(shape: Sizes, stride: Sizes, dilation: Sizes) -> dict[int, Sizes]:
     return {size: tuple([size * move for move in moves]) for size in (1, 2, 4, 8, 16)}
 
 
-_layout = lru_cache(512)(_Layout)
-
-# Elements of few windows are looked up in one go, at up to so many in a third of the time of a view
-# and its copy; nor is any other way asked whether it pays.
-_FEW = 2048
-_FEW_EXAMPLES = 4
-
-
-@lru_cache(256)
-def _few_windows(
-    shape: Sizes, filters: Sizes, stride: Sizes, padding: Pads, *rest: Any
-) -> tuple[_Layout, Array, bool] | None:
-    """Where the elements of all columns are, and whether some are padding; None if they are many.
-
-    Padding is the element behind the last. `rest` is that of a layout.
-    """
-    layout = _layout(shape, filters, stride, padding, *rest)
-    if not 0 < layout.size <= _FEW or layout.examples > _FEW_EXAMPLES:
-        return None
-    behind = volume(shape)
-    places = padded(numpy, numpy.arange(behind).reshape(shape), padding, behind)
-    seen = windows.windows(places, *layout.geometry).reshape(layout.columns)
-    return layout, numpy.ascontiguousarray(seen), bool((seen == behind).any())
-
-
-def _few_columns(input: Array, table: Array, is_padded: bool) -> Array:
-    flat = input.ravel()
-    if is_padded:
-        behind = flat.size
-        flat, given = numpy.zeros(behind + 1, flat.dtype), flat
-        flat[:behind] = given
-    return flat[table]
+layout_of = lru_cache(512)(Layout)
 
 
 def correlated(
@@ -141,26 +105,7 @@ def correlated(
     groups: int,
 ) -> Array:
     """Each filter times each window, plus the bias of its output channel."""
-    if input.size * weight.size < native.LEAST and xp is numpy:
-        few = _few_windows(input.shape, weight.shape, stride, padding, dilation, groups)
-        if few is not None:
-            layout, *where = few
-            columns, filters = _few_columns(input, *where), weight.reshape(layout.filters)
-            out = filters.dot(columns) if columns.ndim == 2 else xp.matmul(filters, columns)
-            if bias is not None:
-                out += bias.reshape(layout.bias)
-            return out.reshape(layout.out)
-    made = native.convolved(input, weight, bias, stride, padding, dilation, groups)
-    if made is not None:
-        return made
-    layout = _layout(input.shape, weight.shape, stride, padding, dilation, groups)
-    number = layout.geometry[1]
-    rows = rows_of(input, weight, weight.shape, stride, padding, dilation, groups, number)
-    if rows is not None:
-        return correlated_rows(xp, rows, input, weight, bias)
-    lines = lines_of(input.shape, weight.shape, stride, padding, dilation, groups, number)
-    if lines is not None:
-        return correlated_lines(xp, lines, input, weight, bias)
+    layout = layout_of(input.shape, weight.shape, stride, padding, dilation, groups)
     image = padded(xp, input, padding)
     filters = weight.reshape(layout.filters)
     if layout.places < FEW_PLACES and layout.examples > 1:
@@ -177,7 +122,7 @@ def correlated(
     return out.reshape(layout.out)
 
 
-def _all_together(xp: Namespace, layout: _Layout, image: Array, filters: Array) -> Array:
+def _all_together(xp: Namespace, layout: Layout, image: Array, filters: Array) -> Array:
     """The windows of all examples side by side, as (n, groups, outputs / groups, places)."""
     columns = layout.windows(image).transpose(layout.order).reshape(layout.together)
     shape = layout.groups, layout.filters[-2], layout.examples, layout.places
@@ -186,7 +131,7 @@ def _all_together(xp: Namespace, layout: _Layout, image: Array, filters: Array) 
 
 
 def _in_pieces(
-    xp: Namespace, layout: _Layout, image: Array, filters: Array, bias: Array | None
+    xp: Namespace, layout: Layout, image: Array, filters: Array, bias: Array | None
 ) -> Array:
     """As much at once as stays in the cache between the copy and the product."""
     out = xp.empty(layout.out, image.dtype)
@@ -227,23 +172,8 @@ def weight_gradient(
     """The adjoint of `correlated` with respect to its weight, which had `kernel`."""
     number = gradient.shape[2:]  # fewer than fit, if some do thanks to output padding alone
     filters = (gradient.shape[1], input.shape[1] // groups, *kernel)
-    if input.size * volume(filters) < native.LEAST and len(input) == groups == 1 and xp is numpy:
-        few = _few_windows(input.shape, filters, stride, padding, dilation, groups, number)
-        if few is not None:
-            layout, *where = few
-            lines = gradient.reshape(filters[0], layout.places)
-            return lines.dot(_few_columns(input, *where).T).reshape(filters)
-    made = native.weight_gradient(gradient, input, kernel, stride, padding, dilation, groups)
-    if made is not None:
-        return made
-    layout = _layout(input.shape, filters, stride, padding, dilation, groups, number)
+    layout = layout_of(input.shape, filters, stride, padding, dilation, groups, number)
     by_channel = groups == filters[0] == input.shape[1] and layout.examples > 0
-    rows = rows_of(input, gradient, filters, stride, padding, dilation, groups, number)
-    if rows is not None:
-        return weight_of_rows(xp, rows, gradient, input)
-    lines = lines_of(input.shape, filters, stride, padding, dilation, groups, number)
-    if lines is not None and not by_channel:
-        return weight_of_lines(xp, lines, gradient, input).reshape(filters)
     image = padded(xp, input, padding)
     if layout.examples == 1 and layout.size <= windows.BLOCK:
         columns = layout.windows(image).reshape(layout.columns)
@@ -259,7 +189,7 @@ def weight_gradient(
     return _summed_pieces(xp, layout, image, gradient).reshape(filters)
 
 
-def _summed_pieces(xp: Namespace, layout: _Layout, image: Array, gradient: Array) -> Array:
+def _summed_pieces(xp: Namespace, layout: Layout, image: Array, gradient: Array) -> Array:
     """The products of gradient and windows, added up piece by piece."""
     n, outputs, lines, *rest = layout.out
     groups, rows, length = layout.groups, layout.rows, volume(tuple(rest))

@@ -13,6 +13,7 @@ from functools import lru_cache
 from typing import Any
 
 from pullback.core.arrays import F32, F64, Array
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.products import LEAST
 from pullback.operators.arrays.windows import Pads, Sizes, counts, volume, whole_size
@@ -51,7 +52,7 @@ def _slide(padding: Pads, stride: Sizes, dilation: Sizes) -> Any:
     return ((0, 0), *padding), (1, *stride), (1, *dilation)
 
 
-def _made(formula: str, arrays: tuple[Array, ...], *options: Any) -> Array | None:
+def _made(formula: programs.Program, arrays: tuple[Array, ...], *options: Any) -> Array | None:
     """What a formula gives for images, or for lines as images of one line each."""
     dtype = arrays[0].dtype
     if dtype is not F32 and dtype is not F64:
@@ -81,7 +82,7 @@ def convolved(
     if not _products_pay(input.shape, weight.shape, stride, padding, dilation, groups):
         return None
     given = (input, weight) if bias is None else (input, weight, bias)
-    return _made("convolution", given, _slide(padding, stride, dilation))
+    return _made(programs.CONVOLUTION, given, _slide(padding, stride, dilation))
 
 
 def input_gradient(
@@ -96,7 +97,7 @@ def input_gradient(
     if not _products_pay(gradient.shape, turned, one, padding, dilation, groups):
         return None
     given = (gradient, weight) if bias is None else (gradient, weight, bias)
-    return _made("convolution_input", given, _slide(padding, one, dilation))
+    return _made(programs.CONVOLUTION_INPUT, given, _slide(padding, one, dilation))
 
 
 def weight_gradient(
@@ -114,4 +115,6 @@ def weight_gradient(
     if number is None or number != gradient.shape[2:]:
         return None
     kernel = kernel if len(kernel) == 2 else (1, *kernel)
-    return _made("convolution_weight", (gradient, input), kernel, _slide(padding, stride, dilation))
+    return _made(
+        programs.CONVOLUTION_WEIGHT, (gradient, input), kernel, _slide(padding, stride, dilation)
+    )

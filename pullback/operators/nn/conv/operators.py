@@ -3,7 +3,7 @@
 `convolution` and its two adjoints (`transposed_convolution` with respect to the input,
 `convolution_weight` with respect to the weight) are each other's derivatives: the circle closes at
 every order, for any number of dimensions. The public forms are in functions.py, the arithmetic in
-kernels.py and adjoint.py.
+kernels.py and adjoint.py; quicker ways to it are entered by quick.py and flipped.py.
 """
 
 from __future__ import annotations
@@ -22,17 +22,19 @@ from pullback.operators.nn.conv.kernels import correlated, weight_gradient
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 
-__all__ = ["convolution", "convolution_weight", "transposed_convolution"]
+__all__ = ["convolution", "convolution_weight", "laid_out", "transposed_convolution"]
 
 
 def _in_single(xp: Namespace, kernel: Any, arrays: list[Any], *options: Any) -> Array:
     """Half precision is computed in single."""
     single = [array if array is None else array.astype(xp.float32) for array in arrays]
-    return kernel(xp, *single, *options).astype(arrays[0].dtype)
+    return kernel.op.forward(xp, *single, *options).astype(arrays[0].dtype)
 
 
-def _laid_out(made: Array, input: Array, weight: Array) -> Array:
+def laid_out(made: Array, input: Array, weight: Array) -> Array:
     """With the channels last in memory, if one of the two has them."""
+    if input.flags.c_contiguous and weight.flags.c_contiguous:
+        return made
     return in_format_of(input if has_channels_last(input) else weight, made)
 
 
@@ -94,14 +96,10 @@ def convolution(
     groups: int,
 ) -> Array:
     """Correlate `input` (n, channels, *size) with filters (outputs, channels / groups, *kernel)."""
-    if input.dtype.itemsize == 2 and _is_half(input.dtype):
-        options = stride, padding, dilation, groups
-        made = _in_single(xp, correlated, [input, weight, bias], *options)
-    else:
-        made = correlated(xp, input, weight, bias, stride, padding, dilation, groups)
-    if input.flags.c_contiguous and weight.flags.c_contiguous:
-        return made
-    return _laid_out(made, input, weight)
+    options = stride, padding, dilation, groups
+    if _is_half(input.dtype):
+        return _in_single(xp, convolution, [input, weight, bias], *options)
+    return laid_out(correlated(xp, input, weight, bias, *options), input, weight)
 
 
 def _transposed_tangent(
@@ -161,12 +159,8 @@ def transposed_convolution(
         raise errors.devices_differ("conv_transpose", "input")
     options = size, stride, padding, dilation, groups
     if _is_half(input.dtype):
-        made = _in_single(xp, spread, [input, weight, bias], *options)
-    else:
-        made = spread(xp, input, weight, bias, *options)
-    if input.flags.c_contiguous and weight.flags.c_contiguous:
-        return made
-    return _laid_out(made, input, weight)
+        return _in_single(xp, transposed_convolution, [input, weight, bias], *options)
+    return laid_out(spread(xp, input, weight, bias, *options), input, weight)
 
 
 @multilinear(
@@ -197,5 +191,5 @@ def convolution_weight(
     """The adjoint of `convolution` with respect to its weight, whose kernel was `kernel`."""
     options = kernel, stride, padding, dilation, groups
     if _is_half(input.dtype):
-        return _in_single(xp, weight_gradient, [gradient, input], *options)
+        return _in_single(xp, convolution_weight, [gradient, input], *options)
     return weight_gradient(xp, gradient, input, *options)

@@ -27,6 +27,7 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.image.taps import Taps, declare_resample
 from pullback.operators.options import as_number
+from pullback.operators.shape.reshaping import contiguous
 
 FOUND_IN = {
     "torch": "constant_pad_nd",
@@ -188,4 +189,5 @@ def pad(input: Any, pad: Any, mode: str = "constant", value: float | None = None
         check_tensor("pad", input)
     options = [pad]
     tables = remembering(_tables, options)(input._array.shape, mode, *options)
-    return _PADS[mode, len(tables)](input, tables)
+    made = _PADS[mode, len(tables)](input, tables)
+    return contiguous(made) if mode == "circular" else made

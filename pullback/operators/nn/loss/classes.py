@@ -6,6 +6,7 @@ Scores have classes in dimension 1 (0 if there is no batch), targets are their s
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -13,11 +14,25 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import BLOCK, ONES, pieces
-from pullback.operators.arrays.rows import FEW, row_sums, square_for
+from pullback.operators.arrays.native import MANY, by_machine_code
+from pullback.operators.arrays.rows import FEW, row_sums
 from pullback.operators.arrays.sums import few_sums, ones, sums, totals
 from pullback.operators.arrays.threads import each
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.conditions import (
+    above,
+    at_least,
+    at_most,
+    contiguous,
+    floating,
+    given,
+    host,
+    matrix,
+    not_empty,
+    says,
+)
+from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.activation.softmax import (
     SAFE_SQUARES,
@@ -27,7 +42,6 @@ from pullback.operators.nn.activation.softmax import (
     softmax_of,
 )
 from pullback.operators.nn.loss import batch as batch_layers
-from pullback.operators.nn.loss import native
 from pullback.operators.reduce.sums import sum
 
 __all__ = ["cross_entropy_of_indices", "nll_of_indices"]
@@ -139,24 +153,25 @@ def _coefficients(xp: Namespace, g: Array, chosen: Chosen, reduction: str) -> Ar
     return made
 
 
-def _few_places(
-    xp: Namespace, scores: Array, target: Array, weight: Array | None, ignore_index: int
-) -> Array | None:
-    """Where the chosen of few scores are, counted over all of them.
+# One class for each row, all of which count the same.
+_plain = host & floating & says("target_dtype.char in 'lq'") & given(weight=None)
+_one_number = says("reduction != 'none'")
+_few = _plain & _one_number & matrix & not_empty & at_most(FEW)
+_many = _plain & matrix & at_least(MANY) & says("target_ndim == 1")
 
-    None where not all of them count 1, or there are many.
-    """
-    if (
-        weight is None
-        and scores.ndim == 2
-        and 0 < scores.size <= FEW
-        and target.dtype.char in "lq"
-        and xp is numpy
-    ):
-        rows, classes = scores.shape
-        if not (0 <= ignore_index < classes or _is_outside(xp, target, classes)):
-            return target + _starts(rows, classes)
-    return None
+
+def _few_places(target: Array, ignored: int, rows: int, classes: int) -> Array | None:
+    """Where the chosen scores are, counted over all; None where not every row has a class."""
+    if 0 <= ignored < classes or _is_outside(numpy, target, classes):
+        return None
+    return target + _starts(rows, classes)
+
+
+def _has_classes(scores: Array, target: Array, ignored: int) -> bool:
+    """Whether every row has a class."""
+    low, high = numpy.minimum.reduce(target), numpy.maximum.reduce(target)
+    fits = len(target) == len(scores) and low >= 0 and high < scores.shape[1]
+    return bool(fits and not low <= ignored <= high)
 
 
 @lru_cache(256)
@@ -196,14 +211,20 @@ def nll_of_indices(
     reduction: str,
 ) -> Array:
     """Minus the scores of the target classes."""
-    if reduction != "none" and input.dtype.char in "fd":
-        places = _few_places(xp, input, target, weight, ignore_index)
-        if places is not None:
-            return input.ravel()[places].dot(_shares(places.size, reduction, input.dtype)[1])
     layout = _layout(input.shape)
     chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
     losses = -input.reshape(layout)[chosen.key]
     return _reduced(xp, losses, chosen, reduction, input.shape)
+
+
+@kernel(nll_of_indices, when=_few, declines=True)
+def _by_dot(
+    input: Array, input_shape: Any, target: Array, ignore_index: int, reduction: str
+) -> Array | None:
+    places = _few_places(target, ignore_index, *input_shape)
+    if places is None:
+        return None
+    return input.ravel()[places].dot(_shares(places.size, reduction, input.dtype)[1])
 
 
 @primitive(
@@ -229,15 +250,28 @@ def _nll_adjoint(
     """Zeros, with minus the coefficient at the place of each target class."""
     layout = _layout(tuple(shape))
     out = xp.zeros(layout, gradient.dtype)
-    if reduction != "none" and gradient.dtype.char in "fd" and len(shape) == 2:
-        places = _few_places(xp, out, target, weight, ignore_index)
-        if places is not None:
-            shares = _shares(places.size, reduction, gradient.dtype)[1]
-            out.ravel()[places] = shares * gradient
-            return out
     chosen = _chosen(xp, target, weight, ignore_index, layout, gradient.dtype)
     out[chosen.key] = -_coefficients(xp, gradient, chosen, reduction)
     return out.reshape(shape)
+
+
+@kernel(
+    _nll_adjoint,
+    when=_plain
+    & _one_number
+    & says("target_size", "len(shape) == 2")
+    & at_most(FEW, "shape[0] * shape[1]"),
+    declines=True,
+)
+def _few_shares(
+    gradient: Array, target: Array, shape: Any, ignore_index: int, reduction: str
+) -> Array | None:
+    places = _few_places(target, ignore_index, *shape)
+    if places is None:
+        return None
+    out = numpy.zeros(shape, gradient.dtype)
+    out.ravel()[places] = _shares(places.size, reduction, gradient.dtype)[1] * gradient
+    return out
 
 
 # cross entropy ------------------------------------------------------------------------------------
@@ -272,34 +306,52 @@ def cross_entropy_of_indices(
     reduction: str,
 ) -> Any:
     """Minus the log-probabilities of the target classes."""
-    if reduction != "none" and input.dtype.char in "fd":
-        places = _few_places(xp, input, target, weight, ignore_index)
-        if places is not None and (flat := input.ravel()).dot(flat) < SAFE_SQUARES:
-            exponentials = xp.exp(input)
-            likely = exponentials.ravel()[places]
-            likely /= exponentials.dot(ones(xp, input.shape[1], input.dtype))
-            return xp.log(likely, likely).dot(_shares(places.size, reduction, input.dtype)[1])
-    losses = native.losses(input, target, weight, ignore_index)
-    if losses is not None:
-        all_alike = Chosen((), None, None, input.dtype.type(len(target)))
-        return _reduced(xp, losses, all_alike, reduction, input.shape)
+    return _entropy(xp, _losses, input, target, weight, ignore_index, reduction)
+
+
+def _entropy(
+    xp: Namespace,
+    losses_of: Callable[..., Array],
+    input: Array,
+    target: Array,
+    weight: Array | None,
+    ignore_index: int,
+    reduction: str,
+) -> Array:
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         input, weight = _in_single(xp, input, weight)
     layout = _layout(input.shape)
     scores = input.reshape(layout)
     chosen = _chosen(xp, target, weight, ignore_index, layout, input.dtype)
-    losses = scores[chosen.key]
-    if scores.size <= BLOCK:
-        losses = _losses(xp, scores, losses)
-    else:
-
-        def work(block: slice) -> None:
-            losses[block] = _losses(xp, scores[block], losses[block])
-
-        each(work, pieces(len(scores), scores.size // len(scores)))
+    losses = losses_of(xp, scores, scores[chosen.key])
     made = _reduced(xp, losses, chosen, reduction, input.shape)
     return made if half is None else made.astype(half)
+
+
+@kernel(cross_entropy_of_indices, when=_few, declines=True)
+def _few_losses(
+    input: Array, input_shape: Any, target: Array, ignore_index: int, reduction: str
+) -> Array | None:
+    places = _few_places(target, ignore_index, *input_shape)
+    if places is None or not (flat := input.ravel()).dot(flat) < SAFE_SQUARES:
+        return None
+    exponentials = numpy.exp(input)
+    likely = exponentials.ravel()[places]
+    likely /= exponentials.dot(ones(numpy, input_shape[1], input.dtype))
+    return numpy.log(likely, likely).dot(_shares(places.size, reduction, input.dtype)[1])
+
+
+# 512 rows of 40 classes (float32): the losses take 23 us and not 37, their gradient 23 and not 65.
+@kernel(cross_entropy_of_indices, when=_many, machine_code=True)
+def _many_losses(input: Array, target: Array, ignore_index: int, reduction: str) -> Array | None:
+    if not _has_classes(input, target, ignore_index):
+        return None
+    made = by_machine_code(programs.CLASS_LOSSES, (input, target), ignore_index)
+    if made is None:
+        return None
+    all_alike = Chosen((), None, None, input.dtype.type(len(target)))
+    return _reduced(numpy, made[0], all_alike, reduction, input.shape)
 
 
 def _in_single(xp: Namespace, *arrays: Array | None) -> Any:
@@ -320,6 +372,21 @@ def _losses(xp: Namespace, scores: Array, chosen: Array) -> Array:
     exponentials = scores - top[:, None]
     xp.exp(exponentials, out=exponentials)
     return xp.log(_totals(xp, exponentials)) + (top - chosen)
+
+
+@kernel(cross_entropy_of_indices, when=host & above(BLOCK))
+def _in_blocks(
+    input: Array, target: Array, weight: Array | None, ignore_index: int, reduction: str
+) -> Array:
+    return _entropy(numpy, _losses_in_blocks, input, target, weight, ignore_index, reduction)
+
+
+def _losses_in_blocks(xp: Namespace, scores: Array, losses: Array) -> Array:
+    def work(block: slice) -> None:
+        losses[block] = _losses(xp, scores[block], losses[block])
+
+    each(work, pieces(len(scores), scores.size // len(scores)))
+    return losses
 
 
 def _totals(xp: Namespace, x: Array) -> Array:
@@ -397,18 +464,6 @@ def _cross_entropy_adjoint(
     reduction: str,
 ) -> Array:
     """Probabilities, less 1 at the target classes, times the coefficients."""
-    if reduction != "none" and input.ndim == 2 and square_for(xp, input, 1) is not None:
-        places = _few_places(xp, input, target, weight, ignore_index)
-        if places is not None:
-            out = softmax_of(xp, input, 1)
-            out.ravel()[places] -= ONES[input.dtype]
-            out *= gradient * _shares(places.size, reduction, input.dtype)[0]
-            return out
-    if reduction != "none" and gradient.dtype is input.dtype:
-        g = gradient / input.dtype.type(target.size) if reduction == "mean" else gradient
-        slopes = native.slopes(g, input, target, weight, ignore_index)
-        if slopes is not None:
-            return slopes
     half = input.dtype if input.dtype.itemsize == 2 else None
     if half is not None:
         gradient, input, weight = _in_single(xp, gradient, input, weight)
@@ -427,6 +482,41 @@ def _cross_entropy_adjoint(
     out[chosen.key] -= factors
     out = out.reshape(input.shape)
     return out if half is None else out.astype(half)
+
+
+@kernel(_cross_entropy_adjoint, when=_few.of("input") & contiguous.of("input"), declines=True)
+def _few_slopes(
+    gradient: Array,
+    input: Array,
+    input_shape: Any,
+    target: Array,
+    ignore_index: int,
+    reduction: str,
+) -> Array | None:
+    places = _few_places(target, ignore_index, *input_shape)
+    if places is None:
+        return None
+    out = softmax_of(numpy, input, 1)
+    out.ravel()[places] -= ONES[input.dtype]
+    out *= gradient * _shares(places.size, reduction, input.dtype)[0]
+    return out
+
+
+@kernel(
+    _cross_entropy_adjoint,
+    when=_many.of("input") & _one_number & says("gradient_dtype is input_dtype"),
+    machine_code=True,
+)
+def _many_slopes(
+    gradient: Array, input: Array, target: Array, ignore_index: int, reduction: str
+) -> Array | None:
+    if not _has_classes(input, target, ignore_index):
+        return None
+    if reduction == "mean":
+        gradient = gradient / input.dtype.type(target.size)
+    gradient = numpy.asarray(gradient, input.dtype)
+    made = by_machine_code(programs.CLASS_SLOPES, (gradient, input, target), ignore_index)
+    return None if made is None else made[0]
 
 
 def are_classes(scores: Array, target: Array) -> bool:

@@ -11,12 +11,11 @@ from pullback.core.arrays import is_wrong, namespace
 from pullback.core.dtype import float32
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
-from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.sums import flat_total
 from pullback.operators.declare import Array, Namespace, elementwise, primitive
 from pullback.operators.formula.declare import pointwise
-from pullback.operators.formula.formulas import slope
+from pullback.operators.formula.formulas import formula, slope
 from pullback.operators.formula.special import log1pexp, logistic
 from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.smooth import in_float32
@@ -30,7 +29,7 @@ from pullback.operators.reduce.sums import mean, sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.arrange import broadcast_tensors
 from pullback.operators.shape.reshaping import reshape
-from pullback.operators.tensor.convert import astype, widened
+from pullback.operators.tensor.convert import widened
 
 FOUND_IN = {
     "nn.functional": """
@@ -181,24 +180,28 @@ def l1_loss(
     return reduced(losses, name) if weight is None else _weighted(losses, weight, name)
 
 
-def _huber_slope(xp: Any, input: Any, limit: float) -> Any:
-    """The input, kept between `-limit` and `limit`."""
-    below = xp.where(input >= limit, limit, input)
-    return xp.where(input <= -limit, -limit, below)
+def _held(xp: Any, x: Any, limit: float) -> Any:
+    """`x`, kept between `-limit` and `limit`."""
+    below = xp.where(x >= limit, limit, x)
+    return xp.where(x <= -limit, -limit, below)
 
 
-@pointwise(input=slope(_huber_slope), called="huber_loss", node="HuberLossBackward0", has_out=False)
-def _huber(xp: Namespace, input: Array, limit: float) -> Array:
+@formula(x=slope(_held))
+def _bent(xp: Any, x: Any, *, limit: float) -> Any:
     """Half the square where |x| is below `limit`, a fast path beyond."""
-    size = xp.absolute(input)
+    size = xp.absolute(x)
     near = xp.minimum(size, limit)
     return near * (size - near * 0.5)  # is both
 
 
-def _in_dtype_of(losses: Any, input: Any, target: Any) -> Any:
-    """Losses of single precision, rounded once where both they are made of are of half."""
-    one, other = input._array.dtype, target._array.dtype
-    return astype(losses, one) if one == other and is_half(one) else losses
+@pointwise(called="huber_loss", node="HuberLossBackward0", has_out=False)
+def _huber(xp: Namespace, input: Array, target: Array, delta: float) -> Array:
+    return _bent(xp, input - target, limit=delta)
+
+
+@pointwise(called="smooth_l1_loss", node="SmoothL1LossBackward0", has_out=False)
+def _smooth_l1(xp: Namespace, input: Array, target: Array, beta: float) -> Array:
+    return _bent(xp, input - target, limit=beta) * (1 / beta)
 
 
 def smooth_l1_loss(
@@ -221,9 +224,7 @@ def smooth_l1_loss(
         raise RuntimeError(f"smooth_l1_loss: beta must not be negative, got {beta}.")
     if beta == 0:
         return reduced(abs(input - target), name)
-    losses: Any = _huber(widened(input) - widened(target), beta)
-    losses = _in_dtype_of(losses if beta == 1 else losses * (1 / beta), input, target)
-    return shown_as("SmoothL1LossBackward0", reduced(losses, name))
+    return shown_as("SmoothL1LossBackward0", reduced(_smooth_l1(input, target, beta), name))
 
 
 def huber_loss(
@@ -239,7 +240,7 @@ def huber_loss(
     _warn_of_broadcast("huber_loss", input, target)
     if delta <= 0:
         raise RuntimeError(f"huber_loss: delta must be positive, got {delta}.")
-    losses = _in_dtype_of(_huber(widened(input) - widened(target), delta), input, target)
+    losses: Any = _huber(input, target, delta)
     if weight is not None:
         return reduced(losses * weight, name)
     return shown_as("HuberLossBackward0", reduced(losses, name))

@@ -7,10 +7,13 @@ from typing import Any
 
 from pullback.core.arrays import namespace
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.declare import Array, Namespace
+from pullback.operators.formula.declare import pointwise
+from pullback.operators.formula.special import log1pexp
 from pullback.operators.indexing.gather import gather
 from pullback.operators.indexing.selection import masked_fill, where
 from pullback.operators.linalg.distance import pairwise_distance
-from pullback.operators.nn.activation.smooth import logsigmoid, softplus
+from pullback.operators.nn.activation.smooth import logsigmoid
 from pullback.operators.nn.loss.elementwise import reduced, reduction_of
 from pullback.operators.options import as_bool
 from pullback.operators.pointwise.extrema import clamp_min, minimum
@@ -116,6 +119,11 @@ def cosine_embedding_loss(
     return reduced(alike + where(target == -1, clamp_min(cosine - margin, 0), 0.0), name)
 
 
+@pointwise(called="soft_margin_loss", node="SoftMarginLossBackward0", has_out=False)
+def _soft_margin(xp: Namespace, input: Array, target: Array) -> Array:
+    return log1pexp(xp, -(target * input))
+
+
 def soft_margin_loss(
     input: Tensor,
     target: Tensor,
@@ -130,9 +138,7 @@ def soft_margin_loss(
     tensor(0.4100)
     """
     name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
-    # Not -target, which whole numbers without a sign do not have.
-    losses = softplus(-(target * input), 1.0, float("inf"))
-    return shown_as("SoftMarginLossBackward0", reduced(losses, name))
+    return shown_as("SoftMarginLossBackward0", reduced(_soft_margin(input, target), name))
 
 
 # Triplets -----------------------------------------------------------------------------------------

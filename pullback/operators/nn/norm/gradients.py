@@ -10,6 +10,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import Array, Namespace
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import MEANS, column
@@ -75,7 +76,7 @@ def gradients(
             return _gradients_of_rows(xp, g, x, weight, seen, over, wanted)
         if seen.run > 1:
             if known is not None and x.size >= MANY and weight is not None and wanted.all():
-                made = by_machine_code("gradients_of_channels", (g, x, *known[:2], weight))
+                made = by_machine_code(programs.GRADIENTS_OF_CHANNELS, (g, x, *known[:2], weight))
                 if made is not None:
                     return made[0], made[1], made[2]
             return _gradients_of_runs(xp, g, x, weight, seen, over, wanted, known)
@@ -116,7 +117,7 @@ def _by_machine_code(
         return None
     given = (g, x) if row is None else (g, x, row)
     asked = wanted.weight is not None, wanted.bias is not None
-    found = by_machine_code("gradients_of_rows", given, over.eps, over.centred, *asked)
+    found = by_machine_code(programs.GRADIENTS_OF_ROWS, given, over.eps, over.centred, *asked)
     if found is None:
         return None
     of_input, *others = found
@@ -260,7 +261,7 @@ def _combined(
     """`factor * g - slope * x + offset`, with numbers for each run."""
     if offset is not None and x.size >= MANY and x.flags.c_contiguous and g.flags.c_contiguous:
         runs = [one.reshape(*seen.lead, seen.run) for one in (g, x)]
-        made = by_machine_code("combined_runs", (*runs, factor, slope, offset))
+        made = by_machine_code(programs.COMBINED_RUNS, (*runs, factor, slope, offset))
         if made is not None:
             return made[0].reshape(x.shape)
     out = xp.empty(x.shape, x.dtype)

@@ -17,6 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, Array, Namespace, number_array, numbers32, numbers64
+from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.rows import FEW, MEANS, SHORT, column
@@ -81,7 +82,7 @@ def run_sums(xp: Namespace, seen: Layout, *factors: tuple[Array, Array | None]) 
     pairs = [(a.reshape(runs), b if b is None else b.reshape(runs)) for a, b in factors]
     first = pairs[0][0]
     if len(pairs) == 2 and first.size >= MANY and _are_of_one(*factors):
-        made = by_machine_code("sums_of_runs", (first, pairs[0][1]))
+        made = by_machine_code(programs.SUMS_OF_RUNS, (first, pairs[0][1]))
         if made is not None:
             return [one.reshape(seen.lead) for one in made]
     if first.size <= 2 * BLOCK:
@@ -144,7 +145,7 @@ def channel_statistics(
 ) -> tuple[Array, Array, Array]:
     """Mean, inverse deviation and variance of each channel over the batch, as (1, channels)."""
     if seen.run > 1 and x.size >= MANY:
-        made = by_machine_code("channel_statistics", (x,), over.eps)
+        made = by_machine_code(programs.CHANNEL_STATISTICS, (x,), over.eps)
         if made is not None:
             return tuple(made)
     if seen.run > 1:
@@ -201,7 +202,7 @@ def standardise(
         return seen.from_rows(rows, x.shape)
     if known is not None:
         if x.size >= MANY and seen.run > 1 and weight is not None and bias is not None:
-            made = by_machine_code("standardised_channels", (x, *known[:2], weight, bias))
+            made = by_machine_code(programs.STANDARDISED_CHANNELS, (x, *known[:2], weight, bias))
             if made is not None:
                 return made[0]
         return _scaled_channels(xp, x, weight, bias, seen, known[:2])
@@ -244,7 +245,7 @@ def _standardise_rows(
     if x.size >= MANY:
         given = [one for one in (row, added) if one is not None]
         options = over.eps, over.centred, row is not None
-        made = by_machine_code("standardised_rows", (rows, *given), *options)
+        made = by_machine_code(programs.STANDARDISED_ROWS, (rows, *given), *options)
         if made is not None:
             return made[0].reshape(x.shape)
     if x.size <= BLOCK:
@@ -326,7 +327,7 @@ def scaled_runs(xp: Namespace, x: Array, factor: Array, shift: Array | None, see
         return out.reshape(x.shape)
     if shift is not None and x.size >= MANY and x.flags.c_contiguous:
         runs = x.reshape(*seen.lead, seen.run)
-        made = by_machine_code("scaled_runs", (runs, factor, shift))
+        made = by_machine_code(programs.SCALED_RUNS, (runs, factor, shift))
         if made is not None:
             return made[0].reshape(x.shape)
     if are_shared(seen, factor, shift):

@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32
-from pullback.core.dtype import from_numpy_dtype
+from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
@@ -170,7 +170,9 @@ def rms_norm(
     tensor([0.8485, 1.1314])
     """
     dtype = input._array.dtype
-    if eps is None:
+    if eps is None and dtype.char == OF_NUMBERS:
+        eps = 0  # numbers of another type need no help against rounding
+    elif eps is None:
         eps = _LEAST["d" if dtype.char in "dD" else "f"]
     if dtype.kind not in "fVc":
         raise unsupported("rms_norm", input._array)

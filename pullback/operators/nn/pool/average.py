@@ -10,7 +10,7 @@ import numpy
 
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import image_by_image
-from pullback.operators.arrays.formats import in_format_of
+from pullback.operators.arrays.formats import image_format_of
 from pullback.operators.arrays.windows import (
     Sizes,
     inner,
@@ -37,6 +37,7 @@ from pullback.operators.pointwise.direction import abs, sign
 from pullback.operators.pointwise.extrema import relu
 from pullback.operators.pointwise.powers import pow
 from pullback.operators.reduce.sums import mean
+from pullback.operators.shape.reshaping import contiguous
 from pullback.operators.variants import named
 
 FOUND_IN = {
@@ -114,7 +115,7 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
             _divided(xp, sums, divisor, out)
 
     made = image_by_image(xp, average, len(geometry.kernel), geometry.number, input)
-    return in_format_of(input, made)
+    return image_format_of(input, len(geometry.kernel), made)
 
 
 @linear(
@@ -125,7 +126,9 @@ def _spread_average(
     xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:
     """The adjoint of an average: the share of each element, in all windows that it is in."""
-    return in_format_of(input, _spread_many(xp, input, size, geometry, divisor))
+    return image_format_of(
+        input, len(geometry.kernel), _spread_many(xp, input, size, geometry, divisor)
+    )
 
 
 _few_elements = host & below(native.MANY) & floating
@@ -145,13 +148,13 @@ def _few_spread(
     if not flat.dot(flat) < math.inf:  # as `is_finite`: the matrix has zeros
         return None
     made = flat.reshape(few.images[0], few.matrix.shape[1]).dot(few.matrix.T).reshape(shape)
-    return made if input.flags.c_contiguous else in_format_of(input, made)
+    return made if input.flags.c_contiguous else image_format_of(input, len(geometry.kernel), made)
 
 
 @kernel(_spread_average, when=_many_elements, machine_code=True)
 def _many_spread(input: Array, size: Sizes, geometry: Geometry, divisor: int) -> Array | None:
     made = native.spread_averages(input, size, geometry, divisor)
-    return None if made is None else in_format_of(input, made)
+    return None if made is None else image_format_of(input, len(geometry.kernel), made)
 
 
 @kernel(_spread_average, when=_halves)
@@ -236,13 +239,13 @@ def _few_averages(
     made = flat.reshape(few.images).dot(few.matrix).reshape(few.out)
     if type(divisor) is not int:
         made /= divisor.astype(input_dtype)
-    return made if input.flags.c_contiguous else in_format_of(input, made)
+    return made if input.flags.c_contiguous else image_format_of(input, len(geometry.kernel), made)
 
 
 @kernel(*_PLANE, when=_many_elements, machine_code=True)
 def _many_averages(input: Array, geometry: Geometry, divisor: int) -> Array | None:
     made = native.averages(input, geometry, divisor)
-    return None if made is None else in_format_of(input, made)
+    return None if made is None else image_format_of(input, len(geometry.kernel), made)
 
 
 @kernel(*_ALL, when=_halves)
@@ -418,8 +421,10 @@ def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
         return mean(input, tuple(range(array.ndim - dims, array.ndim)), True)
     size = array.shape[-dims:]
     if (geometry := even_geometry(size, number)) is not None:
-        return _ADAPTIVE_POOLS[dims](input, geometry, volume(geometry.kernel))
-    return _UNEVEN_POOLS[dims](input, _tables(size, number))
+        made = _ADAPTIVE_POOLS[dims](input, geometry, volume(geometry.kernel))
+    else:
+        made = _UNEVEN_POOLS[dims](input, _tables(size, number))
+    return contiguous(made) if dims == 3 else made  # volumes do not keep their format
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:

@@ -31,6 +31,7 @@ from pullback.operators.nn.pool.shapes import (
     even_geometry,
     pool_geometry,
 )
+from pullback.operators.shape.reshaping import contiguous
 from pullback.operators.variants import named
 
 FOUND_IN = {
@@ -262,9 +263,13 @@ def _cover(dims: int, with_places: bool = False) -> Any:
             raise unsupported(op, input._array)
         wanted = return_indices or with_places
         if (geometry := even_geometry(input._array.shape[-dims:], number)) is not None:
-            return _pooled(_ADAPTIVE_POOLS[dims], input, geometry, wanted)
-        both = _UNEVEN_POOLS[dims](input, number)
-        return both if wanted else both[0]
+            found = _pooled(_ADAPTIVE_POOLS[dims], input, geometry, wanted)
+        else:
+            found = _UNEVEN_POOLS[dims](input, number)
+            found = found if wanted else found[0]
+        if dims == 3 and not input._array.flags.c_contiguous:  # volumes do not keep their format
+            return tuple(map(contiguous, found)) if wanted else contiguous(found)
+        return found
 
     return pool
 

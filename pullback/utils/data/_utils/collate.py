@@ -127,7 +127,18 @@ def _collated_sequences(batch: Any, item: Any, table: FunctionMap | None) -> Any
 
 def collate_tensor_fn(batch: Any, *, collate_fn_map: FunctionMap | None = None) -> Any:
     """Tensors are stacked along a new first dimension."""
-    return stack(list(batch), 0)
+    try:
+        return stack(list(batch), 0)
+    except RuntimeError:
+        first = tuple(batch[0].shape)
+        for number, one in enumerate(batch):
+            if tuple(one.shape) != first:
+                raise RuntimeError(
+                    f"default_collate: the items of a batch must have equal shapes; item 0 has "
+                    f"{first}, item {number} has {tuple(one.shape)}. Give the loader a collate_fn "
+                    "that pads them."
+                ) from None
+        raise
 
 
 def collate_numpy_array_fn(batch: Any, *, collate_fn_map: FunctionMap | None = None) -> Any:

@@ -10,8 +10,9 @@ import pullback as torch
 from pullback.func import vmap
 from pullback.operators.arrays import windows
 from pullback.operators.nn.conv import adjoint as conv_adjoint
+from pullback.operators.nn.conv import flipped as conv_flipped
 from pullback.operators.nn.conv import fold as folding
-from pullback.operators.nn.conv import kernels
+from pullback.operators.nn.conv import kernels, quick
 from pullback.operators.nn.conv.fold import fold, unfold
 from pullback.operators.nn.conv.functions import (
     conv1d,
@@ -117,7 +118,7 @@ def test_flipped_filters_and_added_windows_are_one_adjoint(monkeypatch, options,
     x, w = normal(2, 4, 5, 6), normal(4, 3, 3, 2, seed=1)
     bias = normal(3 * groups, seed=2)
     flipped = conv_transpose2d(x, w, bias, groups=groups, **options)
-    monkeypatch.setattr(conv_adjoint, "_FEW", 0)
+    monkeypatch.setattr(conv_flipped, "_FEW", 0)
     added = conv_transpose2d(x, w, bias, groups=groups, **options)
     numpy.testing.assert_allclose(flipped.numpy(), added.numpy(), atol=1e-12)
 
@@ -138,7 +139,7 @@ def test_few_places_give_what_many_give(monkeypatch):
 def test_long_lines_and_single_windows_are_added_alike(monkeypatch):
     x, w = normal(2, 3, 5, 6, 5), normal(3, 2, 2, 2, 2, seed=1)
     lines = conv_transpose3d(x, w)
-    monkeypatch.setattr(conv_adjoint, "_FEW", 0)
+    monkeypatch.setattr(conv_flipped, "_FEW", 0)
     numpy.testing.assert_allclose(lines.numpy(), conv_transpose3d(x, w).numpy(), atol=1e-12)
     monkeypatch.setattr(conv_adjoint, "_adds_lines", lambda *_: False)
     numpy.testing.assert_allclose(lines.numpy(), conv_transpose3d(x, w).numpy(), atol=1e-12)
@@ -302,6 +303,6 @@ def test_windows_that_are_looked_up_give_what_copied_ones_give(monkeypatch, opti
         return [made.detach(), *torch.autograd.grad((made**3).sum(), (x, w))]
 
     few = results()
-    monkeypatch.setattr(kernels, "_few_windows", lambda *_: None)
+    monkeypatch.setattr(quick, "_few_windows", lambda *_: None)
     for one, other in zip(few, results(), strict=True):
         numpy.testing.assert_allclose(one.numpy(), other.numpy(), rtol=1e-12, atol=1e-12)

@@ -1,0 +1,3 @@
+"""`torch.distributed.algorithms._checkpoint`: modules whose activations are computed again."""
+
+from __future__ import annotations

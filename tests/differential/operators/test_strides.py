@@ -1,0 +1,128 @@
+"""Results lie in memory as torch's do, however the inputs lie: `view` works where it works there.
+
+`ROW_MAJOR_THERE` and `ELSEWHERE` say where they do not, and why. Dimensions of one element have
+strides that say nothing; NumPy and torch fill them in by rules of their own.
+"""
+
+import pytest
+
+import pullback
+from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
+from pullback.testing.cases import LAYOUTS
+
+torch = pytest.importorskip("torch")
+
+pytestmark = pytest.mark.filterwarnings("ignore")
+
+NAMES = [name for name in SAMPLES if resolve(pullback, name) and resolve(torch, name)]
+
+# Contiguous in torch, and not here.
+ROW_MAJOR_THERE = {
+    "torch's kernel for volumes depends on dtype and build, and so does their order": """
+        conv3d conv_transpose3d nn.functional.conv3d nn.functional.conv_transpose3d
+    """,
+    "torch chooses among fused kernels, whose results lie differently": """
+        nn.functional.scaled_dot_product_attention
+    """,
+    "torch copies its input first; here it is one loop, which keeps the order": """
+        nn.functional.logsigmoid
+    """,
+}
+
+# In another order than torch's, which is not contiguous either, or contiguous where torch's is not.
+ELSEWHERE = {
+    "LAPACK's results lie column by column in torch, row by row here": """
+        linalg.inv inverse linalg.solve linalg.solve_triangular linalg.inv_ex
+        linalg.solve_ex triangular_solve linalg.cholesky linalg.cholesky_ex cholesky
+        cholesky_solve cholesky_inverse linalg.qr qr geqrf linalg.householder_product orgqr
+        ormqr linalg.lu_solve lu_solve linalg.ldl_factor linalg.ldl_factor_ex
+        linalg.ldl_solve linalg.lstsq matrix_power linalg.tensorinv
+    """,
+    "transforms work along the last dimension of memory in torch": """
+        fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fftn fft.ifftn fft.rfftn
+        fft.irfftn fft.hfftn fft.ihfftn fft.fft2 fft.ifft2 fft.ihfft2
+    """,
+    "lines are images of one row in torch, with channels last": """
+        conv1d conv_transpose1d nn.functional.conv1d nn.functional.conv_transpose1d
+        nn.functional.max_pool1d nn.functional.avg_pool1d nn.functional.adaptive_avg_pool1d
+        nn.functional.adaptive_max_pool1d nn.functional.lp_pool1d nn.functional.interpolate
+        nn.functional.local_response_norm
+    """,
+    "written into memory of their own, row by row": """
+        erfc isneginf isposinf isreal pow float_power special.ndtr special.zeta complex
+        polar fill special.chebyshev_polynomial_t special.chebyshev_polynomial_u
+        special.chebyshev_polynomial_v special.chebyshev_polynomial_w
+        special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
+        special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w
+        special.hermite_polynomial_h special.hermite_polynomial_he
+        special.laguerre_polynomial_l special.legendre_polynomial_p index_fill put sort
+        argsort msort addr unravel_index Tensor.__getitem__ nn.functional.pad
+        constant_pad_nd pixel_unshuffle
+    """,
+    "operands in unlike orders: the first decides in torch, row by row here": """
+        addcmul addcdiv
+    """,
+    "torch keeps gaps between elements, or makes views where copies are due": """
+        select_scatter slice_scatter diagonal_scatter unsafe_chunk unsafe_split
+    """,
+}
+
+
+def listed(table):
+    return {name for names in table.values() for name in names.split()}
+
+
+def pairs(name):
+    """Tensors of ours and torch's from one call, with how its inputs lay."""
+    for layout in LAYOUTS:
+        ours = samples_for(name, requires_grad=False, layout=layout)
+        theirs = samples_for(name, requires_grad=False, layout=layout, module=torch)
+        for mine, other in zip(ours, theirs, strict=True):
+            try:
+                made = other.call(resolve(torch, name))
+            except (RuntimeError, ValueError, IndexError, NotImplementedError):
+                continue  # in this layout it has no such call
+            if name in RAISES and layout != "contiguous":
+                continue
+            found = mine.call(resolve(pullback, name))
+            for one, two in zip(tensors_in(found), tensors_in(made), strict=False):
+                if two.layout is torch.strided and not two.is_nested:
+                    yield one, two, mine
+
+
+# Views of what is not contiguous that torch makes as copies, or the other way round.
+RAISES = {"as_strided", "as_strided_scatter", "view_copy"}
+
+
+def told(tensor):
+    """The strides that say something."""
+    if 0 in tensor.shape:
+        return ()
+    return tuple(s for s, n in zip(tensor.stride(), tensor.shape, strict=True) if n > 1)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_are_contiguous_where_torchs_are(name):
+    allowed = name in listed(ROW_MAJOR_THERE)
+    wrong = [
+        f"{sample}: {ours.stride()} for {theirs.stride()}"
+        for ours, theirs, sample in pairs(name)
+        if theirs.is_contiguous() and not ours.is_contiguous()
+    ]
+    assert not wrong or allowed, wrong[:3]
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_results_have_torchs_strides(name):
+    allowed = name in listed(ROW_MAJOR_THERE) | listed(ELSEWHERE)
+    wrong = [
+        f"{sample}: {ours.stride()} for {theirs.stride()}"
+        for ours, theirs, sample in pairs(name)
+        if told(ours) != told(theirs)
+    ]
+    assert not wrong or allowed, wrong[:3]
+
+
+@pytest.mark.parametrize("name", sorted(listed(ROW_MAJOR_THERE) | listed(ELSEWHERE)))
+def test_exceptions_are_needed(name):
+    assert any(told(ours) != told(theirs) for ours, theirs, _ in pairs(name))
