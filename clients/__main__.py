@@ -37,6 +37,9 @@ RELEASED_AS = {
     "x_transformers": "x-transformers",
 }
 
+# Programs that torch's tensors cannot run, and why.
+BEYOND_TORCH = {"xarray": "torch's tensors have no `__array_namespace__`"}
+
 HEAD = """# Libraries that run on pullback
 
 Written by `make clients` (the last column wants `ORACLE=1`). Each library is installed from PyPI as it
@@ -77,7 +80,9 @@ def compare(name: str) -> tuple[str, bool]:
     """Run one program on both sides; its row of the table, and whether all is well."""
     ours = run(name, "pullback")
     agreed = "not tried"
-    if find_spec("torch") is not None:
+    if name in BEYOND_TORCH:
+        agreed = BEYOND_TORCH[name]
+    elif find_spec("torch") is not None:
         theirs = run(name, "torch")
         differs = theirs.error or difference(ours.text, theirs.text)
         agreed = f"no: {differs}" if differs else "yes"
@@ -88,7 +93,8 @@ def compare(name: str) -> tuple[str, bool]:
     released = RELEASED_AS.get(name, name)
     state = "works" if ours.error is None else f"no: {ours.error}"
     row = f"| {released} | {metadata.version(released)} | {state} | {lines} | {agreed} |\n"
-    return row.replace("\\", "").replace("`", "'"), agreed in ("yes", "not tried")
+    fine = ("yes", "not tried", BEYOND_TORCH.get(name))
+    return row.replace("\\", "").replace("`", "'"), agreed in fine
 
 
 def run(name: str, side: str) -> Outcome:

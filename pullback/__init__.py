@@ -201,6 +201,7 @@ _MODULES = frozenset(
         "accelerator",
         "amp",
         "ao",
+        "array_api",
         "compiler",
         "backends",
         "cpu",

@@ -243,6 +243,7 @@ def argsort(input: _Tensor, dim: _int = -1, descending: _bool = False, *, stable
     """The indices that put the elements in order along `dim`; equal ones keep their order."""
 def argwhere(input: _Tensor) -> _Tensor:
     """Where `input` is not zero: a row of indices for each place."""
+from pullback.torch_names import array_api as array_api
 def as_strided(input: _Tensor, size: _int | _Sequence[_int], stride: _Any, storage_offset: _int | None = None) -> _Tensor:
     """A view of the tensor's memory with any shape, strides and offset, counted in elements."""
 def as_strided_(self: _Tensor, *args: _Any, **kwargs: _Any) -> _Tensor:

@@ -45,12 +45,12 @@ NAV: dict[str, list[str] | dict[str, list[str]]] = {
             *("transforms.md", "derivatives.md", "custom-functions.md", "numbers.md"),
             "engine-order.md",
         ],
-        "Debugging": ["faq.md", "debugging.md", "seeing-the-graph.md"],
+        "Debugging": ["faq.md", "debugging.md", "seeing-the-graph.md", "backward-as-source.md"],
         "Speed and memory": [
             *("performance.md", "compiled.md", "memory.md", "checkpointing.md", "benchmarks.md"),
         ],
         "GPUs and many processes": ["gpu.md", "distributed.md"],
-        "Extending": ["custom-operators.md", "dispatch.md", "subclasses.md"],
+        "Extending": ["custom-operators.md", "dispatch.md", "subclasses.md", "array-api.md"],
     },
     "How it works": [
         "architecture.md",

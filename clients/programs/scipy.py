@@ -77,3 +77,25 @@ show("rbf", nearby(torch.ones(2, 2)))
 points = torch.cat([torch.randn(6, 2), torch.randn(6, 2) + 9])
 show("whiten", cluster.vq.whiten(points))
 show("linkage", cluster.hierarchy.linkage(points)[:, 2])
+
+
+def slope(name, function, at):
+    """The gradient that flows through SciPy's own array code."""
+    x = at.clone().requires_grad_()
+    value = function(x)
+    value = torch.view_as_real(value) if value.is_complex() else value
+    (value**2).sum().backward()
+    show(f"slope of {name}", x.grad)
+
+
+slope("logsumexp", lambda t: special.logsumexp(t, axis=1), grid)
+slope("softmax", lambda t: special.softmax(t, axis=0), grid)
+slope("fft", fft.fft, x)
+slope("fftn", fft.fftn, grid)
+slope("zscore", lambda t: stats.zscore(t) * x, x**2)
+slope("moment", lambda t: stats.moment(t, order=3), x)
+slope("gmean", lambda t: stats.gmean(t + 1, axis=0), grid)
+slope("variation", stats.variation, x)
+slope("trapezoid", lambda t: integrate.trapezoid(t**2, t), x)
+slope("hilbert", signal.hilbert, x)
+slope("fftconvolve", lambda t: signal.fftconvolve(t, torch.tensor([0.5, 0.5]), mode="same"), x)

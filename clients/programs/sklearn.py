@@ -75,3 +75,19 @@ confused = metrics.confusion_matrix(classes, lda.predict(x))
 show("confusion", confused if isinstance(confused, torch.Tensor) else torch.from_numpy(confused))
 gaussian = mixture.GaussianMixture(2, random_state=0, init_params="random").fit(x)
 show("mixture", gaussian.weights_)
+
+
+def slope(name, function):
+    """The gradient that flows through scikit-learn's own array code."""
+    given = x.clone().requires_grad_()
+    (function(given) ** 2).sum().backward()
+    show(f"slope of {name}", given.grad)
+
+
+slope("rbf", lambda t: metrics.pairwise.rbf_kernel(t[:3], x[3:6]))
+slope("polynomial", lambda t: metrics.pairwise.polynomial_kernel(t[:3], x[3:6]))
+slope("euclidean", lambda t: metrics.pairwise.euclidean_distances(t[:3], x[3:6]))
+slope("StandardScaler", preprocessing.StandardScaler().fit(x).transform)
+slope("MinMaxScaler", preprocessing.MinMaxScaler().fit_transform)
+slope("ridge", ridge.predict)
+slope("pca", pca.transform)

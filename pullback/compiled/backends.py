@@ -30,8 +30,9 @@ def is_available() -> bool:
 
 
 def _llvm(
-    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
-) -> Any:
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None,
+    ahead: Any = None,
+) -> Any:  # fmt: skip
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
     from pullback.compiled.lower.program import NeedsMemory
@@ -42,7 +43,7 @@ def _llvm(
     if not has_blas() or any(0 in one.shape for one in (*sizes, *inputs)):
         return PythonProgram(calls, inputs, outputs)
     try:
-        return LlvmProgram(calls, inputs, outputs, constants, count(), wishes, shared)
+        return LlvmProgram(calls, inputs, outputs, constants, count(), wishes, shared, ahead)
     except NeedsMemory:
         return PythonProgram(calls, inputs, outputs)
     except Exception as error:
@@ -51,11 +52,13 @@ def _llvm(
 
 
 def _best(
-    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None
-) -> Any:
+    calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, shared: Any = None,
+    ahead: Any = None,
+) -> Any:  # fmt: skip
     """What is used where nobody names a back end: machine code where there is some."""
-    build = _llvm if is_available() else _python
-    return build(calls, inputs, outputs, constants, wishes, shared)
+    if is_available():
+        return _llvm(calls, inputs, outputs, constants, wishes, shared, ahead)
+    return _python(calls, inputs, outputs, constants, wishes, shared)
 
 
 def _cudagraphs(
@@ -77,6 +80,8 @@ def is_exact(backend: Any) -> bool:
 
 
 _llvm.fuses = True  # type: ignore[attr-defined]  # computing again costs it no memory traffic
+# Whether a program of forward and backward is told where the one ends.
+_llvm.cuts = _best.cuts = True  # type: ignore[attr-defined]  # as above
 
 
 def for_library(backend: Any, library: Any) -> Any:

@@ -66,7 +66,7 @@ def _word(captured: Captured) -> str:
     calls = captured.calls[: captured.forward]
     inputs = [one.value for one in captured.inputs]
     try:
-        lowered = Lowered(calls, inputs, results, {})
+        lowered = Lowered(calls, inputs, results, {}, stores=True)
     except NeedsMemory:
         return "opaque"
     kinds = {one.op for one in live_values(lowered.b.values, lowered.outputs)} - _FREE

@@ -30,7 +30,14 @@ from pullback.compiled.runtime.guards import outline
 from pullback.compiled.runtime.quick import quick_way
 from pullback.compiled.sizes.families import Families
 from pullback.compiled.stance import stance
-from pullback.compiled.trial import exact_outline, is_slower, may_be_tried
+from pullback.compiled.trial import (
+    Weighing,
+    exact_outline,
+    is_slower,
+    may_be_tried,
+    must_be_weighed,
+    outline_test,
+)
 from pullback.core.forward import LEVELS
 from pullback.core.mode import INFERENCE, NO_GRAD, PLAIN, current, fast, get_mode, settle
 from pullback.core.nesting import running
@@ -47,6 +54,7 @@ _MOST_PARTS = 48  # of a function that is compiled in parts
 _MOST_ONCE = 3  # branches that were taken once, until no more are made
 _MOST_STRAYS = 16  # calls in a row that a branch was tried for in vain
 _MANY_CALLS = 16  # of one size of a family
+_MOST_SLOWER = 4  # programs dropped because they were slower, none kept, until no more are made
 _MOST_QUICK = 7  # fast paths that a call tries before it looks for its program the slow path
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
@@ -84,7 +92,10 @@ class CompiledFunction:
         # Once no more programs are made: what calls that some program may fit look like.
         self._outlines: set[Any] | None = None
         # Calls whose programs take longer than the function itself (trial.py).
-        self._slower: set[Any] = set()
+        self._slower: dict[Any, Any] = {}
+        self._is_eager: Any = None  # whether arguments are those of the last such call
+        self._dropped = 0  # programs that were, of calls that cannot run twice
+        self._weighs = make is Entry  # parts are weighed with the whole
         self._sized_last = False  # whether a family served the last call that looked for a program
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
@@ -102,17 +113,25 @@ class CompiledFunction:
                         self._others[place] = quick
                         self.quick = other
                         return made
+        elif self._is_eager is not None and not kwargs and self._is_eager(args):
+            return self.function(*args)
         return self._slow_path(args, kwargs)
 
     def _slow_path(self, args: Any, kwargs: Any) -> Any:
+        if self._slower and not kwargs:
+            outline = exact_outline(args)
+            if outline is not None and outline in self._slower:
+                known = self._slower[outline]
+                if known is None:
+                    known = self._slower[outline] = outline_test(outline)
+                self._is_eager = known
+                return self.function(*args)
         mode = settle()
         if not _may_run(mode):
             return self.function(*args, **kwargs)
         if stance.now != "default" and not self._may_compile(mode, args, kwargs):
             return self.function(*args, **kwargs)
         if observers.active is None:
-            if self._slower and not kwargs and exact_outline(args) in self._slower:
-                return self.function(*args)
             if self._outlines is not None and self._is_foreign(args, kwargs):
                 with passes_captured():
                     return self.function(*args, **kwargs)
@@ -173,7 +192,8 @@ class CompiledFunction:
         for place, entry in enumerate(list(self.entries)):
             reason = entry.guards.miss(mode, spec, leaves)
             if reason is None:
-                made = self._run(entry, leaves, args, kwargs)
+                run = self._run if entry.weighing is None else self._weighed
+                made = run(entry, leaves, args, kwargs)
                 if made is not OTHER_BRANCH:
                     if place:
                         self._put_first(entry)
@@ -205,8 +225,11 @@ class CompiledFunction:
     def _is_slower(self, entry: Entry, leaves: list[Any], args: Any) -> bool:
         """Whether a program is not worth having, by a trial in its first call."""
         outline = exact_outline(args)
-        takes_all = self.options.get("never_slower", backends.is_default(self.backend)) is False
-        if takes_all or outline is None or not _may_vary(entry) or not may_be_tried(entry):
+        if self.options.get("never_slower", backends.is_default(self.backend)) is False:
+            return False
+        if outline is None or not _may_vary(entry) or not may_be_tried(entry):
+            if self._weighs and must_be_weighed(entry):
+                entry.weighing = Weighing()
             return False
         entry.quick = quick = quick_way(entry, args, {})
 
@@ -220,12 +243,46 @@ class CompiledFunction:
             return False
         if reason is None:
             return False
-        self._slower.add(outline)
+        self._slower[outline] = None
+        self._drop(entry, reason)
+        return True
+
+    def _drop(self, entry: Entry, reason: str) -> None:
+        """Let go of a program that takes longer than the function."""
         if entry in self.entries:
             self.entries.remove(entry)
         counters["compile"]["slower"] += 1
         self._note(reason)
-        return True
+
+    def _weighed(self, entry: Entry, leaves: list[Any], args: Any, kwargs: Any) -> Any:
+        """One of the first calls of a program that is timed beside the function."""
+        weighing = entry.weighing
+
+        def run() -> Any:
+            if not weighing.wants_program:
+                with passes_captured():
+                    return self.function(*args, **kwargs)
+            made = None if kwargs or entry.quick is None else entry.quick(args)
+            return self._run(entry, leaves, args, kwargs) if made is None else made
+
+        made = weighing.timed(run)
+        if weighing.is_over and entry.weighing is weighing:
+            entry.weighing = None
+            reason = weighing.reason()
+            if reason is not None:
+                self._drop(entry, reason)
+                self._call_eagerly(None if kwargs else exact_outline(args))
+        return made
+
+    def _call_eagerly(self, outline: Any) -> None:
+        """Calls like this one are the function's; all are, where programs of no kind pay."""
+        if outline is not None:
+            self._slower[outline] = None
+        self._dropped += 1
+        self.forget_quick()
+        if self._dropped >= _MOST_SLOWER and not self.entries and not self.families.found:
+            self.failures = _MOST_TRIES
+            self._note(f"{self._dropped} programs were slower than the function: no more are made")
 
     def _put_first(self, entry: Entry) -> None:
         if entry in self.entries:  # another thread may have let go of it
@@ -263,7 +320,8 @@ class CompiledFunction:
             if quick is not None and isinstance(entry.captured.tree, Broken):
                 quick = self._going_on(quick)
             entry.quick = quick
-        self._note_quick(entry)
+        if entry.weighing is None:
+            self._note_quick(entry)
         made = entry(leaves, (args, kwargs))
         if made.__class__ is Going:
             return self.go_on(made)
@@ -325,6 +383,8 @@ class CompiledFunction:
         self._met = False
         self._outlines = None
         self._slower.clear()
+        self._is_eager = None
+        self._dropped = 0
         self.forget_quick()
 
     def __getattr__(self, name: str) -> Any:

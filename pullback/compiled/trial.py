@@ -1,8 +1,10 @@
-"""Whether a program pays: it and the function are timed beside each other in its first call.
+"""Whether a program pays: it and the function are timed beside each other in its first calls.
 
-Only calls that read and change nothing else can run twice: without writes, random numbers and
-gradients. The choice is made before the first result is handed out, and kept: equal calls give
-equal bits. `options={"never_slower": False}` takes every program.
+A call that reads and changes nothing else runs twice, so the choice is made before its first result
+is handed out: equal calls give equal bits. Others (in parts, with writes, effects, random numbers,
+decisions) happen once: some of the first calls run as the program, some as the function, and then
+the choice is made and kept. Calls that record gradients are not weighed: half of their work comes
+later. `options={"never_slower": False}` takes every program.
 """
 
 from __future__ import annotations
@@ -13,8 +15,10 @@ from typing import Any
 
 from pullback.compiled.parts.tree import Broken
 from pullback.core.tensor import Tensor
+from pullback.operators.writing.writer import define_once
 
-__all__ = ["exact_outline", "is_slower", "may_be_tried"]
+__all__ = ["Weighing", "exact_outline", "is_slower", "may_be_tried", "must_be_weighed",
+           "outline_test"]  # fmt: skip
 
 _TURNS = 5
 _LONG = 1_000_000  # ns, from which on one turn must do
@@ -37,6 +41,24 @@ def exact_outline(args: Any) -> tuple[Any, ...] | None:
     return tuple(made)
 
 
+def outline_test(outline: tuple[Any, ...]) -> Callable[[Any], bool]:
+    """Whether arguments have an outline, asked in a third of the time that it takes to make one."""
+    scope: dict[str, Any] = {"Tensor": Tensor}
+    asked = [f"len(args) == {len(outline)}"]
+    for place, one in enumerate(outline):
+        scope[f"o{place}"] = one
+        if len(one) == 2:  # a class and a value
+            scope[f"c{place}"], scope[f"o{place}"] = one
+            asked.append(f"(a := args[{place}]).__class__ is c{place} and a == o{place}")
+            continue
+        scope[f"s{place}"], scope[f"d{place}"], scope[f"t{place}"] = one
+        asked.append(f"isinstance(args[{place}], Tensor) and (a := args[{place}]._array).shape == "
+                     f"s{place} and a.dtype == d{place} and a.strides == t{place}")  # fmt: skip
+    text = f"def fits(args):\n    return {' and '.join(asked)}\n"
+    made: Callable[[Any], bool] = define_once(text, scope, "outline", "fits")
+    return made
+
+
 def may_be_tried(entry: Any) -> bool:
     """Whether a call can run twice, and may be slower as a program."""
     captured = entry.captured
@@ -56,6 +78,47 @@ def may_be_tried(entry: Any) -> bool:
     return not getattr(program, "is_native", False) or len(captured.calls) <= _FEW_CALLS
 
 
+def must_be_weighed(entry: Any) -> bool:
+    """Whether a call cannot run twice, and may be slower as a program."""
+    captured = entry.captured
+    if captured.tangents or entry.library is not None or entry.shared is not None:
+        return False
+    if isinstance(captured.tree, Broken) or entry.checks or captured.reached is not None:
+        return True
+    program = entry._program("plain")[0]
+    return not getattr(program, "is_native", False) or len(captured.calls) <= _FEW_CALLS
+
+
+class Weighing:
+    """Times of the first calls of one entry: some as the program, then some as the function."""
+
+    def __init__(self) -> None:
+        self._ours: list[int] = []
+        self._theirs: list[int] = []
+
+    @property
+    def wants_program(self) -> bool:
+        """Which of the two the next call is to be."""
+        return len(self._ours) < _TURNS
+
+    @property
+    def is_over(self) -> bool:
+        """Whether enough calls were timed."""
+        return len(self._theirs) >= _TURNS
+
+    def timed(self, run: Callable[[], Any]) -> Any:
+        """What a call gives; its time is noted."""
+        times = self._ours if self.wants_program else self._theirs
+        start = time.thread_time_ns()
+        made = run()
+        times.append(time.thread_time_ns() - start)
+        return made
+
+    def reason(self) -> str | None:
+        """That the program takes longer, told with both times; else None."""
+        return _told(min(self._ours), min(self._theirs))
+
+
 def is_slower(run: Callable[[], Any], eager: Callable[[], Any]) -> str | None:
     """That a program takes longer than the function does, told with both times; else None."""
     ours = theirs = 0
@@ -67,6 +130,10 @@ def is_slower(run: Callable[[], Any], eager: Callable[[], Any]) -> str | None:
             theirs = found[1]
         if theirs > _LONG:
             break
+    return _told(ours, theirs)
+
+
+def _told(ours: int, theirs: int) -> str | None:
     if ours <= theirs * _MARGIN:
         return None
     return f"the program takes {ours / 1000:.1f} us, eager {theirs / 1000:.1f}"

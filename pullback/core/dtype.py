@@ -94,6 +94,17 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
             return as_dtype, (numbers.cls,)
         return named_dtype, (self._name,)
 
+    @property
+    def kind(self) -> str:
+        """The letter by which NumPy tells what it holds, "biufc"; xarray asks for it.
+
+        Example:
+            >>> import pullback as torch
+            >>> torch.uint8.kind, torch.float16.kind
+            ('u', 'f')
+        """
+        return "f" if self.is_floating_point else "c" if self.is_complex else self.numpy.kind
+
     def to_real(self) -> dtype:
         """The dtype of the real part: `float32` for `complex64`; others give themselves.
 

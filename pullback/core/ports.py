@@ -25,12 +25,14 @@ __all__ = ["Ports", "ports"]
 _FILLED_LATER = {
     "accumulate_by_call": "pullback.engine.accumulate",
     "allocated_there": "pullback.operators.cuda.moving",
+    "backward_source": "pullback.compiled.source",
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
     "current_cuda": "pullback.operators.cuda.found",
     "detached_below": "pullback.library.builtin.overloads",
     "filled_there": "pullback.operators.cuda.drawing",
     "find_cuda": "pullback.operators.cuda.found",
+    "function_source": "pullback.compiled.source",
     "held_for": "pullback.operators.cuda.backward_streams",
     "watch_streams": "pullback.cuda.streams",
     "usual_overload": "pullback.library.builtin.overloads",
@@ -96,6 +98,9 @@ class Ports:
     class_answers: Callable[[type], None]
     # core -> autograd: the graph of a node as HTML, for notebooks.
     drawn: Callable[[Any], str]
+    # autograd, func -> compiled: a backward pass, or a function, as source.
+    backward_source: Callable[..., Any]
+    function_source: Callable[..., Any]
     # core -> engine: an AccumulateGrad node called as a function.
     accumulate_by_call: Callable[..., tuple[()]]
     # operators/declare -> writing: the code of an operator's function, or of its in-place form.

@@ -24,7 +24,7 @@ def _counted() -> int:
     return getrefcount(alone)
 
 
-_ALONE = _counted()
+ALONE = _counted()
 
 
 def is_sole_reference(array: Any, references: int, others: int = 0) -> bool:
@@ -32,20 +32,20 @@ def is_sole_reference(array: Any, references: int, others: int = 0) -> bool:
 
     `references` is `getrefcount` of it, called where the name is. Then its memory may be kept.
     """
-    if references > _ALONE + others or type(array) is not numpy.ndarray:
+    if references > ALONE + others or type(array) is not numpy.ndarray:
         return False
     base = array.base
     if base is not None:  # all of an array that nobody but this view of it holds
         if type(base) is not numpy.ndarray or base.base is not None or base.size != array.size:
             return False
-        if getrefcount(base) > _ALONE + 1 or 0 in array.strides:
+        if getrefcount(base) > ALONE + 1 or 0 in array.strides:
             return False
     return bool(array.flags.writeable)
 
 
 def is_sole_tensor(g: Any, references: int, others: int = 0) -> bool:
     """As `is_sole_reference` for a tensor, of the tensor and of its array."""
-    if references > _ALONE + others:
+    if references > ALONE + others:
         return False
     if g._overrides & DISPATCH:  # it has no array of its own
         return True

@@ -8,6 +8,7 @@ from typing import Any as _Any
 
 from pullback.core.explain.absent import absent as _absent
 from pullback.core.listing import only_public as _only_public
+from pullback.func.as_source import source
 from pullback.func.forward_mode import hessian, jacfwd, jvp, linearize
 from pullback.func.inspection import debug_unwrap, functionalize
 from pullback.func.modules import (
@@ -46,6 +47,7 @@ __all__ = [
     "linear_transpose",
     "linearize",
     "replace_all_batch_norm_modules_",
+    "source",
     "sparse_hessian",
     "sparse_jacobian",
     "stack_module_state",

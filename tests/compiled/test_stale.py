@@ -565,3 +565,55 @@ def test_a_leaf_of_the_functions_own_gets_the_gradient_of_a_result_beside_it(com
         p, y = g(torch.full((2,), 3.0, requires_grad=True))
         y.sum().backward()
         close(p.grad, torch.full((2,), 3.0))
+
+
+def _tagged(x):
+    y = x * 2
+    y.tag = 3
+    return y
+
+
+def _tagged_by_tensors(x):
+    y = x * 2
+    y.tags = [x + 1, y]
+    return y, y.sum()
+
+
+def _tagged_across_a_break(x):
+    y = x * 2
+    y.tag = 1
+    scale = y.sum().item()
+    y.tag += 1
+    return y * scale, y
+
+
+def _tag_deleted(x):
+    y = x * 2
+    y.tag = 1
+    del y.tag
+    return y
+
+
+def _tagged_view(x):
+    y = x.view(3)
+    y.tag = x.sum()
+    return [y, y]
+
+
+def _attributes(value):
+    if isinstance(value, torch.Tensor):
+        named = {name: one for name, one in vars(value).items() if one is not value}
+        return value.tolist(), {name: _attributes(one) for name, one in named.items()}
+    if isinstance(value, tuple | list):
+        return [_attributes(one) if not hasattr(one, "tags") else one.tolist() for one in value]
+    return value
+
+
+@pytest.mark.parametrize(
+    "function", [_tagged, _tagged_by_tensors, _tagged_across_a_break, _tag_deleted, _tagged_view]
+)
+def test_attributes_of_tensors_that_the_function_made_are_there(function):
+    f = torch.compile(function)
+    for turn in range(9):
+        x = torch.full((3,), float(turn))
+        assert _attributes(f(x)) == _attributes(function(x))

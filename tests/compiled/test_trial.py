@@ -85,3 +85,98 @@ def test_equal_calls_have_equal_bits():
     x = torch.randn(1000)
     first = f(x)
     assert all(torch.equal(f(x), first) for _ in range(20))
+
+
+class Clock:
+    """A clock by which the first calls of a weighing take `ours`, later ones `theirs`, in ns."""
+
+    def __init__(self, ours, theirs):
+        self.ours, self.theirs, self.asked = ours, theirs, 0
+
+    def thread_time_ns(self):
+        turn, is_end = divmod(self.asked, 2)
+        self.asked += 1
+        return (self.ours if turn % 10 < 5 else self.theirs) * is_end
+
+
+class Counter:
+    n = 0
+
+
+def in_parts(x, log):
+    scale = (x * 2).sum().item()
+    log.append(scale)
+    return x * scale
+
+
+@pytest.mark.parametrize(("ours", "theirs"), [(9000, 5000), (5000, 9000)])
+def test_functions_in_parts_are_weighed_over_their_first_calls(monkeypatch, ours, theirs):
+    f, log = torch.compile(lambda x: in_parts(x, log)), []
+    monkeypatch.setattr(trial, "time", Clock(ours, theirs))
+    for turn in range(1, 15):
+        x = torch.full((3,), float(turn))
+        assert f(x).tolist() == [6.0 * turn * turn] * 3
+        assert len(log) == turn  # each call happens once
+    assert len(f.entries) == (ours < theirs)
+    told = [one for one in f.reasons if "takes 9.0 us, eager 5.0" in one]
+    assert len(told) == (ours > theirs)
+
+
+def test_functions_with_effects_are_weighed_too(monkeypatch):
+    counter = Counter()
+
+    def function(x):
+        counter.n += 1
+        return x * 2
+
+    f = torch.compile(function)
+    monkeypatch.setattr(trial, "time", Clock(9000, 5000))
+    for turn in range(1, 15):
+        assert f(torch.ones(3)).tolist() == [2.0] * 3
+        assert counter.n == turn
+    assert counters["compile"]["slower"] == 1
+    assert "the program takes 9.0 us, eager 5.0" in f.reasons
+    # The same function, where every program is wanted.
+    f = torch.compile(function, options={"never_slower": False})
+    for _ in range(14):
+        f(torch.ones(3))
+    assert f.entries
+
+
+def test_no_more_programs_are_made_where_none_pays(monkeypatch):
+    log = []
+    f = torch.compile(lambda x: in_parts(x, log), dynamic=False)
+    monkeypatch.setattr(trial, "time", Clock(9000, 5000))
+    for size in range(2, 8):
+        for _ in range(14):
+            f(torch.ones(size))
+    captures = counters["compile"]["captures"]
+    for _ in range(3):
+        assert f(torch.ones(9)).tolist() == [18.0] * 9
+    assert counters["compile"]["captures"] == captures
+    assert any("no more are made" in one for one in f.reasons)
+
+
+def test_calls_of_several_kinds_are_told_apart():
+    log = []
+    f = torch.compile(lambda x, k: in_parts(x * k, log), dynamic=False)
+    for turn in range(40):
+        size, k = 2 + turn % 3, (1, 2.5, True)[turn % 3]
+        assert f(torch.ones(size), k).tolist() == [2.0 * k * k * size] * size
+
+
+def test_an_error_of_a_weighed_call_is_the_functions():
+    def function(x, fails):
+        s = x.sum().item()
+        if fails[0]:
+            raise KeyError(s)
+        return x * s
+
+    f, fails = torch.compile(function), [False]
+    for turn in range(20):
+        fails[0] = turn % 4 == 3
+        if fails[0]:
+            with pytest.raises(KeyError):
+                f(torch.ones(2), fails)
+        else:
+            assert f(torch.ones(2), fails).tolist() == [2.0, 2.0]

@@ -7,10 +7,10 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.autograd.answers.modules import ModuleNames
+from pullback.autograd.answers.naming import names_in_program
 from pullback.autograd.debug.recording import Recording
 from pullback.autograd.debug.session import Quit, Session
 from pullback.autograd.debug.stops import Breakpoint, Stop, Stopping
-from pullback.autograd.show import names_in_program
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.engine.backward import backward
@@ -35,9 +35,9 @@ def debug(
     gradient ("norm > 1e3", "nan"), or a function of the `Stop`. Without any it stops at once.
 
     The prompt knows pdb's commands: `s` the next stop, `n` the next node, `c` on to the next
-    break, `b` and `cl` set and clear breaks, `l` the source, `p` an expression, `w` the way from
-    the loss, `q` the end. `grad`, `grads`, `saved`, `node` and `norm` are names there. `ask` and
-    `tell` take the place of input and print.
+    break, `b` and `cl` set and clear breaks, `l` the source, `src` the pass as source, `p` an
+    expression, `w` the way from the loss, `q` the end. `grad`, `grads`, `saved`, `node` and `norm`
+    are names there. `ask` and `tell` take the place of input and print.
 
     `page="steps.html"` writes a page instead, on which one can step forwards and backwards through
     the pass; nothing is asked. With `page=True` it is only returned.
@@ -62,7 +62,7 @@ def debug(
         if page is not True:
             recording.save(page)
         return recording
-    session = Session(breaks, names, ask or input, tell or print)
+    session = Session(breaks, names, ask or input, tell or print, loss)
     try:
         with Stopping(loss, names, session.at, variables) as stopping:
             backward(loss, gradient, retain_graph)

@@ -9,6 +9,7 @@ from typing import Any
 
 from pullback.autograd.answers.modules import ModuleNames
 from pullback.autograd.debug.stops import Breakpoint, Stop, described
+from pullback.core.ports import ports
 
 __all__ = ["Quit", "Session"]
 
@@ -24,6 +25,8 @@ p EXPRESSION     print it: grad, grads, saved, node, norm, min, max, zeros, nan,
 g, grads         what arrived, and after the node what it gives
 saved            what the node kept of the forward
 l, list          the source around the line that made the node
+src [FILE]       the whole pass as source in torch's words, to be read or written to a file; hooks
+                 run for it, and it needs a graph of which nothing is freed: the first stop has one
 w, where         the nodes that ran, from the loss on
 q, quit          leave the pass
 An empty line does the last command again; anything else is an expression."""
@@ -42,8 +45,9 @@ class Session:
         names: ModuleNames,
         ask: Callable[[str], str],
         tell: Callable[[str], Any],
+        loss: Any = None,
     ) -> None:
-        self.names = names
+        self.names, self.loss = names, loss
         self.ask, self.tell = ask, tell
         self.breaks: dict[int, Breakpoint] = {}
         self._once: set[int] = set()
@@ -52,11 +56,14 @@ class Session:
             self._add(spec)
         self._until: str | None = None if breaks else "step"
         self._last = "s"
+        self._is_writing = False
         self._way: list[str] = []
         self._variables: dict[str, Any] = {}
 
     def at(self, stop: Stop) -> None:
         """The pass is here: ask, if somebody wanted to stop."""
+        if self._is_writing:
+            return
         if stop.when == "before":
             self._way.append(f"{stop.name}{_place(stop)}")
         hit = next((n for n, one in self.breaks.items() if one.matches(stop)), None)
@@ -160,6 +167,18 @@ class Session:
             if text:
                 self.tell(f"{number:4}{' ->' if number == place.line else '   '} {text}")
 
+    def as_source(self, stop: Stop, rest: str) -> None:
+        """The pass as source, as `graph.source` writes it."""
+        self._is_writing = True
+        try:
+            made = ports.backward_source(self.loss, None, "torch")
+        except RuntimeError as error:
+            self.tell(f"{error}\ndebug(..., retain_graph=True) keeps the graph whole")
+            return
+        finally:
+            self._is_writing = False
+        self.tell(f"written to {made.save(rest)}" if rest else made.text)
+
     def where(self, stop: Stop, rest: str) -> None:
         """The nodes so far."""
         for number, text in enumerate(self._way[-20:], max(1, len(self._way) - 19)):
@@ -220,6 +239,7 @@ for _names, _action in {
     ("g", "grads"): Session.gradients,
     ("saved",): Session.show_saved,
     ("l", "list"): Session.source,
+    ("src",): Session.as_source,
     ("w", "where", "bt"): Session.where,
     ("h", "help", "?"): Session.help,
     ("p", "pp"): Session.print,

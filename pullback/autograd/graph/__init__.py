@@ -174,10 +174,12 @@ _LAZY = {
     "debug": "debug",
     "flow": "answers.flow",
     "hooks": "graph.hook_list",
+    "memory_budget": "budget",
     "memory_timeline": "answers.timeline",
     "name_modules": "answers.modules",
     "plan": "graph.order",
     "show": "show",
+    "source": "graph.as_source",
     "unused": "answers.unused",
     "watch": "answers.watch",
 }
@@ -189,4 +191,4 @@ def __getattr__(name: str) -> Any:
     raise absent(__name__, name)
 
 
-__dir__ = _only_public(globals(), "hooks plan show")
+__dir__ = _only_public(globals(), "hooks memory_budget plan show source")

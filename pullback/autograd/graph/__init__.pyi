@@ -21,6 +21,7 @@ def get_gradient_edge(tensor: _Tensor) -> _GradientEdge:
 from pullback.autograd.graph.hook_list import hooks as hooks
 def increment_version(tensor: _Tensor | _Iterable[_Tensor]) -> None:
     """Tell autograd of a write that it could not see, e.g. through the NumPy array."""
+from pullback.autograd.budget import memory_budget as memory_budget
 from pullback.autograd.graph.memory import memory_map as memory_map
 from pullback.autograd.graph.creation import node_creation_hook as node_creation_hook
 from pullback.autograd.graph.order import plan as plan
@@ -36,5 +37,6 @@ def set_override_stale_capture_stream(enabled: _bool) -> None:
 def set_warn_on_accumulate_grad_stream_mismatch(enabled: _bool) -> None:
     """Whether to warn when a gradient is accumulated on another stream than it was made on."""
 from pullback.autograd.show import show as show
+from pullback.autograd.graph.as_source import source as source
 switches: _Any
 __all__: _list[_str] = ['GradientEdge', 'MemoryMap', 'Node', 'allow_mutation_on_saved_tensors', 'disable_saved_tensors_hooks', 'get_gradient_edge', 'increment_version', 'memory_map', 'node_creation_hook', 'queue_callback', 'region_activation_memory_budget', 'register_multi_grad_hook', 'save_on_cpu', 'saved_tensors_hooks', 'set_override_stale_capture_stream', 'set_warn_on_accumulate_grad_stream_mismatch']

@@ -2,19 +2,19 @@
 
 from __future__ import annotations
 
-import inspect
 import os
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 from pullback.autograd.answers.flow import gradient_norms
 from pullback.autograd.answers.modules import ModuleNames, named_tensors, parameters_of
+from pullback.autograd.answers.naming import names_in_program
 from pullback.autograd.answers.unused import unused
 from pullback.autograd.show.describe import describe, unreached
 from pullback.autograd.show.page import Page
 from pullback.core.graph import GradientEdge, internal_edge
-from pullback.core.node import Node, node_and_number, walk
-from pullback.core.origin import getframe, user_frame
+from pullback.core.node import Node, node_and_number
+from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.view import edge_of
 from pullback.transforms.batched import Batched
@@ -28,6 +28,7 @@ def show(
     params: Mapping[str, Tensor] | Any = None,
     title: str | None = None,
     norms: bool = False,
+    source: bool = False,
 ) -> Page:
     """The backward graph of tensors (or nodes, or edges) as a page that stands alone.
 
@@ -36,8 +37,9 @@ def show(
     variables are; `params` (a dict, pairs, or a module) names them otherwise. A module's parts are
     folds then, and parameters that the graph does not reach are shown apart, with the reason. With
     `norms` a pass is made over the graph, which is kept and adds to no `.grad`, and nodes show, and
-    are coloured by, how large their gradients are. In Jupyter the page shows itself; `path=` writes
-    it, as HTML, SVG or DOT.
+    are coloured by, how large their gradients are. With `source` the page has a link to the pass as
+    Python source, as `autograd.graph.source` writes it. In Jupyter the page shows itself; `path=`
+    writes it, as HTML, SVG or DOT.
 
     >>> import pullback as torch
     >>> w = torch.ones(3, requires_grad=True)
@@ -59,7 +61,12 @@ def show(
     tensors = [root for root in roots if isinstance(root, Tensor)]
     if params is not None and len(tensors) == len(roots):
         unreached(graph, unused(tensors, params))
-    page = Page(graph, shown, "norm" if norms else "")
+    text = ""
+    if source:
+        if len(tensors) != 1 or len(roots) != 1:
+            raise TypeError("show(source=True) takes a single tensor, the loss.")
+        text = ports.backward_source(tensors[0], None, "torch").text
+    page = Page(graph, shown, "norm" if norms else "", text)
     if path is not None:
         page.save(path)
     return page
@@ -83,46 +90,3 @@ def _edge(root: Any, index: int) -> Any:
     raise TypeError(
         f"show() takes tensors, nodes or edges; argument {index} is {type(root).__name__}."
     )
-
-
-def names_in_program(edges: list[Any]) -> dict[int, str]:
-    """Names of leaves: the variables of the caller, and the parameters of its modules."""
-    found = (getattr(node, "variable", None) for node in walk(iter(edges)))
-    leaves = {id(leaf) for leaf in found if leaf is not None}
-    frame = user_frame(getframe(1))
-    names: dict[int, str] = {}
-    if frame is None:
-        return names
-    variables = frame.f_locals
-    for scope in (variables, frame.f_globals):
-        for name, value in list(scope.items()):
-            if name.startswith("_"):
-                continue
-            for inner, tensor in _tensors_in(value):
-                if id(tensor) in leaves:
-                    names.setdefault(id(tensor), name + inner)
-    # Before Python 3.13 a frame keeps this copy of its variables, which would hold the graph after
-    # the user let go of it; the next who asks gets a new one.
-    if type(variables) is dict and frame.f_code.co_flags & inspect.CO_OPTIMIZED:
-        variables.clear()
-    return names
-
-
-def _tensors_in(value: Any) -> Iterable[tuple[str, Any]]:
-    if isinstance(value, Tensor):
-        return [("", value)]
-    if isinstance(value, list | tuple) and len(value) < 1000:
-        return [(f"[{i}]{more}", t) for i, one in enumerate(value) for more, t in _shallow(one)]
-    if type(value) is dict and len(value) < 1000:
-        return [(f"[{key!r}]", one) for key, one in value.items() if isinstance(one, Tensor)]
-    return _shallow(value)
-
-
-def _shallow(value: Any) -> list[tuple[str, Any]]:
-    if isinstance(value, Tensor):
-        return [("", value)]
-    if isinstance(value, list | tuple) and len(value) < 100:
-        return [(f"[{i}]", one) for i, one in enumerate(value) if isinstance(one, Tensor)]
-    if not isinstance(value, type) and hasattr(type(value), "named_parameters"):
-        return [("." + name, one) for name, one in value.named_parameters()]
-    return []

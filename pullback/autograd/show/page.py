@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from base64 import b64encode
 from html import escape
 from importlib import resources
 from math import isfinite
@@ -19,10 +20,11 @@ __all__ = ["Page"]
 class Page(Framed):
     """A picture of a backward graph: shown by Jupyter, saved by `save`, opened by `open`."""
 
-    def __init__(self, graph: Graph, title: str, colour: str = "") -> None:
+    def __init__(self, graph: Graph, title: str, colour: str = "", source: str = "") -> None:
         self.graph = graph
         self.title = title
         self.colour = colour  # what nodes are coloured by at first: "norm", or nothing
+        self.source = source  # the pass as text, for the link
         self._whole: Group | None = None
 
     @property
@@ -55,10 +57,21 @@ class Page(Framed):
             "LAYOUT": f"/*\n{_data('dagre.LICENSE.txt')}*/\n{layout}",
             "DATA": self._json(theme),
             "SCRIPT": _script(),
+            "SOURCE": self._link(),
         }
         # One walk over the template, so that no part is searched for the marks of another.
         pieces = _data("page.html").split("%")
         return "".join(parts.get(piece, piece) for piece in pieces)
+
+    def _link(self) -> str:
+        """The link to the source of the pass, which the page holds itself."""
+        if not self.source:
+            return ""
+        text = b64encode(self.source.encode()).decode()
+        return (
+            '<a id="source" download="backward.py" title="The backward pass as source" '
+            f'href="data:text/x-python;base64,{text}">Source</a>'
+        )
 
     def svg(self, expand: bool = False) -> str:
         """A still picture; folds stay closed unless `expand`."""

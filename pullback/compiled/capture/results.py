@@ -29,6 +29,7 @@ from pullback.core.trees.pytree import LeafSpec, TreeSpec, node_of, tree_flatten
 __all__ = ["KINDS", "Apart", "Built", "build", "taken_apart"]
 
 _MOST_DEEP = 30
+_NOTES = frozenset({"_cut", "_scope"})  # what the library notes on tensors for itself
 # Classes of C all of whose state is items, or an object's `__dict__` and slots.
 _STATELESS = (object, dict, list, set, tuple, bytearray, types.SimpleNamespace,
               collections.OrderedDict, collections.defaultdict)  # fmt: skip
@@ -90,13 +91,30 @@ class Apart:
         self.leaves: list[Any] = []
         self.numbers: dict[int, int] = {}  # of tensors
         self.seen: dict[int, Any] = {}
+        self._open: set[int] = set()  # tensors whose attributes are being taken apart
+
+    def _attributes(self, value: Tensor) -> dict[str, Any]:
+        """What the function wrote to a tensor of its own."""
+        if (
+            id(value) in self.inner.originals or id(value) in self.inner.stands
+        ):  # of one from outside: a write like any other
+            return {}
+        found = getattr(value, "__dict__", None)
+        if not found:
+            return {}
+        kind = type(value)
+        return {
+            name: one
+            for name, one in found.items()
+            if not (name.startswith("_") and (name in _NOTES or hasattr(kind, name)))
+        }
 
     def is_tree(self, value: Any, depth: int = 0) -> bool:
         """Whether trees can put it together, with nothing in it twice."""
         if isinstance(value, Tensor):
             is_first = id(value) not in self.seen
             self.seen[id(value)] = value
-            return is_first
+            return is_first and not self._attributes(value)
         if is_late(value):
             return False
         if is_plain(value):
@@ -124,7 +142,15 @@ class Apart:
             if id(value) not in self.numbers:
                 self.numbers[id(value)] = len(self.leaves)
                 self.leaves.append(value)
-            return ("leaf", self.numbers[id(value)])
+            attributes = self._attributes(value)
+            if not attributes:
+                return ("leaf", self.numbers[id(value)])
+            if id(value) in self._open:
+                raise CannotCapture("a tensor that is reached from its own attributes")
+            self._open.add(id(value))
+            state = {name: self.recipe(one, depth + 1) for name, one in attributes.items()}
+            self._open.discard(id(value))
+            return ("tagged", self.numbers[id(value)], state, id(value))
         if is_late(value):
             self.late.append(value)
             self.leaves.append(value)
@@ -203,6 +229,12 @@ def build(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any = None) 
         return recipe[1] if by is None else by.again(recipe[1])
     if recipe[-1 if what != "object" else 4] in made:
         return made[recipe[-1 if what != "object" else 4]]
+    if what == "tagged":
+        tensor = leaves[recipe[1]]
+        # Whoever looks at the form alone puts numbers in place of leaves.
+        for name, part in recipe[2].items() if isinstance(tensor, Tensor) else ():
+            object.__setattr__(tensor, name, build(part, leaves, made, by))
+        return made.setdefault(recipe[3], tensor)
     if what == "copy":
         return made.setdefault(recipe[2], recipe[1].copy())
     if what == "items":

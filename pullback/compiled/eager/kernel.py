@@ -56,7 +56,7 @@ def _bound(program: NativeProgram, arrays: tuple[Array, ...]) -> Any:
     return native.bound(
         tensors=[(number, None, one) for number, one in enumerate(arrays)],
         places=list(range(len(arrays))),
-        results=[(*known[one.slot], one.slot, False) for one in made],
+        results=[(*known[one.slot], one.slot, None) for one in made],
         table=memory.table, address=program.parts[0][1], arguments=len(arrays),
         is_large=program.is_large, keep=[program, memory], of_arrays=True,
     )  # fmt: skip

@@ -9,7 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.ir.symbols import NotSymbolic, Symbol, Symbolic
-from pullback.compiled.ir.values import Val, broadcast, contiguous, view_strides
+from pullback.compiled.ir.values import BYTES, Val, broadcast, contiguous, view_strides
 
 __all__ = ["Builder"]
 
@@ -78,7 +78,7 @@ class Builder:
                 raise NotSymbolic(f"{value.text}, which varies, is rounded to a whole number")
             made = self.make("const", (), (value, 1.0), (), dtype)
             return self.expand(made, shape) if shape else made
-        number = float(value) if dtype[0] == "f" else int(value)
+        number = float(value) if dtype[0] == "f" else _wrapped(int(value), dtype)
         if dtype == "f4":
             with numpy.errstate(over="ignore"):
                 number = float(numpy.float32(number))
@@ -191,6 +191,9 @@ class Builder:
         shape, strides = tuple(shape), tuple(strides)
         if shape == x.shape and off == x.off and strides == x.strides:
             return x
+        base = x.base
+        if op == "view" and shape == base.shape and off == base.off and strides == base.strides:
+            return base
         return self.make(op, (x,), None, shape, x.dtype, base=x.base, off=off, strides=strides)
 
     def expand(self, x: Val, shape: Sequence[int]) -> Val:
@@ -315,6 +318,15 @@ class Builder:
         a, b = (self.expand(x, batch + x.shape[-2:]) for x in (a, b))
         a, b = (x if blas_takes(x) else self.copy(x) for x in (a, b))
         return self.make("dot", (a, b), None, (*batch, a.shape[-2], b.shape[-1]), a.dtype)
+
+
+def _wrapped(number: int, dtype: str) -> int:
+    """A whole number in its type, around which it wraps."""
+    if dtype == "b1":
+        return int(bool(number))
+    bits = 8 * BYTES[dtype]
+    number &= (1 << bits) - 1
+    return number if dtype[0] == "u" or not number >> (bits - 1) else number - (1 << bits)
 
 
 def number_of(one: Val) -> float | None:

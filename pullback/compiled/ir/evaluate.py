@@ -19,6 +19,8 @@ def _sigmoid(x: Any) -> Any:
 NUMPY: dict[str, Any] = {
     **{name: getattr(numpy, word.numpy) for name, word in WORDS.items() if word.numpy},
     "copy": lambda x: x,
+    "floordiv": numpy.floor_divide,
+    "remainder": numpy.remainder,
     "rsqrt": lambda x: 1 / numpy.sqrt(x),
     "sigmoid": _sigmoid,
 }

@@ -10,8 +10,17 @@ from pullback.operators.formula.in_c import power, word
 
 __all__ = ["TYPES", "expression", "number"]
 
-TYPES = {"f4": "float", "f8": "double", "b1": "unsigned char", "i8": "long long", "i4": "int"}
-_OF_WHOLE = {"abs": "{0} < 0 ? -{0} : {0}"}
+TYPES = {
+    "f4": "float", "f8": "double", "b1": "unsigned char", "i8": "long long", "i4": "int",
+    "i2": "short", "i1": "signed char", "u1": "unsigned char",
+}  # fmt: skip
+# Of whole numbers, by one that is not 0; rounded down.
+_DIVIDED = {
+    "floordiv": "({_type})({0} / {1} - (({0} % {1} != 0) && (({0} < 0) != ({1} < 0))))",
+    "remainder": "({_type})(({0} % {1} != 0) && (({0} < 0) != ({1} < 0)) "
+                 "? {0} % {1} + {1} : {0} % {1})",
+}  # fmt: skip
+_OF_WHOLE = {"abs": "{0} < 0 ? -{0} : {0}", "not": "~{0}"}
 
 
 def number(value: Any, dtype: str) -> str:
@@ -29,11 +38,15 @@ def expression(v: Val, read: list[str]) -> str:
     """What an elementwise value is, of operands in C; each is read as one term."""
     if v.op == "copy":
         return read[0]
+    if v.op == "cast" and v.dtype == "b1":
+        return f"{_term(read[0])} != 0"
+    if v.op in ("floordiv", "remainder"):
+        return _DIVIDED[v.op].format(*map(_term, read), _type=TYPES[v.dtype])
     if v.op == "cast":
         return f"({TYPES[v.dtype]}){_term(read[0])}"
     if v.op == "powi":
         return power(_term(read[0]), v.attr, TYPES[v.dtype])
-    if v.dtype[0] != "f" and v.op in _OF_WHOLE:
+    if v.dtype[0] in "iu" and v.op in _OF_WHOLE:
         return _OF_WHOLE[v.op].format(*map(_term, read))
     return word(v.op, read, TYPES[v.dtype])
 

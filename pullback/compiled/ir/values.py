@@ -7,6 +7,8 @@
     dot                     (batch.., m, k) x (batch.., k, n)
     pad padsum cat          movement
     put                     a value with a part of it written over
+    take place              elements of a value where indices say, and the way back: see indexed.py
+    scan                    running sums along a dimension
     maxpool avgpool .. putplaces   pooling and the way back: see pooling.py
     beside                  what a step makes besides its value
     conv convsum room       convolutions and their gradients, and memory for them: see windows.py
@@ -20,8 +22,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-__all__ = ["BYTES", "COST", "EW", "LIBM", "REDUCTIONS", "Val", "broadcast", "contiguous",
-           "live_values", "view_strides"]  # fmt: skip
+__all__ = ["BYTES", "COST", "EW", "HALVES", "LIBM", "REDUCTIONS", "SIZES", "Val", "broadcast",
+           "contiguous", "live_values", "view_strides"]  # fmt: skip
 
 # Functions of the C library, by the number of their operands.
 LIBM = {
@@ -46,6 +48,7 @@ EW = frozenset(
         "exp",
         "expm1",
         "floor",
+        "floordiv",
         "ge",
         "gt",
         "le",
@@ -61,6 +64,7 @@ EW = frozenset(
         "or",
         "powi",
         "recip",
+        "remainder",
         "rint",
         "rsqrt",
         "sigmoid",
@@ -68,6 +72,7 @@ EW = frozenset(
         "sin",
         "sqrt",
         "sub",
+        "take",
         "tanh",
         "trunc",
         "where",
@@ -83,8 +88,13 @@ COST = {
     **dict.fromkeys(LIBM, 40),
     "log1p": 12,
     "powi": 4,
+    "take": 4,
 }
-BYTES = {"f4": 4, "f8": 8, "b1": 1, "i8": 8, "i4": 4}
+BYTES = {"f4": 4, "f8": 8, "b1": 1, "i8": 8, "i4": 4, "i2": 2, "i1": 1, "u1": 1}
+# Half precision (float16 and bfloat16) is computed with in single, and rounded after each operator.
+HALVES = ("h2", "w2")
+# What can be moved: with halves, and complex numbers as they lie.
+SIZES = {**BYTES, "h2": 2, "w2": 2, "c8": 8, "c16": 16}
 
 
 class Val:
@@ -124,7 +134,7 @@ class Val:
     @property
     def itemsize(self) -> int:
         """Bytes of an element."""
-        return BYTES.get(self.dtype) or int(self.dtype[1:])
+        return SIZES.get(self.dtype) or int(self.dtype[1:])
 
 
 def contiguous(shape: tuple[int, ...]) -> tuple[int, ...]:

@@ -13,11 +13,12 @@ import numpy
 
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.plan.plan import Plan
+from pullback.core.dtype import bfloat16
 
 __all__ = ["Between", "Geometry", "Operand", "Result", "is_whole", "laid_out", "numpy_dtype"]
 
 _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": numpy.int64,
-          "i4": numpy.int32}  # fmt: skip
+          "i4": numpy.int32, "h2": numpy.float16}  # fmt: skip
 
 # Shape, strides in bytes and first byte of what is shown of a buffer.
 Geometry = tuple[tuple[int, ...], tuple[int, ...], int]
@@ -28,6 +29,8 @@ def numpy_dtype(name: str) -> Any:
     known = _NUMPY.get(name)
     if known is not None:
         return numpy.dtype(known)
+    if name == "w2":
+        return bfloat16.numpy
     return numpy.dtype(f"{name[0]}{name[1:]}") if name[0] in "fciu" else None
 
 

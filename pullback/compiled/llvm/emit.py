@@ -13,7 +13,10 @@ from pullback.compiled.ir.symbols import Symbolic
 
 __all__ = ["ELEMENTS", "Blocks", "Emitter", "literal", "vector_type"]
 
-ELEMENTS = {"f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32"}
+ELEMENTS = {
+    "f4": "float", "f8": "double", "b1": "i1", "i8": "i64", "i4": "i32", "i2": "i16", "i1": "i8",
+    "u1": "i8", "h2": "i16", "w2": "i16", "c8": "i64", "c16": "i128",
+}  # fmt: skip
 _SUFFIX = {"float": "f32", "double": "f64", "i64": "i64", "i32": "i32"}
 
 
@@ -21,7 +24,7 @@ def literal(value: Any, e: str) -> str:
     """A number as LLVM writes it."""
     if isinstance(value, Symbolic):
         return value.word(real=e in ("float", "double"))
-    if e in ("i64", "i32", "i8"):
+    if e in ("i64", "i32", "i16", "i8"):
         return str(int(value))
     if e == "i1":
         return "1" if value else "0"

@@ -10,8 +10,9 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.compiled.ir.symbols import Symbolic, moves
-from pullback.compiled.ir.values import EW, Val
+from pullback.compiled.ir.values import EW, SIZES, Val
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
+from pullback.compiled.llvm.indexed import offset_of, say_fault
 from pullback.compiled.llvm.vector import FUNCTIONS, OUTLINED
 from pullback.compiled.llvm.words import WORDS
 from pullback.compiled.plan.blocks import CHAIN, RowBlocks
@@ -36,6 +37,7 @@ class GroupText(Stages):
         self.bases: dict[int, str] = {}
         self.pointers: dict[Any, str] = {}
         self.per_row: dict[int, str] = {}
+        self.taken: dict[int, str] = {}  # where the row of a `take` begins that one index names
         self.machine = machine
         widest = max([v.itemsize for v in group.nodes if v.dtype[0] == "f"], default=4)
         native = machine.vector_bytes // widest
@@ -101,7 +103,7 @@ class GroupText(Stages):
             if dtype == "b1":
                 x = em.t(f"icmp ne i8 {x}, 0")
             return em.splat(x, ELEMENTS[dtype], w)
-        size = 1 if dtype == "b1" else 4 if dtype in ("f4", "i4") else 8
+        size = SIZES[dtype]
         if step == 1:
             x = em.t(f"load {vector_type(e, w)}, ptr {at}, align {size}")
         else:
@@ -120,7 +122,7 @@ class GroupText(Stages):
             x = em.t(f"zext {vector_type('i1', w)} {x} to {vector_type('i8', w)}")
             e = "i8"
         at = p if c == "0" else em.t(f"getelementptr {e}, ptr {p}, i64 {c}")
-        size = 1 if dtype == "b1" else 4 if dtype in ("f4", "i4") else 8
+        size = SIZES[dtype]
         em.raw(f"  store {vector_type(e, w)} {x}, ptr {at}, align {size}")
 
     def _operand(self, one: Val, at: Columns) -> str:
@@ -152,6 +154,8 @@ class GroupText(Stages):
         return self._load(p, at.first, step, one.dtype, w)
 
     def _compute(self, v: Val, at: Columns) -> str:
+        if v.op == "take":
+            return self._take(v, at)
         operands = [self._operand(one, at) for one in v.ins]
         w = at.width
         if v.op in OUTLINED or (v.op in FUNCTIONS and self.outline):
@@ -159,6 +163,61 @@ class GroupText(Stages):
         if v.op in FUNCTIONS:
             return FUNCTIONS[v.op](self.em, operands[0], ELEMENTS[v.dtype], w)
         return WORDS[v.op](self.em, v, operands, w)
+
+    def _take(self, v: Val, at: Columns) -> str:
+        """Elements where indices say: a row from one place, or each from its own."""
+        em, w = self.em, at.width
+        _, step = self.aligned(v.shape, v.attr[0])
+        if self._names_rows(v):
+            p = self.taken.get(v.id) or self._taken_row(v)
+            return self._load(p, at.first, step, v.dtype, w)
+        found = [self._operand(one, at) for one in v.ins[1:]]
+        offset, fine = offset_of(em, found, v.ins[1:], v.attr[1], w)
+        self._say_fault(fine)
+        p, e = self._row_of_taken(v), _in_memory(v.dtype)
+        if step != 0:
+            p = em.at(e, p, em.t(f"mul i64 {at.first}, {step}"))
+        if w == 1:
+            made = em.t(f"load {e}, ptr {em.at(e, p, offset)}")
+            return em.t(f"icmp ne i8 {made}, 0") if v.dtype == "b1" else made
+        made, kind = "poison", vector_type(e, w)
+        for k in range(w):
+            place = em.t(f"extractelement {vector_type('i64', w)} {offset}, i32 {k}")
+            one = em.at(e, p, place)
+            if step != 0 and k:
+                one = em.at(e, one, k * step)
+            one = em.t(f"load {e}, ptr {one}")
+            made = em.t(f"insertelement {kind} {made}, {e} {one}, i32 {k}")
+        if v.dtype == "b1":
+            made = em.t(f"icmp ne {kind} {made}, zeroinitializer")
+        return made
+
+    def _names_rows(self, v: Val) -> bool:
+        """Whether the indices of a `take` stand still along a row."""
+        for one in map(self.plan.builder.strip, v.ins[1:]):
+            if one.op == "iota" or (self.group.is_local(one) and one.id not in self.per_row):
+                return False
+            if one.op != "const" and not self.group.is_local(one) and self.layout(one)[1] != 0:
+                return False
+        return True
+
+    def _taken_row(self, v: Val) -> str:
+        """Where the row begins that indices name which stand still."""
+        at = Columns("0", 1, dict(self.per_row))
+        found = [self._operand(one, at) for one in v.ins[1:]]
+        offset, fine = offset_of(self.em, found, v.ins[1:], v.attr[1], 1)
+        self._say_fault(fine)
+        return self.em.at(_in_memory(v.dtype), self._row_of_taken(v), offset)
+
+    def _row_of_taken(self, v: Val) -> str:
+        x = self.plan.builder.strip(v.ins[0])
+        rows, _ = self.aligned(v.shape, v.attr[0])
+        return self._pointer(self.plan.slot[x.base.id], v.ins[0].off, rows, v.dtype)
+
+    def _say_fault(self, fine: str) -> None:
+        assert self.plan.fault is not None
+        fault = self.bases.setdefault(self.plan.fault, f"%b{len(self.bases)}")
+        say_fault(self.em, fine, fault, "%elsewhere")
 
     def _called(self, op: str, operands: list[str], e: str, w: int) -> str:
         """A function of its own, shared by all groups of the program."""
@@ -216,6 +275,8 @@ class GroupText(Stages):
             head.append(f"  {name}.n = load i32, ptr {name}.s, !invariant.load !0")
             head.append(f"  {name}.a = getelementptr ptr, ptr %B, i32 {name}.n")
             head.append(f"  {name} = load ptr, ptr {name}.a, !invariant.load !0")
+        if any(v.op == "take" for v in self.group.nodes):
+            head.append("  %elsewhere = alloca i64")
         by_id = {v.id: v for v in self.group.nodes}
         for number in self.buffers:
             e, name = _in_memory(by_id[number].dtype), self._buffer(by_id[number])
@@ -227,7 +288,9 @@ class GroupText(Stages):
     def _begin_pointers(self) -> None:
         """Pointers first: they are the same in all stages."""
         for v in self.group.nodes:
-            for one in map(self.plan.builder.strip, v.ins):
+            if v.op == "take":
+                self._row_of_taken(v)
+            for one in map(self.plan.builder.strip, v.ins[1:] if v.op == "take" else v.ins):
                 if one.op not in ("const", "iota") and not self.group.is_local(one):
                     rows = self.layout(one)[0]
                     self._pointer(self.plan.slot[one.base.id], one.off, rows, one.dtype)
@@ -250,6 +313,9 @@ class GroupText(Stages):
         roots = self.roots[t]
         if not roots:
             return
+        for v in self.computed[t]:
+            if v.op == "take" and v.id not in self.taken and self._names_rows(v):
+                self.taken[v.id] = self._taken_row(v)
         last = len(self.group.domain) - 1
         along = [v for v in roots if self.kind[v.id] == "along" and last in v.attr]
         if self.is_short:

@@ -4,14 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.compiled.ir.indexed import INDEXED
 from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
 from pullback.compiled.llvm.group import GroupText, number_of
+from pullback.compiled.llvm.indexed import place_texts
 from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text, put_texts
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
+from pullback.compiled.llvm.scans import scan_text
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
@@ -49,6 +52,8 @@ class ModuleText:
         self.work = 0
         for number, step in enumerate(plan.steps):
             self._step(f"g{number}", step)
+            if plan.in_place and any(v.op in INDEXED for v in step.nodes):
+                self._stop_at_fault(number)
             if apart:
                 self._close()
         self._close()
@@ -77,6 +82,8 @@ class ModuleText:
         """End a native part, if there is one."""
         if self._lines:
             name = f"part{len(self.parts)}"
+            if any(line.startswith("  br ") for line in self._lines):
+                self._lines += ["  br label %out", "out:"]
             body = "\n".join(self._lines)
             self.texts.append(f"define void @{name}(ptr %B) #0 {{\n{body}\n  ret void\n}}")
             self.parts.append(("native", name))
@@ -101,7 +108,9 @@ class ModuleText:
                 "cat": cat_texts,
                 "pad": pad_text,
                 "padsum": padsum_text,
+                "place": place_texts,
                 "put": put_texts,
+                "scan": scan_text,
             }[v.op](self.plan, name, v)
             listed = texts if isinstance(texts, list) else [texts]
             self.texts += listed
@@ -109,6 +118,16 @@ class ModuleText:
             for number in range(len(listed)):
                 called = f"{name}_{number}" if isinstance(texts, list) else name
                 self._lines.append(f"  call void @{called}(ptr %B)")
+
+    def _stop_at_fault(self, number: int) -> None:
+        """Nothing is written to what the caller has once an index was none."""
+        p = self._loaded(f"%f{number}", self.plan.fault or 0)
+        self._lines += [
+            f"  {p}.w = load i64, ptr {p}",
+            f"  {p}.n = icmp eq i64 {p}.w, 0",
+            f"  br i1 {p}.n, label %on{number}, label %out",
+            f"on{number}:",
+        ]
 
     def _dot(self, name: str, v: Val, update: Update | None = None) -> None:
         writer = DotText(self.plan, name, v, self.machine, update)

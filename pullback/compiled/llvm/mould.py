@@ -49,10 +49,11 @@ class Mould:
         wishes: dict[int, int] | None,
         symbols: Symbols,
         names: Sequence[str],
+        ahead: frozenset[int] | None = None,
     ) -> None:
         """`names` of the sizes, in the order in which a cast is given them."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True, ahead=ahead)
         self.how = lowered.how
         self.plan = plan = Plan(lowered.b, lowered.outputs, threads, wishes)
         self.in_place = plan.in_place
@@ -126,6 +127,7 @@ class Cast(NativeProgram):
         (arena, offsets, strides, shapes, geometries, between, work), words = mould.cast(*sizes)
         self.in_place, self.code, self.slots = mould.in_place, mould.code, mould.slots
         self.words, self.addresses, self.how = words, mould.addresses, mould.how
+        self.fault = mould.plan.fault
         self.strides = list(strides)
         self.arena = arena
         self.offsets = dict(zip(mould.plan.offsets, offsets, strict=True))
@@ -178,12 +180,12 @@ class Cast(NativeProgram):
                 return made
         return super().__call__(arrays)
 
-    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> None:
-        for function, _, between in self.parts:
-            if function is not None:
-                function(memory.address)
-            else:
-                between(memory, held)
+    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> bool:
+        return self._run(memory, held)
+
+    def _by_kernels(self, arrays: list[Any]) -> list[Any]:
+        made: list[Any] = self._whole()._by_kernels(arrays)
+        return made
 
 
 def _bracketed(decisions: dict[str, bool]) -> list[tuple[str, bool]]:

@@ -18,6 +18,7 @@ from pullback.compiled.llvm.module import ModuleText
 from pullback.compiled.lower.program import Lowered
 from pullback.compiled.plan.plan import Plan
 from pullback.compiled.profiling import step_names, timed
+from pullback.compiled.python.program import PythonProgram
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.dispatch.observers import observers
 
@@ -60,6 +61,7 @@ class NativeProgram:
         self.is_large = written.work > LARGE
         self.slots = written.slots
         self.arena, self.offsets = self.plan.arena, self.plan.offsets
+        self.fault = self.plan.fault
         self._put = put_pointers()
         self.parts = self._parts(written, self.code)
         self._apart: Any = None  # the same step by step, for a profiler; made when first needed
@@ -117,20 +119,28 @@ class NativeProgram:
         for shape, dtype, slot in self.fresh:
             array = held[slot] = numpy.empty(shape, dtype)
             table[slot] = array.__array_interface__["data"][0]
-        if observers.active is None:
-            for function, _, between in self.parts:
-                if function is not None:
-                    function(memory.address)
-                else:
-                    between(memory, held)
-        else:
-            self._run_watched(memory, held)
-        results = [one(held) for one in self.outputs]
+        done = (self._run if observers.active is None else self._run_watched)(memory, held)
+        results = [one(held) for one in self.outputs] if done else None
         with self._lock:
             self._spare.append(memory)
-        return results
+        return self._by_kernels(arrays) if results is None else results
 
-    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> None:
+    def _run(self, memory: Memory, held: dict[int, Any]) -> bool:
+        """Part after part; False where an index names nothing."""
+        for function, _, between in self.parts:
+            if function is None:
+                between(memory, held)
+                continue
+            function(memory.address)
+            if memory.is_faulty():
+                return False
+        return True
+
+    def _by_kernels(self, arrays: list[Any]) -> list[Any]:
+        """The same by eager kernels, one of which says what is wrong."""
+        raise NotImplementedError
+
+    def _run_watched(self, memory: Memory, held: dict[int, Any]) -> bool:
         """Step by step, each with its time told to the profiler."""
         if self._apart is None:
             written = ModuleText(self.plan, machine(), apart=True)
@@ -143,6 +153,9 @@ class NativeProgram:
                     function(memory.address)
                 else:
                     between(memory, held)
+            if memory.is_faulty():
+                return False
+        return True
 
 
 class LlvmProgram(NativeProgram):
@@ -157,12 +170,20 @@ class LlvmProgram(NativeProgram):
         threads: int = 1,
         wishes: dict[int, int] | None = None,
         shared: Any = None,
+        ahead: frozenset[int] | None = None,
     ) -> None:
-        """`shared` as for any native program."""
+        """`shared` as for any native program; `ahead`: numbers of the forward's values."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True)
+        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True, ahead=ahead)
         self.how = lowered.how
+        self._ends = list(inputs), list(outputs)
         super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)
+
+    def _by_kernels(self, arrays: list[Any]) -> list[Any]:
+        made = PythonProgram(self.calls, *self._ends)(arrays)
+        for number, place in self.in_place.items():  # nothing was written to them so far
+            arrays[place][...] = made[number]
+        return made
 
 
 class Memory:
@@ -178,9 +199,25 @@ class Memory:
             self.table[slot] = start + self.start + offset
         for slot, address in program.addresses.items():
             self.table[slot] = address
+        self.word: Any = None  # not 0 where an index named nothing
+        if program.fault is not None:
+            self.word = numpy.zeros(1, numpy.int64)
+            self.table[program.fault] = self.fault
         self.address = self.table.__array_interface__["data"][0]
         self.views: dict[Any, Any] = {}  # arrays over the arena, by operand
         self._slots: dict[int, Any] = {}
+
+    @property
+    def fault(self) -> int | None:
+        """Where the word is, if there is one."""
+        return None if self.word is None else int(self.word.__array_interface__["data"][0])
+
+    def is_faulty(self) -> bool:
+        """Whether an index named nothing; asked once, it is forgotten."""
+        if self.word is None or not self.word[0]:
+            return False
+        self.word[0] = 0
+        return True
 
     def slot(self, number: int) -> Any:
         """The table from a slot on."""

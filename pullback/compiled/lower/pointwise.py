@@ -45,9 +45,14 @@ def _where(b: Builder, condition: Val, input: Val, other: Val) -> Val:
 
 @lower("masked_fill")
 def _masked_fill(b: Builder, input: Val, mask: Val, value: Val) -> Val:
-    if mask.dtype != "b1" or input.dtype not in FLOATING or value.dtype not in FLOATING:
+    if mask.dtype != "b1" or not _alike(input, value):
         raise NotLowered
     return b.ew("where", mask, b.ew("cast", value, dtype=input.dtype), input)
+
+
+def _alike(input: Val, value: Val) -> bool:
+    """Whether a value can be written to another without a check."""
+    return input.dtype == value.dtype or (input.dtype in FLOATING and value.dtype in FLOATING)
 
 
 @lower("clone")
@@ -86,9 +91,13 @@ def _new(b: Builder, input: Val, size: Any, number: Any, dtype: Any) -> Val:
 
 def _filled(b: Builder, shape: tuple[int, ...], number: Any, dtype: Any) -> Val:
     name = _name_of(dtype)
-    if number is None or isinstance(number, complex) or name not in FLOATING:
+    if number is None or isinstance(number, complex) or name not in BYTES:
         raise NotLowered
-    return b.const(float(number), name, shape)
+    if name in FLOATING:
+        return b.const(float(number), name, shape)
+    if not isinstance(number, bool | int) or not shape:
+        raise NotLowered
+    return b.const(number, name, shape)
 
 
 @lower("_fill", "_refill")

@@ -10,13 +10,27 @@ import numpy
 from pullback.compiled.capture.steps import Call, Value, prepared, say_where
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
-from pullback.compiled.ir.values import BYTES, Val, contiguous
+from pullback.compiled.ir.values import BYTES, HALVES, SIZES, Val, contiguous
 from pullback.compiled.llvm.words import can_cast
-from pullback.compiled.lower import classes, formulas, libm, pointwise, products, rows, shapes  # noqa: F401 (imported to register their lowerings)
+from pullback.compiled.lower import (  # noqa: F401 (imported to register their lowerings)
+    classes,
+    extremes,
+    formulas,
+    indexing,
+    libm,
+    pointwise,
+    products,
+    rows,
+    scans,
+    shapes,
+    windows,
+)
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.integers import of_integers
-from pullback.compiled.lower.rules import FLOATING, RULES, NotLowered, key_of
+from pullback.compiled.lower.rules import FLOATING, RULES, STOPPING, STORED, NotLowered, key_of
+from pullback.compiled.plan.recompute import recompute
+from pullback.core.promotion import is_half
 
 __all__ = ["Kernel", "Lowered", "NeedsMemory"]
 
@@ -86,6 +100,8 @@ class Check:
 
 def dtype_name(dtype: Any) -> str:
     """The language's name of a NumPy dtype; those beyond its own only pass through."""
+    if dtype.itemsize == 2 and dtype.kind in "fV" and is_half(dtype):
+        return "h2" if dtype.kind == "f" else "w2"
     return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
 
 
@@ -100,20 +116,31 @@ class Lowered:
         constants: dict[int, Any],
         *,
         stores: bool = False,
+        ahead: frozenset[int] | None = None,
     ) -> None:
-        """`stores`: whether the back end can write over a part of a value."""
+        """`stores`: whether the back end can write over a part of a value.
+
+        `ahead`: numbers of the values of the forward, where a backward comes behind it.
+        """
         self.b = Builder()
         self._stores = stores
+        # One that draws random numbers cannot begin again where an index names nothing.
+        self._stops = not any(call.random for call in calls)
         self.values: dict[int, Val] = {}
         self.how: dict[str, str] = {}  # name of a call -> "lowered", "view" or "kernel"
         self.native = 0
         self._checked: set[Any] = set()  # targets whose range is looked at already
         for one in inputs:
             self.values[one.number] = self._input(one, constants.get(one.number))
+        boundary = None
         for call in calls:
+            if ahead is not None and boundary is None and call.results[0].number not in ahead:
+                boundary = len(self.b.values)
             self._call(call)
         self.outputs = self._results(outputs)
         self.b.settle([*self.outputs, *(v for v in self.b.values if v.op == "call")])
+        if boundary is not None:
+            recompute(self.b, self.outputs, boundary)
 
     def _input(self, one: Value, array: Any) -> Val:
         # Every input is entered, so that their order is the caller's; constants may not be read.
@@ -133,14 +160,20 @@ class Lowered:
             v = self.values[one.number]
             base = v.base
             given = base.op in ("input", "result")  # the caller sees to it that they are apart
-            is_copy = given or (one.call is not None and one.call.name in _COPIES)
-            lies_otherwise = v.is_view and is_copy and not _lies_alike(v, one)
+            order = None if _lies_alike(v, one) else _dense_order(one)
+            if order is not None and _reads_repeated(one.call):
+                order = list(range(len(order)))
             is_shared = not given and (
                 base.op in ("const", "iota")
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             )
-            if is_shared or (lies_otherwise and _is_in_rows(one)):
+            if not self._stores and not (v.is_view and order == list(range(len(v.shape)))):
+                order = None
+            can_be_moved = v.dtype in SIZES and base.op != "result"
+            if order is not None and can_be_moved:  # in memory as eager has it
+                v = self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
+            elif is_shared:
                 v = self.b.copy(v)
             taken.add(v.base.id)
             made.append(v)
@@ -188,18 +221,49 @@ class Lowered:
         assert op is not None
         key = key_of(op)
         given = {name: self._argument(one) for name, one in call.kwargs.items()}
+        order = _other_order(call) if self._stores else None
+        if order is None:
+            return self._by_rule(call, key, given)
+        # Eager lays it out in another order: in that order it is by rows.
+        rank = len(order)
+        turned = {
+            name: self._turned(one, order, rank) if isinstance(one, Val) and one.shape else one
+            for name, one in given.items()
+        }
+        made = self._by_rule(call, key, turned)
+        if not isinstance(made, Val):
+            raise NotLowered
+        return self.b.permute(made, _back(order))
+
+    def _turned(self, v: Val, order: list[int], rank: int) -> Val:
+        """A value with its dimensions, as many as the result has, in another order."""
+        wide = self.b.reshape(v, (*(1,) * (rank - len(v.shape)), *v.shape))
+        return self.b.permute(wide, order)
+
+    def _by_rule(self, call: Call, key: str, given: dict[str, Any]) -> Any:
+        op = call.op
+        assert op is not None
         for param in op.inputs:  # a number where a tensor may stand
             if isinstance(given[param.name], int | float | Symbolic):
                 like = dtype_name(call.results[0].dtype)
                 if like not in BYTES:
                     raise NotLowered
                 given[param.name] = self.b.const(given[param.name], like)
-        if any(v.dtype not in BYTES for v in _vals(given)):
+        to_half = key in CASTS and dtype_name(call.results[0].dtype) in HALVES
+        if self._stores and (to_half or any(v.dtype in HALVES for v in _vals(given))):
+            return self._in_single(call, key, given)
+        known = BYTES if self._stores else ON_DEVICES
+        if any(v.dtype not in known for v in _vals(given)):
             raise NotLowered
-        made = of_integers(self.b, key, given)
+        if key in CASTS and not self._stores and not self._casts_there(call, given):
+            raise NotLowered
+        result = dtype_name(call.results[0].dtype)
+        made = of_integers(self.b, key, given, result, stored=self._stores)
         if made is not None:
             return made
-        rule = RULES.get(key)
+        stored = self._stores and (self._stops or key not in STOPPING)
+        rule = STORED.get(key) if stored else None
+        rule = rule or RULES.get(key)
         if rule is None and op.formula is not None:
             return by_formula(op.formula, self.b, given)
         if rule is None:
@@ -209,6 +273,48 @@ class Lowered:
             self._check(call, given)
             return made
         return rule(self.b, **given)
+
+    def _casts_there(self, call: Call, given: dict[str, Any]) -> bool:
+        """Whether kernels of devices cast as the device's eager kernels do."""
+        return (given["input"].dtype, dtype_name(call.results[0].dtype)) in CASTS_ON_DEVICES
+
+    def _in_single(self, call: Call, key: str, given: dict[str, Any]) -> Val:
+        """An operator in half precision: in single, and rounded once."""
+        op = call.op
+        assert op is not None
+        (result,) = call.results
+        wanted = dtype_name(result.dtype)
+        if key in CASTS:
+            return self._cast(given["input"], wanted)
+        if op.kind != "elementwise" and key not in ROUNDED_ONCE:
+            raise NotLowered
+        wide: dict[str, Any] = {}
+        for name, one in given.items():
+            if isinstance(one, numpy.ndarray) and one.ndim == 0 and is_half(one.dtype):
+                one = self.b.const(float(one), "f4")
+            if isinstance(one, Val) and one.dtype in HALVES:
+                one = self.b.ew("cast", one, dtype="f4")
+            if isinstance(one, Val) and one.dtype not in ("f4", "b1"):
+                raise NotLowered
+            wide[name] = one
+        made = self._by_rule(call, key, wide)
+        if not isinstance(made, Val):
+            raise NotLowered
+        return made if made.dtype == wanted else self._cast(made, wanted)
+
+    def _cast(self, x: Val, to: str) -> Val:
+        """A value in another dtype, half precision among them."""
+        if x.dtype == to:
+            return x
+        if x.dtype in HALVES:
+            if to not in (*BYTES, *HALVES):
+                raise NotLowered
+            x = self.b.ew("cast", x, dtype="f4")
+        if to in HALVES and x.dtype in _EXACT_IN_SINGLE:
+            x = self.b.ew("cast", x, dtype="f4")
+        if not can_cast(x.dtype, to):
+            raise NotLowered
+        return self.b.ew("cast", x, dtype=to)
 
     def _check(self, call: Call, given: dict[str, Any]) -> None:
         kernel = Check(call, classes.check_kernel(call))
@@ -269,7 +375,11 @@ class Lowered:
             raise NotLowered
         if call.name == "astype":
             to = dtype_name(numpy.dtype(arguments[1]))
+            if self._stores and (x.dtype in HALVES or to in HALVES):
+                return self._cast(x, to)
             if x.dtype not in BYTES or to not in BYTES or not can_cast(x.dtype, to):
+                raise NotLowered
+            if not self._stores and x.dtype != to and (x.dtype, to) not in CASTS_ON_DEVICES:
                 raise NotLowered
             return self.b.ew("cast", x, dtype=to)
         if call.name in ("copy", "laid_out"):
@@ -333,6 +443,24 @@ class Lowered:
         return self.b.call(Kernel(call, inputs), ins, results)
 
 
+CASTS = frozenset({"_to_copy", "_to_fixed"})
+# What kernels of devices, and programs in C, are written for.
+ON_DEVICES = frozenset({"f4", "f8", "b1", "i8", "i4"})
+CASTS_ON_DEVICES = frozenset({
+    ("f4", "f8"), ("f8", "f4"), ("b1", "f4"), ("b1", "f8"), ("b1", "i8"), ("b1", "i4"),
+    ("i8", "f4"), ("i8", "f8"), ("i4", "f4"), ("i4", "f8"), ("i4", "i8"), ("i8", "i4"),
+    *[(one, one) for one in ON_DEVICES],
+})  # fmt: skip
+# Operators beside elementwise ones that eager computes in single and rounds once, too.
+ROUNDED_ONCE = frozenset({
+    "_log_softmax_adjoint", "_matmul", "_softmax_adjoint", "_standardise_adjoint",
+    "_weight_adjoint", "_where", "addmm", "amax", "bmm", "clone", "keep_where",
+    "layer_standardise", "log_softmax", "logsumexp", "masked_fill", "mean", "mean.full", "mm",
+    "nn.functional.linear", "softmax", "sum", "sum.full",
+})  # fmt: skip
+_EXACT_IN_SINGLE = ("b1", "u1", "i1", "i2")
+
+
 # Functions of NumPy that the library calls by themselves: on the running statistics of a norm.
 _UFUNCS: dict[Any, str] = {
     numpy.add: "add", numpy.subtract: "sub", numpy.multiply: "mul", numpy.divide: "div",
@@ -343,13 +471,30 @@ _ON_STORAGE = frozenset({"_as_strided"})
 _CHECKED = frozenset({"nn.functional.cross_entropy", "_cross_entropy_adjoint"})
 
 
-# Calls whose result has an order of its own in memory, which a user may go by.
-_COPIES = frozenset({"clone", "copy", "laid_out", "_to_copy"})
+def _other_order(call: Call) -> list[int] | None:
+    """The order of dimensions in memory of what an elementwise call gives; None: by rows."""
+    if call.op is None or call.op.kind != "elementwise" or len(call.results) != 1:
+        return None
+    (value,) = call.results
+    if _reads_repeated(call):
+        return None
+    order = _dense_order(value)
+    if order is None or order == list(range(len(order))):
+        return None
+    return order
 
 
-def _is_in_rows(value: Value) -> bool:
-    """Whether eager has a value in memory row by row."""
-    return _dense_order(value) == list(range(len(value.shape)))
+def _reads_repeated(call: Call | None) -> bool:
+    """Whether a call reads what was expanded: stand-ins have another order than arrays have."""
+    if call is None:
+        return False
+    pairs = [pair for one in call.inputs for pair in zip(one.shape, one.strides, strict=True)]
+    return any(s == 0 and n != 1 for n, s in pairs)
+
+
+def _back(order: list[int]) -> list[int]:
+    """The order that undoes another one."""
+    return [order.index(d) for d in range(len(order))]
 
 
 def _vals(tree: Any) -> list[Val]:

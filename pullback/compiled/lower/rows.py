@@ -39,7 +39,7 @@ def _mean(b: Builder, input: Val, dim: Any = None, keepdim: bool = False, dtype:
     return b.ew("div", total, constant(b, count, input))
 
 
-@lower(extremes.amax)
+@lower(extremes.amax, extremes._max_full)
 def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     floating(input)
     if not input.shape:
@@ -47,7 +47,7 @@ def _amax(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     return b.reduce("max", input, dims_of(dim, len(input.shape)), keep=keepdim)
 
 
-@lower(extremes.amin)
+@lower(extremes.amin, extremes._min_full)
 def _amin(b: Builder, input: Val, dim: Any = (), keepdim: bool = False) -> Val:
     floating(input)
     if not input.shape:

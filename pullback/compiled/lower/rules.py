@@ -14,11 +14,15 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.operators.declare import Op
 
-__all__ = ["FLOATING", "RULES", "NotLowered", "Rule", "constant", "floating", "key_of", "lower"]
+__all__ = ["FLOATING", "RULES", "STOPPING", "STORED", "NotLowered", "R", "Rule", "constant",
+           "floating", "key_of", "lower"]  # fmt: skip
 
 Rule = Callable[..., Any]
 R = TypeVar("R", bound=Rule)
 RULES: dict[str, Rule] = {}
+# Of back ends that have words for pooling, and that can stop at an index that names nothing.
+STORED: dict[str, Rule] = {}
+STOPPING: set[str] = set()  # of those: which stop
 FLOATING = ("f4", "f8")
 
 
@@ -26,8 +30,8 @@ class NotLowered(Exception):  # noqa: N818 (no error: the eager kernel does it)
     """The call stays an eager kernel."""
 
 
-def lower(*operators: Any) -> Callable[[R], R]:
-    """Make a function the rule of these operators.
+def lower(*operators: Any, stored: bool = False) -> Callable[[R], R]:
+    """Make a function the rule of these operators; with `stored`, on machine code alone.
 
     They are named as objects, so that one that was renamed fails when this is imported; those that
     have names of several (`_word` of a table) as keys of `OPERATORS`, which a test looks up.
@@ -35,7 +39,8 @@ def lower(*operators: Any) -> Callable[[R], R]:
 
     def enter(rule: R) -> R:
         for one in operators:
-            RULES[one if isinstance(one, str) else key_of(one.op)] = rule
+            table = STORED if stored else RULES
+            table[one if isinstance(one, str) else key_of(one.op)] = rule
         return rule
 
     return enter

@@ -21,6 +21,7 @@ class Part(CompiledFunction):
         super().__init__(resumed, whole.backend, fullgraph=False, dynamic=whole.dynamic,
                          options=whole.options)  # fmt: skip
         self.whole = whole
+        self._weighs = False
         self._seen: dict[int, set[Any]] = {}  # numbers that came, by leaf
 
     def _flat(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:

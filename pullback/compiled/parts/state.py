@@ -190,6 +190,10 @@ class State(Values):
         super().__init__(inner, [])
         self.escaped = escaped
 
+    def _attributes(self, value: Tensor) -> dict[str, Any]:
+        """None: a leaf of the part before has them already."""
+        return {}
+
     def recipe(self, value: Any, depth: int) -> Any:
         """How a value is made when the part begins."""
         if id(value) in self.escaped:

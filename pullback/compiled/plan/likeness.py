@@ -37,4 +37,6 @@ def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
             slot = plan.copies.get(v.id, plan.slot[v.id])
             own = slots.setdefault(slot, len(slots)), v.id in plan.copies, plan.blocks.get(v.id)
         parts.append((v.op, v.attr, v.dtype, v.shape, own, operands))
+        if v.op == "take" and plan.fault is not None:
+            slots.setdefault(plan.fault, len(slots))
     return tuple(parts), list(slots)

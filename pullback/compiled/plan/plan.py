@@ -13,6 +13,7 @@ from bisect import bisect
 from typing import Any
 
 from pullback.compiled.ir.builder import Builder
+from pullback.compiled.ir.indexed import INDEXED
 from pullback.compiled.ir.symbols import Symbolic
 from pullback.compiled.ir.values import COST, EW, REDUCTIONS, Val, live_values
 from pullback.compiled.plan.blocks import RowBlocks, blocks_of
@@ -128,6 +129,7 @@ class Plan:
             number: place
             for number, place in (wishes or {}).items()
             if self._may_overwrite(outputs[number], builder.inputs[place])
+            and self._comes_behind_faults(outputs[number])
         }
         if self.updates:
             self._find_updates()
@@ -223,10 +225,17 @@ class Plan:
                 if self.at[one.id] > step.place or one.op == "call":
                     return False
                 if self.at[one.id] == step.place and (
-                    self.builder.strip(read) is not target or one.shape != value.shape
+                    self.builder.strip(read) is not target
+                    or one.shape != value.shape
+                    or one.op == "take"
                 ):
                     return False
         return True
+
+    def _comes_behind_faults(self, value: Val) -> bool:
+        """Whether nothing is written before it is known that every index is one."""
+        first = _puts(value)[0] if value.op == "put" else value
+        return all(self.at[v.id] < self.at[first.id] for v in self.values if v.op in INDEXED)
 
     def _may_store(self, value: Val, target: Val) -> bool:
         """Whether writes to parts of an input may go to its memory, one after the other.
@@ -313,7 +322,7 @@ class Plan:
                 return False
             if not any(self._is_per_row(one, group) for one in value.ins):
                 return False
-        for one in value.ins:
+        for number, one in enumerate(value.ins):
             shown = self.builder.strip(one)
             if shown.op in _FREE and shown.base.op in _FREE:
                 continue
@@ -322,6 +331,8 @@ class Plan:
                 return False
             if place < group.place:
                 continue
+            if value.op == "take" and not number:
+                return False  # any of its elements may be asked for
             if shown.is_view:
                 return False  # of something made here: other rows may be asked for
             if shown.op == "result" or (
@@ -364,6 +375,8 @@ class Plan:
     def _sink_one(self, value: Val, users: dict[int, list[Val]], wanted: set[int]) -> None:
         using = users.get(value.id, [])
         if not using or any(one.is_view for one in using):
+            return
+        if any(one.op == "take" and one.ins[0].base is value for one in using):
             return
         groups = {self.at[one.id] for one in using}
         if len(groups) != 1:
@@ -468,6 +481,10 @@ class Plan:
                 ending.setdefault(until, []).append((count - 1, where, size))
             for _, where, size in ending.pop(step.place, []):
                 memory.give_back(where, size)
+        # A word that says whether an index was none.
+        self.fault: int | None = None
+        if any(value.op in INDEXED for value in self.values):
+            self.fault, count = count, count + 1
         self.arena, self.slots = memory.top, count
 
     def _takes_over(

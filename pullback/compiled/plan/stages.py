@@ -6,6 +6,7 @@ buffer of one row, read back from memory, or computed again where that is cheap.
 
 from __future__ import annotations
 
+import math
 from typing import Any
 
 from pullback.compiled.ir.values import COST, REDUCTIONS, Val
@@ -84,6 +85,8 @@ class Stages:
 
     def _is_cheap(self, v: Val) -> bool:
         """Whether making it again costs less than storing it."""
+        if v.op == "take":
+            return False
         columns = [
             one
             for one in map(self.plan.builder.strip, v.ins)
@@ -96,10 +99,14 @@ class Stages:
 
     def layout(self, one: Val) -> tuple[tuple[int, ...], int]:
         """Strides of an operand aligned to the domain: those of the rows, that of the columns."""
-        if one.size == 1:
+        return self.aligned(one.shape, one.strides)
+
+    def aligned(self, shape: tuple[int, ...], own: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+        """Strides over elements of a shape, aligned to the domain."""
+        if math.prod(shape) == 1:
             return (0,) * (len(self.group.domain) - 1), 0
-        lead = len(self.group.domain) - len(one.shape)
-        pairs = zip(one.shape, one.strides, strict=True)
+        lead = len(self.group.domain) - len(shape)
+        pairs = zip(shape, own, strict=True)
         strides = [0] * lead + [0 if n == 1 else s for n, s in pairs]
         return tuple(strides[:-1]), (strides[-1] if strides else 0)
 
@@ -128,4 +135,4 @@ def start_of(v: Val) -> Any:
     """What a reduction starts from."""
     if v.op == "sum":
         return 0
-    return float("-inf") if v.dtype[0] == "f" else -(2 ** (63 if v.dtype == "i8" else 31))
+    return float("-inf") if v.dtype[0] == "f" else -(2 ** (8 * v.itemsize - 1))

@@ -74,6 +74,7 @@ class Entry:
         self.last: tuple[Any, list[bool]] | None = None
         self.calls = 0
         self.quick: Any = None
+        self.weighing: Any = None  # while it is timed beside the function (trial.py)
         self._held: Any = None  # arrays of held tensors, and where they lie
         made = [one for one in captured.outputs if one.kind == "value"]
         self.results: list[Value] = [one.value for one in made]
@@ -136,10 +137,12 @@ class Entry:
         constants: Any,
         *,
         in_place: bool = False,
+        ahead: frozenset[int] = frozenset(),
     ) -> Any:
         """A program for `wanted`, with the numbers of the inputs that it reads.
 
-        With `in_place` it may write to the tensors that the function writes to by itself.
+        With `in_place` it may write to the tensors that the function writes to by itself. `ahead`:
+        numbers of the forward's values, where calls of the backward are behind it.
         """
         alive = live(calls, wanted)
         read = {one.number for call in alive for one in call.inputs} | {v.number for v in wanted}
@@ -162,8 +165,9 @@ class Entry:
             for number, (place, _) in enumerate(self.captured.writes)
             if place in numbers and in_place
         }
+        more = {"ahead": ahead} if ahead and getattr(self.backend, "cuts", False) else {}
         program = self.backend(calls, [*values, *given], wanted, {**fixed, **constants}, wishes,
-                               self.shared)  # fmt: skip
+                               self.shared, **more)  # fmt: skip
         return program, sources, given
 
     def _make_deciding(self) -> Any:
@@ -181,7 +185,10 @@ class Entry:
         (_, tangent), *_ = self.captured.tangents
         one = numpy.ones(tangent.shape, tangent.dtype)
         wanted = [*self.results, *self._effects, *(v for _, v in self.captured.gradients)]
-        return self._built(self.captured.calls, wanted, [tangent], {tangent.number: one})
+        ahead = self.captured.calls[: self.captured.forward]
+        made = frozenset([value.number for call in ahead for value in call.results])
+        return self._built(self.captured.calls, wanted, [tangent], {tangent.number: one},
+                           ahead=made)  # fmt: skip
 
     def _make_pair(self) -> Any:
         captured = self.captured

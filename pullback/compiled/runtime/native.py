@@ -35,9 +35,8 @@ __all__ = ["address_of", "bound", "fastcall", "is_usable", "loads", "written_out
 _METH_FASTCALL = 0x0080
 _NEW_FROM_DESCR = 94  # its place in NumPy's table of functions, fixed by its ABI
 _ROW = 7  # words for each tensor read: argument (or -1), tensor, type, dtype, rank, sizes, strides
-_RESULT = 5  # words for each result: dtype, rank, sizes, slot, order of memory
-_COLUMNS_FIRST = 2  # NumPy's flag of an array whose first dimension is the fastest
-_OWN = 11  # words of a program's own, before those of `_ADDRESSES`
+_RESULT = 5  # words for each result: dtype, rank, sizes, slot, strides (or none)
+_OWN = 12  # words of a program's own, before those of `_ADDRESSES`
 
 # ruff: noqa: E501 (LLVM has no line breaks)
 _TEXT = """
@@ -55,6 +54,7 @@ entry:
   %flag = ptr of %D at word 8
   %places = ptr of %D at word 9
   %held = ptr of %D at word 10
+  %fault = ptr of %D at word 11
   %isbig = icmp ne i64 %big, 0
 {addresses}
   %args_fit = icmp eq i64 %nargs, %want_args
@@ -166,10 +166,9 @@ outs:
   %on = trunc i64 %on64 to i32
   %odims = ptr of %orow at word 2
   %oslot = i64 of %orow at word 3
-  %of64 = i64 of %orow at word 4
-  %oflags = trunc i64 %of64 to i32
+  %ostrides = ptr of %orow at word 4
   call void %at_incref(ptr %od)
-  %arr = call ptr %at_new_from_descr(ptr %at_ndarray, ptr %od, i32 %on, ptr %odims, ptr null, ptr null, i32 %oflags, ptr null)
+  %arr = call ptr %at_new_from_descr(ptr %at_ndarray, ptr %od, i32 %on, ptr %odims, ptr %ostrides, ptr null, i32 0, ptr null)
   %no_arr = icmp eq ptr %arr, null
   br i1 %no_arr, label %drop, label %have_arr
 have_arr:
@@ -190,9 +189,18 @@ free:
   %state = call ptr %at_save()
   call void %fn(ptr %B)
   call void %at_restore(ptr %state)
-  br label %end
+  br label %look
 locked:
   call void %fn(ptr %B)
+  br label %look
+look:
+  %found = load i64, ptr %fault
+  %faulty = icmp ne i64 %found, 0
+  br i1 %faulty, label %decline, label %end
+decline:
+  store i64 0, ptr %fault
+  call void %at_decref(ptr %tup)
+  call void %at_incref(ptr %at_none)
   br label %end
 {dropped_array}drop:
   call void %at_decref(ptr %tup)
@@ -200,7 +208,7 @@ locked:
 fail:
   br label %end
 end:
-  %answer = phi ptr [ %tup, %free ], [ %tup, %locked ], [ null, %fail ]
+  %answer = phi ptr [ %tup, %look ], [ %at_none, %decline ], [ null, %fail ]
   br i1 %holds, label %let_go, label %leave
 let_go:
   %l = phi i64 [ 0, %end ], [ %l1, %let_go ]
@@ -405,12 +413,14 @@ define void @program(ptr %B) {
     run = bound(
         tensors=[(0, None, held), (-1, held, held)],
         places=[0, 1],
-        results=[((1,), numpy.dtype(numpy.float64), 2, False),
-                 ((2, 3), numpy.dtype(numpy.float64), 3, True)],
+        results=[((1,), numpy.dtype(numpy.float64), 2, None),
+                 ((2, 3), numpy.dtype(numpy.float64), 3, (8, 16))],
         table=table, address=code.address("program"), arguments=1, is_large=False, keep=[code],
     )  # fmt: skip
     made, columns = run(wrap(numpy.array([4.0])))
     if columns._array.strides != (8, 16) or columns._array.shape != (2, 3):
+        return False
+    if not columns._array.flags.f_contiguous or columns._array.flags.c_contiguous:
         return False
     fits = type(made) is Tensor and made._node is None and made._cell is UNWRITTEN
     refused = run(wrap(numpy.array([4.0, 1.0]))) is None and run(1) is None and run() is None
@@ -429,14 +439,16 @@ def bound(
     keep: list[Any],
     of_arrays: bool = False,
     geometries: list[int] | None = None,
+    fault: int | None = None,
 ) -> Any:
     """A callable: tensors in, a tuple of tensors out; None where something differs.
 
     `tensors` are (argument's number or -1, the tensor or None, an example), `places` their slots
-    in the table, `results` (shape, dtype, slot, whether columns come first). It keeps alive all
+    in the table, `results` (shape, dtype, slot, strides unless by rows). It keeps alive all
     that its table points to. `of_arrays`: arrays in their place, all of them arguments.
     `geometries`: where sizes and strides of each tensor, and sizes of each result, stand, if the
-    caller keeps them.
+    caller keeps them. `fault`: where a word is that the program sets if it cannot go on; the answer
+    is then None, too.
     """
     kept_by_caller = iter(geometries or ())
     kept: list[Any] = [*keep, table]
@@ -456,14 +468,15 @@ def bound(
         rows += [source, 0 if tensor is None else id(tensor), id(type(example)), id(array.dtype),
                  array.ndim, geometry(array.shape), geometry(array.strides)]  # fmt: skip
     made: list[int] = []
-    for shape, dtype, slot, columns_first in results:
+    for shape, dtype, slot, strides in results:
         kept.append(dtype)
-        order = _COLUMNS_FIRST if columns_first else 0
+        order = 0 if strides is None else words(strides)
         made += [id(dtype), len(shape), geometry(shape), slot, order]
     flag = words([0])
     data = [len(tensors), words(rows), len(results), words(made),
             int(table.__array_interface__["data"][0]), address, int(is_large), arguments, flag,
-            words(places), words([0] * len(tensors)), *_addresses().values()]  # fmt: skip
+            words(places), words([0] * len(tensors)), words([0]) if fault is None else fault,
+            *_addresses().values()]  # fmt: skip
     code, entry = _entry(of_arrays=of_arrays)
     return fastcall(entry, [*kept, code], numpy.array(data, numpy.int64).tobytes())
 

@@ -72,10 +72,12 @@ def parted(
             for slot, one in zip(fresh, made, strict=True):
                 held[slot] = one._array
             for function, between in steps:
-                if function is not None:
-                    function(address)
-                else:
+                if function is None:
                     between(memory, held)
+                    continue
+                function(address)
+                if memory.is_faulty():  # the slow path says what is wrong
+                    return None
         finally:
             lock.release()
         if all_fresh:

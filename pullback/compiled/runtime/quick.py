@@ -14,6 +14,7 @@ from typing import Any
 
 import numpy
 
+from pullback.compiled.capture.results import Built
 from pullback.compiled.runtime import native
 from pullback.compiled.runtime.node import CompiledBackward
 from pullback.core.device import get_default_device
@@ -74,15 +75,16 @@ def quick_way(entry: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 
 def _is_simple(geometry: Any, size: int) -> bool:
-    """Whether it is all of its memory, as it lies or with the first dimension as the fastest."""
+    """Whether it is all of its memory, in some order of its dimensions."""
     if geometry is None:
         return True
     shape, strides, off = geometry
-    step = min(strides, default=0)
-    if off or step <= 0 or math.prod(shape) != size:
+    if off or math.prod(shape) != size or any(stride <= 0 for stride in strides):
         return False
-    for n, stride in zip(shape, strides, strict=True):
-        if stride != step and n != 1:
+    pairs = sorted((stride, n) for n, stride in zip(shape, strides, strict=True) if n != 1)
+    step = pairs[0][0] if pairs else 0
+    for stride, n in pairs:
+        if stride != step:
             return False
         step *= n
     return True
@@ -207,15 +209,16 @@ class Writer:
         tensors, places, constants = self._slots(memory.table)
         address = program.parts[0][1] if program.parts else 0
         results = [
-            (array.shape, array.dtype, one.slot, False)
+            (array.shape, array.dtype, one.slot, None)
             if one.geometry is None
-            else (one.geometry[0], array.dtype, one.slot, True)
+            else (one.geometry[0], array.dtype, one.slot, one.geometry[1])
             for one, array in zip(program.outputs, program.examples(), strict=True)
         ]
         return native.bound(
             tensors=tensors, places=places, results=results, table=memory.table,
             address=address or _nothing(), arguments=self._count, is_large=program.is_large,
             keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+            fault=memory.fault,
         )  # fmt: skip
 
     @property
@@ -276,10 +279,11 @@ class _Parted(Writer):
         tensors, places, constants = self._slots(memory.table)
         enter = native.bound(
             tensors=tensors, places=places,
-            results=[(shape, dtype, slot, False) for shape, dtype, slot in program.fresh],
+            results=[(shape, dtype, slot, None) for shape, dtype, slot in program.fresh],
             table=memory.table, address=first_address(program), arguments=self._count,
             is_large=program.is_large,
             keep=[program, memory, constants, [one.place for one in self.captured.inputs]],
+            fault=memory.fault,
         )  # fmt: skip
         slots = [(slot, number, tensor)
                  for slot, (number, tensor, _) in zip(places, tensors, strict=True)]  # fmt: skip
@@ -287,6 +291,8 @@ class _Parted(Writer):
 
 
 def _is_flat_tuple(tree: Any) -> bool:
+    if isinstance(tree, Built):  # which does more than to put leaves together
+        return False
     made = tree_unflatten(range(tree.num_leaves), tree)
     return type(made) is tuple and list(map(type, made)) == [int] * tree.num_leaves
 

@@ -107,14 +107,15 @@ class _Kind:
         from pullback.compiled.runtime.threads import count
 
         def build(calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None,
-                  shared: Any = None) -> Any:  # fmt: skip
+                  shared: Any = None, ahead: Any = None) -> Any:  # fmt: skip
             values = [one for call in live(calls, outputs) for one in (*call.results, *call.inputs)]
             if any(0 in one.shape for one in (*values, *inputs)):
                 raise NotSymbolic("a tensor without elements, which eager kernels take")
             return Mould(calls, inputs, outputs, constants, count(), wishes, self.symbols,
-                         self.joined.names)  # fmt: skip
+                         self.joined.names, ahead)  # fmt: skip
 
         build.fuses = True  # type: ignore[attr-defined]  # as the back end that it stands for
+        build.cuts = True  # type: ignore[attr-defined]  # the same
         return build
 
     def holds(self, *sizes: Any) -> bool:

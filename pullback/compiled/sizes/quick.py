@@ -146,14 +146,14 @@ class _Writer(Writer):
         for one in shown:
             addresses.append(first)
             first += 8 * max(len(one), 1)
-        results = [(shape, dtype, slot, False) for shape, dtype, slot in program.fresh]
+        results = [(shape, dtype, slot, None) for shape, dtype, slot in program.fresh]
         known = {slot: one for one in results for slot in (one[2],)}
         return native.bound(
             tensors=tensors, places=places,
             results=[known[one.slot] for one in program.outputs], table=table,
             address=program.parts[0][1], arguments=len(order), is_large=program.is_large,
-            keep=[program, self.scope, [one.place for one in self.captured.inputs]],
-            geometries=addresses,
+            keep=[program, memory, self.scope, [one.place for one in self.captured.inputs]],
+            geometries=addresses, fault=memory.fault,
         )  # fmt: skip
 
     def _now(self, places: Any) -> Any:

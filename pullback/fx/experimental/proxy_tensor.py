@@ -25,6 +25,7 @@ from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, has_side_effect
 from pullback.nn.modules.module import Module
+from pullback.nn.parameter import Parameter
 from pullback.operators.dispatch.dispatch import caller_mode
 from pullback.utils._python_dispatch import TorchDispatchMode
 
@@ -129,9 +130,10 @@ class _Recording(TorchDispatchMode):
                 "graph knows, and has no data to be a constant; use tracing_mode='real'."
             )
         number = 0
-        while hasattr(self.root, f"_tensor_constant{number}"):
+        kind = "_param_constant" if isinstance(tensor, Parameter) else "_tensor_constant"
+        while hasattr(self.root, f"{kind}{number}"):
             number += 1
-        name = f"_tensor_constant{number}"
+        name = f"{kind}{number}"
         setattr(self.root, name, tensor)
         return self.graph.get_attr(name)
 

@@ -14,6 +14,7 @@ import numpy
 
 import pullback
 from pullback.core.tensor import Tensor, wrap
+from pullback.library.builtin.backward import BACKWARD
 from pullback.library.builtin.calls import run_convolution
 from pullback.library.builtin.losses import LOSSES, REDUCTIONS
 from pullback.library.builtin.raw import RAW
@@ -26,7 +27,7 @@ from pullback.operators.pointwise.trigonometry import tanh
 
 __all__ = ["WRITTEN"]
 
-WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW}
+WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW, **BACKWARD}
 
 
 def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

@@ -410,12 +410,43 @@ def _bce_logits(bound: Bound) -> Call:
     return _call("binary_cross_entropy_with_logits", *given)
 
 
+def _upsampled(name: str, dims: int) -> Callable[[Bound], Call | None]:
+    """An image in another resolution, where its tables know what they were made for."""
+
+    def spelled(bound: Bound) -> Call | None:
+        tables = bound["tables"]
+        known = [one.made_for for one in tables if one is not None]
+        if not known or None in known:
+            return None
+        sizes = bound["input"].shape[-dims:]
+        size = [n if one is None else one.number for n, one in zip(sizes, tables, strict=True)]
+        scales = [None if one is None else one.made_for[2] for one in tables]
+        corners = () if name.startswith("nearest") else (known[0][1],)
+        args = (bound["input"], size, *corners, *scales)
+        return _call(f"upsample_{name}", *_trimmed(args, (None,) * dims))
+
+    return spelled
+
+
 def _loss_of_elements(name: str, *options: str) -> Callable[[Bound], Call]:
     def spelled(bound: Bound) -> Call:
         given = bound["input"], bound["target"], 0, *[bound[one] for one in options]
         return _call(name, *_trimmed(given, (1.0,) * len(options)))
 
     return spelled
+
+
+def _contracted(bound: Bound) -> Call | None:
+    """A sum of products by its letters."""
+    plan = bound["plan"]
+    labels = [plan.labels, plan.others, plan.kept]
+    letters: dict[Any, str] = {}
+    for one in (label for each in labels for label in each):
+        letters.setdefault(one, chr(ord("a") + len(letters)))
+    if len(letters) > 26:
+        return None
+    first, second, kept = ("".join(letters[one] for one in each) for each in labels)
+    return _call("einsum", f"{first},{second}->{kept}", [bound["input"], bound["other"]])
 
 
 # Index tensors -----------------------------------------------------------------------------------
@@ -468,6 +499,13 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
     "_avg_pool2d": _avg_pooled(2),
     "_avg_pool3d": _avg_pooled(3),
     "_bce_logits": _bce_logits,
+    "_contract": _contracted,
+    "_multiply": _contracted,
+    "_upsample_bicubic2d": _upsampled("bicubic2d", 2),
+    "_upsample_bilinear2d": _upsampled("bilinear2d", 2),
+    "_upsample_linear1d": _upsampled("linear1d", 1),
+    "_upsample_nearest1d": _upsampled("nearest1d", 1),
+    "_upsample_nearest2d": _upsampled("nearest2d", 2),
     "_given_standardise": _given_normed,
     "_huber": _loss_of_elements("huber_loss", "delta"),
     "_max_pool2d": _max_pooled(2),

@@ -189,8 +189,16 @@ def _prim(name: str) -> BuiltinPacket | None:
     return packet
 
 
+def _of_functions(name: str) -> Any:
+    """Operators that take functions, found when first asked for."""
+    from pullback.library.builtin.higher_order import higher_order
+
+    return higher_order(name)
+
+
 _NAMESPACES = {
     "aten": _found("aten", _aten),
+    "higher_order": OpNamespace("higher_order", _of_functions),
     "prim": _found("prim", _prim),
     "pullback": _found("pullback", _own),
 }

@@ -472,19 +472,19 @@ def _tensor_as_array(
     obj: Tensor, wanted: NumpyDtype | None, copy: bool | None, requires_grad: Any
 ) -> Tensor:
     have = obj._array.dtype
+    if requires_grad is _UNSPECIFIED and obj.requires_grad and should_warn("asarray"):
+        warnings.warn(
+            "asarray(): the tensor requires grad, and so does what comes back, as "
+            "requires_grad is not given. Pass requires_grad=False to leave its history out.",
+            UserWarning,
+            stacklevel=origin.stacklevel(),
+        )
     if copy or (wanted is not None and wanted != have):
         _check_may_copy(copy, have, have if wanted is None else wanted)
-        history: Any = obj if requires_grad is True and not obj.is_leaf else obj.detach()
+        history: Any = obj.detach() if requires_grad is False else obj
         result: Tensor = history.to(dtype=_ours(wanted), copy=True)
         return result.requires_grad_() if requires_grad is True else result
-    if requires_grad is _UNSPECIFIED:
-        if obj.requires_grad and should_warn("asarray"):
-            warnings.warn(
-                "asarray(): the tensor requires grad, and so does what comes back, as "
-                "requires_grad is not given. Pass requires_grad=False to leave its history out.",
-                UserWarning,
-                stacklevel=origin.stacklevel(),
-            )
+    if requires_grad is _UNSPECIFIED or requires_grad is None:
         return obj
     if requires_grad:
         return obj.requires_grad_()

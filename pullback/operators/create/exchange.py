@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import warnings
 from collections.abc import Callable
+from importlib import import_module
 from typing import Any
 
 import numpy
@@ -19,7 +20,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.arrays.strides import root
 from pullback.operators.create.narrow_dlpack import exported, imported
-from pullback.operators.declare import METHODS
+from pullback.operators.declare import METHODS, method
 from pullback.operators.running.inplace import write_out
 
 FOUND_IN = {
@@ -217,6 +218,54 @@ def _as_tuple(value: Any) -> tuple[Any, ...]:
     return value if isinstance(value, tuple) else (value,)
 
 
+def _array_function(
+    self: Tensor, function: Any, types: Any, args: tuple[Any, ...], kwargs: dict[str, Any]
+) -> Any:
+    """What NumPy calls for `numpy.concatenate([tensor, tensor])`; loads what answers it."""
+    answered = import_module("pullback._array_function").answered
+    return answered(function, types, args, kwargs)
+
+
+# Array API --------------------------------------------------------------------------------------
+
+
+def _array_namespace(self: Tensor, /, *, api_version: str | None = None) -> Any:
+    """The functions of the array API standard for tensors: `pullback.array_api`.
+
+    ValueError for a version of the standard that it does not follow.
+
+    Example:
+        >>> import pullback as torch
+        >>> xp = torch.ones(2).__array_namespace__()
+        >>> xp.concat([torch.ones(2), torch.zeros(1)])
+        tensor([1., 1., 0.])
+    """
+    namespace = import_module("pullback.array_api")
+    if api_version not in (None, *namespace._VERSIONS):
+        raise ValueError(
+            f"__array_namespace__: no version {api_version!r} of the array API standard is "
+            f"followed here; there are {', '.join(namespace._VERSIONS)}."
+        )
+    return namespace
+
+
+@method
+def to_device(self: Tensor, device: Any, /, *, stream: Any = None) -> Tensor:
+    """The tensor on another device, or itself where it is there: the array API's `to(device)`.
+
+    Example:
+        >>> import pullback as torch
+        >>> torch.ones(2).to_device("cpu").device
+        device(type='cpu')
+    """
+    if stream is not None:
+        raise ValueError(
+            "to_device: streams are chosen by torch.cuda.stream() around the call, not by "
+            f"`stream`; got {stream!r}."
+        )
+    return self.to(device)
+
+
 # DLPack -----------------------------------------------------------------------------------------
 
 
@@ -362,6 +411,8 @@ PROPERTIES = {"__cuda_array_interface__": property(_cuda_array_interface)}
 # Special methods, attached by methods.py.
 DUNDERS: dict[str, Callable[..., Any]] = {
     "__array__": _array,
+    "__array_function__": _array_function,
+    "__array_namespace__": _array_namespace,
     "__array_ufunc__": _array_ufunc,
     "__dlpack__": _dlpack,
     "__dlpack_device__": _dlpack_device,

@@ -19,7 +19,7 @@ from pullback.operators.declare import Op
 
 __all__ = [
     *("Observer", "Unwatched", "observe", "observers"),
-    *("compiling", "observed", "observed_composition", "observed_function", "stop"),
+    *("compiling", "observed", "observed_composition", "observed_function", "shown_draw", "stop"),
 ]
 
 
@@ -27,7 +27,8 @@ class Observer(Protocol):
     """Who looks on. `enter` comes before the operator and its result is handed to `leave`.
 
     One that also has `enter_function(cls)` and `leave_function(token, result, args)` sees custom
-    Functions too.
+    Functions too. One that has `noted_call(called, run, args, kwargs, result)` is told afterwards
+    how a call can be made again, and by `noted_draw(op, draw, result, state)` of random tensors.
     """
 
     def enter(self, op: Op, called: str) -> Any:
@@ -56,6 +57,7 @@ class _Observers:
 
 observers = _Observers()
 _observers: list[Observer] = []
+_recorders: list[Any] = []  # those that have `noted_call`
 _change = threading.RLock()
 
 
@@ -88,6 +90,7 @@ def stop(observer: Observer) -> None:
 
 
 def _switch() -> None:
+    _recorders[:] = [one for one in _observers if hasattr(one, "noted_call")]
     several = len(_observers) > 1
     observers.active = _Together(tuple(_observers)) if several else next(iter(_observers), None)
 
@@ -186,4 +189,18 @@ def observed(
         raise
     # A sign that gives way to the other operand computed nothing.
     observer.leave(token, None if result is NotImplemented else result, operands)
+    if _recorders and result is not NotImplemented:
+        for one in tuple(dict.fromkeys(_recorders)):
+            one.noted_call(called, run, args, kwargs, result)
+    return result
+
+
+def shown_draw(op: str, draw: Callable[[], Any], get_state: Callable[[], Any]) -> Any:
+    """Draw a random tensor with somebody looking on."""
+    if not _recorders:
+        return draw()
+    state = get_state()
+    result = draw()
+    for one in tuple(dict.fromkeys(_recorders)):
+        one.noted_draw(op, draw, result, state)
     return result

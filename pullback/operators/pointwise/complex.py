@@ -37,6 +37,10 @@ def real(input: Any) -> Any:
     return _real(input) if is_complex(input) else as_it_is("real", input)
 
 
+class NoImaginaryPartError(RuntimeError, AttributeError):
+    """Torch's RuntimeError, and for `hasattr(x, "imag")`, by which xarray knows arrays, False."""
+
+
 def imag(input: Any) -> Any:
     """The imaginary part, a view; complex tensors only.
 
@@ -45,7 +49,9 @@ def imag(input: Any) -> Any:
     tensor([2.])
     """
     if not is_complex(input):
-        raise RuntimeError(f"imag: {input.dtype} has no imaginary part; pass a complex tensor.")
+        raise NoImaginaryPartError(
+            f"imag: {input.dtype} has no imaginary part; pass a complex tensor."
+        )
     return _imag(input)
 
 

@@ -20,6 +20,7 @@ from pullback.core.device import DeviceLike, as_device, require_available
 from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.dispatch.observers import observers, shown_draw
 from pullback.operators.random.stream import BLOCK, Stream
 
 T = TypeVar("T")
@@ -55,6 +56,9 @@ def drawn(op: str, draw: Callable[[], T], many: Callable[[Sizes], T] | None = No
     if mode.levels:
         result: T = mode.levels[-1].random(op, draw, many)
         return result
+    if observers.active is not None and mode.tracing is None:
+        seen: T = shown_draw(op, draw, default_generator.get_state)
+        return seen
     return draw() if mode.tracing is None else mode.tracing.draw(op, draw)
 
 

@@ -64,3 +64,29 @@ def test_running_statistics_are_moved_by_the_graph():
         torch.testing.assert_close(made(x), twin(x))
         torch.testing.assert_close(layer.running_mean, twin.running_mean)
         torch.testing.assert_close(layer.running_var, twin.running_var)
+
+
+@pytest.mark.parametrize(
+    ("function", "shape", "wanted"),
+    [
+        (lambda y: torch.einsum("ij,kj->ik", y, y), (2, 3), "aten.einsum.default"),
+        (lambda x: F.interpolate(x, scale_factor=2, mode="bilinear"), (1, 1, 3, 2),
+         "aten.upsample_bilinear2d.default"),
+        (lambda x: F.interpolate(x, size=(5, 2)), (1, 1, 3, 2), "aten.upsample_nearest2d.default"),
+        (lambda x: F.interpolate(x, scale_factor=1.7, mode="linear"), (1, 1, 4),
+         "aten.upsample_linear1d.default"),
+    ],
+)  # fmt: skip
+def test_products_by_letters_and_images_have_torchs_names(function, shape, wanted):
+    graph = make_fx(function)(torch.randn(*shape))
+    assert wanted in [str(node.target) for node in graph.graph.nodes]
+    x = torch.randn(*shape)
+    assert torch.allclose(graph(x), function(x))
+
+
+def test_parameters_are_told_from_other_constants():
+    weight, other = torch.nn.Parameter(torch.ones(2)), torch.full((2,), 3.0)
+    graph = make_fx(lambda x: x * weight + other)(torch.ones(2))
+    held = [node.target for node in graph.graph.nodes if node.op == "get_attr"]
+    assert held == ["_param_constant0", "_tensor_constant0"]
+    assert graph(torch.ones(2)).tolist() == [4.0, 4.0]

@@ -1,5 +1,6 @@
 """Tensors from Python data, arrays and buffers."""
 
+import warnings
 from collections import deque
 from fractions import Fraction
 
@@ -178,7 +179,13 @@ def test_asarray_of_tensors_and_requires_grad():
     finally:
         torch.set_warn_always(False)
     assert not torch.asarray(leaf, requires_grad=False).requires_grad
-    assert not torch.asarray(leaf, copy=True).requires_grad
+    assert not torch.asarray(leaf, copy=True, requires_grad=False).requires_grad
+    assert torch.asarray(leaf, requires_grad=None) is leaf
+    for options in ({"copy": True}, {"dtype": torch.float64}):
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")
+            torch.asarray(leaf, **options).sum().backward()
+    assert leaf.grad.tolist() == [2.0, 2.0]
     computed = leaf * 2
     assert torch.asarray(computed, copy=True, requires_grad=True).grad_fn is not None
     assert torch.asarray([1.0], requires_grad=True).is_leaf

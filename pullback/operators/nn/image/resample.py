@@ -141,7 +141,9 @@ _TABLES: dict[str, Callable[..., Taps]] = {
 
 @functools.lru_cache(256)
 def _table(mode: str, size: int, number: int, align_corners: bool, scale: float | None) -> Taps:
-    return _TABLES[mode](size, number, align_corners, scale)
+    made = _TABLES[mode](size, number, align_corners, scale)
+    made.made_for = (mode, align_corners, scale)
+    return made
 
 
 # Operators, by mode and number of dimensions ------------------------------------------------------
@@ -258,13 +260,23 @@ def _chosen(
     if min(new) < 1 or 0 in shape[1:]:
         raise RuntimeError(f"interpolate: from {shape} to {new}: only the batch may have size 0.")
     key = f"{mode} antialiased" if antialias else mode
+    return _OPERATORS[key, len(new)], _tables(key, shape[2:], new, bool(align_corners), scales)
+
+
+def _tables(key: str, shape: Sizes, new: Sizes, align_corners: bool, scales: Any) -> Any:
     # As many elements are the same ones where lines go through them, whatever the scale says.
     same = key in ("linear", "bilinear", "trilinear")
-    tables = tuple(
-        None if same and n == o else _table(key, n, o, bool(align_corners), scale)
-        for n, o, scale in zip(shape[2:], new, scales, strict=True)
+    return tuple(
+        None if same and n == o else _table(key, n, o, align_corners, scale)
+        for n, o, scale in zip(shape, new, scales, strict=True)
     )
-    return _OPERATORS[key, len(new)], tables
+
+
+def resampled(input: Any, mode: str, size: Any, align_corners: bool, scales: Any) -> Any:
+    """Images in another resolution, by all that decides it."""
+    new = tuple(size)
+    tables = _tables(mode, tuple(input.shape[2:]), new, align_corners, tuple(scales))
+    return _OPERATORS[mode, len(new)](input, tables)
 
 
 def interpolate(

@@ -38,7 +38,7 @@ class Taps:
     all are 1.
     """
 
-    __slots__ = ("_casts", "_matrices", "_transposed", "number", "runs", "size", "taps")
+    __slots__ = ("_casts", "_matrices", "_transposed", "made_for", "number", "runs", "size", "taps")
 
     def __init__(self, rows: Any, columns: Any, weights: Any, number: int, size: int) -> None:
         rows, columns = numpy.asarray(rows, numpy.intp), numpy.asarray(columns, numpy.intp)
@@ -47,6 +47,7 @@ class Taps:
         weights = None if weights is None else numpy.asarray(weights, numpy.float64)[order]
         slots = numpy.arange(rows.size) - numpy.searchsorted(rows, rows)
         self.number, self.size = number, size
+        self.made_for: Any = None  # what a user asked for: mode, align_corners, scale
         self.taps: list[tuple[Any, Any, Any]] = []
         for slot in range(int(slots.max()) + 1 if rows.size else 0):
             chosen = slots == slot

@@ -15,14 +15,14 @@ from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.windows import Sizes, volume
 from pullback.operators.nn.pool.shapes import Geometry
 
-__all__ = ["MANY", "averages", "maxima", "put", "spread_averages"]
+__all__ = ["MANY", "averages", "fitting", "maxima", "put", "spread_averages"]
 
 _POINTS = 16  # of a window, each of which is written out
 _APART = 4  # windows
 
 
 @lru_cache(256)
-def _fits(geometry: Geometry) -> tuple[Sizes, Sizes] | None:
+def fitting(geometry: Geometry) -> tuple[Sizes, Sizes] | None:
     """Kernel and stride along two dimensions; None where this is not the way."""
     kernel, stride, pads, dilation, _ = geometry
     if any(map(any, pads)) or len(kernel) > 2 or set(dilation) != {1}:
@@ -48,14 +48,14 @@ def _run(formula: programs.Program, given: Array, geometry: Geometry, *options: 
 
 def maxima(input: Array, geometry: Geometry, *, with_places: bool) -> Any:
     """The largest of each window, in a tuple with its position if that is wanted."""
-    if input.size < MANY or (fits := _fits(geometry)) is None:
+    if input.size < MANY or (fits := fitting(geometry)) is None:
         return None
     return _run(programs.MAX_POOL, input, geometry, *fits, with_places)
 
 
 def averages(input: Array, geometry: Geometry, divisor: Any) -> Array | None:
     """The sum of each window over a number."""
-    if input.size < MANY or type(divisor) is not int or (fits := _fits(geometry)) is None:
+    if input.size < MANY or type(divisor) is not int or (fits := fitting(geometry)) is None:
         return None
     made = _run(programs.AVERAGE_POOL, input, geometry, *fits, divisor)
     return None if made is None else made[0]
@@ -63,7 +63,7 @@ def averages(input: Array, geometry: Geometry, divisor: Any) -> Array | None:
 
 def spread_averages(gradient: Array, size: Sizes, geometry: Geometry, divisor: Any) -> Array | None:
     """The adjoint of averages over windows side by side."""
-    if gradient.size < MANY or type(divisor) is not int or (fits := _fits(geometry)) is None:
+    if gradient.size < MANY or type(divisor) is not int or (fits := fitting(geometry)) is None:
         return None
     kernel, stride = fits
     if kernel != stride:
