@@ -48,7 +48,16 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of sequences.
+    """Set whole channels of sequences to zero at random in training, each with probability `p`.
+
+    The channels that stay are scaled by `1 / (1 - p)`; in evaluation the input passes unchanged.
+
+    Args:
+        p: Probability of zeroing a channel.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(1, 2, 3)).shape
@@ -84,7 +93,16 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of volumes.
+    """Set whole channels of volumes to zero at random in training, each with probability `p`.
+
+    The channels that stay are scaled by `1 / (1 - p)`; in evaluation the input passes unchanged.
+
+    Args:
+        p: Probability of zeroing a channel.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout3d(0.5).eval()(torch.ones(1, 2, 3, 3, 3)).shape
