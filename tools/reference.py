@@ -14,6 +14,7 @@ from types import ModuleType
 from typing import Any
 
 import pullback
+from tools import arguments
 
 __all__ = ["MODULES", "found", "page", "pages", "public_names"]
 
@@ -100,7 +101,20 @@ def _entry(title: str, name: str, value: Any) -> Iterator[str]:
         yield f"{title}.{name}{signature}"
         yield "```"
         yield ""
-    yield from _body(inspect.getdoc(value) or "")
+    for heading, lines in arguments.sections(inspect.getdoc(value) or ""):
+        if heading == "":
+            yield from _body("\n".join(lines))
+        elif heading != "Args":  # these are in the table
+            yield from ("", f"**{heading}**", "", *_items(lines), "")
+    yield ""
+    yield from arguments.table(f"{title}.{name}", value)
+
+
+def _items(lines: list[str]) -> Iterator[str]:
+    """The indented lines below a heading: one bullet for each that is not indented further."""
+    for line in filter(str.strip, lines):
+        bullet = "" if line.startswith("     ") else "- "
+        yield bullet + _escaped(line.strip())
 
 
 def _signature(value: Any) -> str:

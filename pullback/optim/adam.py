@@ -127,9 +127,25 @@ def decoupled_or_decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
 
 
 class Adam(ElementwiseOptimizer):
-    """Adam, with weight decay in the gradient or (`decoupled_weight_decay`) beside it.
+    """Adam: steps by averaged gradients, divided by the root of averaged squares.
 
-    `amsgrad` divides by the largest average of squares so far.
+    With gradient `g` at step `t`: `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1 - beta2) *
+    g**2`; then `p = p - lr * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + eps)`.
+
+    Args:
+        params: Parameters, or a list of dicts, each a group with options of its own.
+        lr: Learning rate, about the size of a step.
+        betas: Decay rates (beta1, beta2) of the two averages.
+        eps: Added to the denominator.
+        weight_decay: Coefficient of the L2 penalty, added to the gradient; `AdamW` decays
+            otherwise.
+        amsgrad: Whether to divide by the largest average of squares so far.
+        foreach: Whether to update all parameters together; chosen if not given.
+        maximize: Whether to ascend.
+        capturable: Whether steps can be captured in a CUDA graph.
+        differentiable: Whether the step itself is recorded.
+        fused: Whether to run the update as one kernel where there is one.
+        decoupled_weight_decay: Whether to shrink the parameters instead, as `AdamW` does.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

@@ -15,6 +15,21 @@ __all__ = ["AdamW", "adamw"]
 class AdamW(Adam):
     """Adam whose weight decay shrinks the parameters themselves, not through the averages.
 
+    First `p = p * (1 - lr * weight_decay)`, then the step of `Adam` without penalty.
+
+    Args:
+        params: Parameters, or a list of dicts, each a group with options of its own.
+        lr: Learning rate, about the size of a step.
+        betas: Decay rates of the averages of the gradient and of its square.
+        eps: Added to the denominator.
+        weight_decay: By how much parameters shrink, times `lr`, at each step.
+        amsgrad: Whether to divide by the largest average of squares so far.
+        maximize: Whether to ascend.
+        foreach: Whether to update all parameters together; chosen if not given.
+        capturable: Whether steps can be captured in a CUDA graph.
+        differentiable: Whether the step itself is recorded.
+        fused: Whether to run the update as one kernel where there is one.
+
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)
     >>> optimizer = torch.optim.AdamW([x], lr=0.1, weight_decay=0.5)

@@ -26,10 +26,23 @@ _LEAST_CURVATURE = 1e-10  # along a step whose change of gradient is remembered
 
 
 class LBFGS(Optimizer):
-    """Limited-memory BFGS; `step` needs a closure, which it calls as often as it wants.
+    """Limited-memory BFGS: a quasi-Newton method for smooth problems without noise.
 
-    All parameters are in one group: the method sees them as one vector. With
-    `line_search_fn="strong_wolfe"` the length of each step is searched for, else it is `lr`.
+    The inverse Hessian is approximated by the last `history_size` steps and changes of gradient.
+    One `step` makes up to `max_iter` iterations; it needs a closure that zeroes the gradients,
+    computes the loss, calls `backward` and returns the loss, and calls it as often as it wants. All
+    parameters are in one group: the method sees them as one vector.
+
+    Args:
+        params: Parameters, all in one group.
+        lr: Length of the step; with a line search, the first one tried.
+        max_iter: Most iterations of one `step`.
+        max_eval: Most calls of the closure in one `step`; `max_iter * 5 // 4` if not given.
+        tolerance_grad: Stop when no element of the gradient is larger.
+        tolerance_change: Stop when the loss, or every parameter, changes by less.
+        history_size: How many past steps to remember.
+        line_search_fn: "strong_wolfe" searches the length of each step, which is safer; None takes
+            `lr`.
 
     >>> import pullback as torch
     >>> x = torch.tensor([-1.0, 2.0], requires_grad=True)

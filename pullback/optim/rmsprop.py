@@ -37,7 +37,24 @@ def _rule(x: Any, g: Any, state: dict[str, Any], options: dict[str, Any]) -> Non
 
 
 class RMSprop(ElementwiseOptimizer):
-    """Steps divided by the root of averaged squares; `centered`, by the standard deviation.
+    """Steps divided by the root of averaged squares of the gradient.
+
+    With gradient `g`: `v = alpha * v + (1 - alpha) * g**2`, then `p = p - lr * g / (sqrt(v) +
+    eps)`. `centered` subtracts the square of the averaged gradient from `v`, which gives the
+    variance.
+
+    Args:
+        params: Parameters, or a list of dicts, each a group with options of its own.
+        lr: Learning rate.
+        alpha: Decay rate of the average.
+        eps: Added to the denominator.
+        weight_decay: Coefficient of the L2 penalty.
+        momentum: Weight of the past steps; 0 keeps no buffer.
+        centered: Whether to divide by the standard deviation.
+        capturable: Whether steps can be captured in a CUDA graph.
+        foreach: Whether to update all parameters together; chosen if not given.
+        maximize: Whether to ascend.
+        differentiable: Whether the step itself is recorded.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

@@ -90,7 +90,22 @@ def _on_device(
 
 
 class SGD(ElementwiseOptimizer):
-    """Stochastic gradient descent, with momentum, Nesterov's or the plain one.
+    """Stochastic gradient descent, with momentum if wanted.
+
+    With gradient `g` (plus `weight_decay * p`): `b = momentum * b + (1 - dampening) * g`, first `b
+    = g`; then `p = p - lr * b`, or with Nesterov's momentum `p = p - lr * (g + momentum * b)`.
+
+    Args:
+        params: Parameters, or a list of dicts, each a group with options of its own.
+        lr: Learning rate.
+        momentum: Weight of the past gradients; 0 keeps no buffer.
+        dampening: Share of each new gradient that the momentum leaves out.
+        weight_decay: Coefficient of the L2 penalty.
+        nesterov: Whether to use Nesterov's momentum; needs momentum and no dampening.
+        maximize: Whether to ascend.
+        foreach: Whether to update all parameters together; chosen if not given.
+        differentiable: Whether the step itself is recorded.
+        fused: Whether to run the update as one kernel where there is one.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

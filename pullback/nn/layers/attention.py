@@ -16,10 +16,32 @@ __all__ = ["MultiheadAttention"]
 
 
 class MultiheadAttention(Module):
-    """Several attentions side by side, over projections of query, key and value.
+    """Attend to a sequence with several heads, each on a learned projection of its own.
 
-    Gives the result and, unless `need_weights=False`, the attention weights. Sequences come first,
-    then the batch, unless `batch_first`.
+    For each head `softmax(Q @ K.T / sqrt(head_dim)) @ V`; the heads are concatenated and projected
+    once more. `Q`, `K`, `V` are linear maps of query, key and value.
+
+    Called with `query, key, value`, and by keyword `key_padding_mask` (True at keys to leave out),
+    `attn_mask` (a boolean mask, True where a query may not look, or numbers added to the scores),
+    `is_causal`, `need_weights`, `average_attn_weights`. Returns the output and the attention
+    weights, None for those with `need_weights=False`, which is faster.
+
+    Args:
+        embed_dim: Features of query and output; `num_heads` must divide it.
+        num_heads: Number of heads, of `embed_dim / num_heads` features each.
+        dropout: Probability of zeroing an attention weight in training.
+        bias: Whether the projections have biases.
+        add_bias_kv: Whether to append a learned key and value to each sequence.
+        add_zero_attn: Whether to append a key and value of zeros to each sequence.
+        kdim: Features of the keys; `embed_dim` if not given.
+        vdim: Features of the values; `embed_dim` if not given.
+        batch_first: Whether tensors are (N, L, features), not (L, N, features).
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        query: (L, N, embed_dim); key: (S, N, kdim); value: (S, N, vdim).
+        Output: (L, N, embed_dim).
+        Weights: (N, L, S), or (N, num_heads, L, S) with `average_attn_weights=False`.
 
     >>> import pullback as torch
     >>> attention = torch.nn.MultiheadAttention(8, 2, batch_first=True)

@@ -140,7 +140,12 @@ class _BatchNorm(_NormBase):
 
 
 class BatchNorm1d(_BatchNorm):
-    """Normalises the channels of a batch of vectors or sequences.
+    """Normalise each channel of vectors or sequences by its mean and variance over the batch.
+
+    The formula and the arguments are those of `BatchNorm2d`.
+
+    Shape:
+        Input: (N, C) or (N, C, L). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.BatchNorm1d(3)(torch.randn(8, 3)).mean(0).abs().max().item() < 1e-6
@@ -151,7 +156,25 @@ class BatchNorm1d(_BatchNorm):
 
 
 class BatchNorm2d(_BatchNorm):
-    """Normalises the channels of a batch of images.
+    """Normalise each channel of images by its mean and variance over batch, height and width.
+
+    `y = (x - mean) / sqrt(var + eps) * weight + bias`
+
+    In training, mean and (biased) variance are those of the batch, and the running ones follow:
+    `running = (1 - momentum) * running + momentum * batch`, with the unbiased variance. After
+    `eval()` the running ones are used.
+
+    Args:
+        num_features: Number of channels, C.
+        eps: Added to the variance, against division by zero.
+        momentum: Weight of the batch in the running statistics; None averages over all batches.
+        affine: Whether to learn `weight` (first 1) and `bias` (first 0) of each channel.
+        track_running_stats: Whether to keep running statistics; without, those of the batch are
+            used in evaluation too.
+        device, dtype: Device and data type of parameters and statistics.
+
+    Shape:
+        Input: (N, C, H, W). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.BatchNorm2d(3)(torch.randn(2, 3, 4, 4)).shape
@@ -162,7 +185,12 @@ class BatchNorm2d(_BatchNorm):
 
 
 class BatchNorm3d(_BatchNorm):
-    """Normalises the channels of a batch of volumes.
+    """Normalise each channel of volumes by its mean and variance over the batch and the volume.
+
+    The formula and the arguments are those of `BatchNorm2d`.
+
+    Shape:
+        Input: (N, C, D, H, W). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.BatchNorm3d(3)(torch.randn(2, 3, 2, 2, 2)).shape

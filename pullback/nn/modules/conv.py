@@ -197,7 +197,16 @@ def _convolution(function: Callable[..., Tensor]) -> Callable[..., Any]:
 
 
 class Conv1d(_Conv):
-    """Convolution of sequences.
+    """Convolve sequences with learned filters.
+
+    `out[n, o, l] = bias[o] + sum over c, k of weight[o, c, k] * input[n, c, l * stride + k]`
+
+    The formula is for dilation 1. The arguments are those of `Conv2d`, each size one number.
+
+    Shape:
+        Input: (N, C_in, L), or (C_in, L) for a single sequence.
+        Output: (N, C_out, L_out), with
+            `L_out = (L + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`.
 
     >>> import pullback as torch
     >>> torch.nn.Conv1d(3, 8, kernel_size=3, padding=1)(torch.randn(2, 3, 10)).shape
@@ -209,7 +218,33 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Convolution of images.
+    """Convolve images with learned filters: weighted sums over a window that slides.
+
+    `out[n, o] = bias[o] + sum over c of correlate(input[n, c], weight[o, c])`
+
+    As everywhere in deep learning the filters are not flipped, so this is a cross-correlation.
+    Weight and bias start uniform within `1 / sqrt(fan_in)`, where
+    `fan_in = in_channels / groups * kernel height * kernel width`.
+
+    Args:
+        in_channels: Channels of the input.
+        out_channels: Channels of the output, the number of filters.
+        kernel_size: Height and width of the window; one number means a square.
+        stride: Step of the window.
+        padding: Rows and columns added at each side; "same" keeps the size of the input (with
+            stride 1), "valid" adds none.
+        dilation: Distance between the window's elements; 1 leaves no gaps.
+        groups: Number of groups of channels that are convolved apart; `in_channels` gives each
+            channel filters of its own (depthwise). Must divide both numbers of channels.
+        bias: Whether to add a learned bias to each output channel.
+        padding_mode: What is padded: "zeros", "reflect", "replicate" or "circular".
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (N, C_in, H, W), or (C_in, H, W) for a single image.
+        Output: (N, C_out, H_out, W_out), with
+            `H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`, W alike.
+        weight: (C_out, C_in / groups, height, width); bias: (C_out,).
 
     >>> import pullback as torch
     >>> torch.nn.Conv2d(3, 8, 3, padding=1)(torch.zeros(2, 3, 16, 16)).shape
@@ -221,7 +256,13 @@ class Conv2d(_Conv):
 
 
 class Conv3d(_Conv):
-    """Convolution of volumes.
+    """Convolve volumes, or videos, with learned filters.
+
+    The formula and the arguments are those of `Conv2d`, with depth before height and width.
+
+    Shape:
+        Input: (N, C_in, D, H, W), or (C_in, D, H, W) for a single volume.
+        Output: (N, C_out, D_out, H_out, W_out), each size as in `Conv2d`.
 
     >>> import pullback as torch
     >>> torch.nn.Conv3d(1, 2, kernel_size=2)(torch.randn(1, 1, 4, 4, 4)).shape

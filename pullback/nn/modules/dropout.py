@@ -25,7 +25,17 @@ class _DropoutNd(Layer):
 
 
 class Dropout(_DropoutNd):
-    """Sets elements to zero with probability `p` while training; scales the others by `1/(1-p)`.
+    """Set elements to zero at random in training, each with probability `p`.
+
+    The others are scaled by `1 / (1 - p)`, so that expectations stay. In evaluation, after
+    `eval()`, the input passes unchanged.
+
+    Args:
+        p: Probability of zeroing an element.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: any. Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout().eval()(torch.ones(3))
@@ -38,7 +48,16 @@ class Dropout(_DropoutNd):
 
 
 class Dropout1d(_DropoutNd):
-    """Drops whole channels of sequences.
+    """Set whole channels of sequences to zero at random in training, each with probability `p`.
+
+    The channels that stay are scaled by `1 / (1 - p)`; in evaluation the input passes unchanged.
+
+    Args:
+        p: Probability of zeroing a channel.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout1d(0.5).eval()(torch.ones(1, 2, 3)).shape
@@ -51,7 +70,17 @@ class Dropout1d(_DropoutNd):
 
 
 class Dropout2d(_DropoutNd):
-    """Drops whole channels of images.
+    """Set whole channels of images to zero at random in training, each with probability `p`.
+
+    Neighbouring pixels are alike, so that dropping single ones would drop little; the channels that
+    stay are scaled by `1 / (1 - p)`.
+
+    Args:
+        p: Probability of zeroing a channel.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: (N, C, H, W) or (C, H, W). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout2d(0.5).eval()(torch.ones(1, 2, 3, 3)).shape
@@ -64,7 +93,16 @@ class Dropout2d(_DropoutNd):
 
 
 class Dropout3d(_DropoutNd):
-    """Drops whole channels of volumes.
+    """Set whole channels of volumes to zero at random in training, each with probability `p`.
+
+    The channels that stay are scaled by `1 / (1 - p)`; in evaluation the input passes unchanged.
+
+    Args:
+        p: Probability of zeroing a channel.
+        inplace: Whether to overwrite the input.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.Dropout3d(0.5).eval()(torch.ones(1, 2, 3, 3, 3)).shape

@@ -34,7 +34,20 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """`x @ weight.T + bias`.
+    """Map features linearly: `y = x @ weight.T + bias`.
+
+    Only the last dimension is mapped; all others are batch dimensions. Weight and bias start
+    uniform within `1 / sqrt(in_features)`.
+
+    Args:
+        in_features: Size of the last dimension of the input.
+        out_features: Size of the last dimension of the output.
+        bias: Whether to add a learned bias.
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (*, in_features). Output: (*, out_features).
+        weight: (out_features, in_features); bias: (out_features,).
 
     >>> import pullback as torch
     >>> torch.nn.Linear(3, 2)(torch.ones(4, 3)).shape

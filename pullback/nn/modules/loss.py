@@ -25,7 +25,14 @@ __all__ = [
 
 
 class L1Loss(_Averaged):
-    """Mean of absolute differences.
+    """Mean absolute error: `mean(abs(input - target))`.
+
+    Args:
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Shape:
+        Input and target: any, the same. Output: a scalar, or that of the input with "none".
 
     >>> import pullback as torch
     >>> torch.nn.L1Loss()(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))
@@ -38,7 +45,14 @@ class L1Loss(_Averaged):
 
 
 class MSELoss(_Averaged):
-    """Mean of squared differences.
+    """Mean squared error: `mean((input - target) ** 2)`.
+
+    Args:
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Shape:
+        Input and target: any, the same. Output: a scalar, or that of the input with "none".
 
     >>> import pullback as torch
     >>> torch.nn.MSELoss()(torch.tensor([1.0, 3.0]), torch.tensor([0.0, 0.0]))
@@ -51,7 +65,17 @@ class MSELoss(_Averaged):
 
 
 class SmoothL1Loss(_Averaged):
-    """Squared near zero, absolute beyond `beta`.
+    """Squared error near zero, absolute error beyond `beta`: less moved by outliers than `MSELoss`.
+
+    With `d = abs(input - target)`: `0.5 * d ** 2 / beta` where `d < beta`, else `d - 0.5 * beta`.
+
+    Args:
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        beta: Where the two pieces meet; 0 gives `L1Loss`.
+
+    Shape:
+        Input and target: any, the same. Output: a scalar, or that of the input with "none".
 
     >>> import pullback as torch
     >>> torch.nn.SmoothL1Loss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
@@ -66,7 +90,17 @@ class SmoothL1Loss(_Averaged):
 
 
 class HuberLoss(_Loss):
-    """Squared near zero, linear beyond `delta`.
+    """Squared error near zero, linear beyond `delta`: `SmoothL1Loss` times `delta`.
+
+    With `d = abs(input - target)`: `0.5 * d ** 2` where `d < delta`, else `delta * (d - 0.5 *
+    delta)`.
+
+    Args:
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        delta: Where the two pieces meet, positive.
+
+    Shape:
+        Input and target: any, the same. Output: a scalar, or that of the input with "none".
 
     >>> import pullback as torch
     >>> torch.nn.HuberLoss()(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
@@ -82,7 +116,21 @@ class HuberLoss(_Loss):
 
 
 class NLLLoss(_WeightedLoss):
-    """Negative log likelihood of the right class.
+    """Negative log-likelihood of the right class: `-weight[target] * input[target]`.
+
+    The input holds log-probabilities, as of `log_softmax`; `CrossEntropyLoss` takes scores instead.
+    "mean" divides by the sum of the weights of the targets, not by their number.
+
+    Args:
+        weight: Weight of each class, of shape (C,); 1 if not given.
+        size_average, reduce: Deprecated; use `reduction`.
+        ignore_index: Target that adds neither to the loss nor to the gradient.
+        reduction: "mean", "sum", or "none" for the loss of each example.
+
+    Shape:
+        Input: (N, C), (C,), or (N, C, d1, d2, ...), for instance of images.
+        Target: (N,), (), or (N, d1, d2, ...), integers in 0 to C - 1.
+        Output: a scalar, or that of the target with "none".
 
     >>> import pullback as torch
     >>> torch.nn.NLLLoss()(torch.tensor([[0.25, 0.75]]).log(), torch.tensor([1]))
@@ -122,7 +170,27 @@ class NLLLoss2d(NLLLoss):
 
 
 class CrossEntropyLoss(_WeightedLoss):
-    """Softmax and negative log likelihood in one.
+    """Cross entropy of scores of classes with the target: `log_softmax` and `NLLLoss` in one.
+
+    `loss = -weight[t] * log(exp(input[t]) / sum over c of exp(input[c]))` for class `t`, computed
+    without overflow. The input holds scores (logits), no softmax before. With targets that are
+    probabilities it is `-sum over c of weight[c] * target[c] * log_softmax(input)[c]`.
+
+    "mean" divides by the sum of the weights of the targets that are not ignored; with
+    probabilities, by their number.
+
+    Args:
+        weight: Weight of each class, of shape (C,); 1 if not given.
+        size_average, reduce: Deprecated; use `reduction`.
+        ignore_index: Target that adds neither to the loss nor to the gradient; for indices only.
+        reduction: "mean", "sum", or "none" for the loss of each example.
+        label_smoothing: Share of each target, 0 to 1, that is spread evenly over all classes.
+
+    Shape:
+        Input: (N, C), (C,), or (N, C, d1, d2, ...), for instance of images.
+        Target: (N,), (), or (N, d1, d2, ...) of class indices, integers in 0 to C - 1; or the shape
+            of the input, probabilities.
+        Output: a scalar, or (N, d1, d2, ...) with "none".
 
     >>> import pullback as torch
     >>> torch.nn.CrossEntropyLoss()(torch.zeros(1, 2), torch.tensor([1]))
@@ -149,7 +217,19 @@ class CrossEntropyLoss(_WeightedLoss):
 
 
 class BCELoss(_WeightedLoss):
-    """Cross entropy of probabilities.
+    """Binary cross entropy: `-(target * log(input) + (1 - target) * log(1 - input))`.
+
+    The input holds probabilities, as of a sigmoid; logarithms are cut at -100, so that the loss
+    stays finite. `BCEWithLogitsLoss` takes scores and is more accurate.
+
+    Args:
+        weight: Weight of each element, broadcast to the input; 1 if not given.
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+
+    Shape:
+        Input and target: any, the same, floating point. Output: a scalar, or that of the input with
+            "none".
 
     >>> import pullback as torch
     >>> torch.nn.BCELoss()(torch.tensor([0.9, 0.2]), torch.tensor([1.0, 0.0]))
@@ -167,7 +247,20 @@ class BCELoss(_WeightedLoss):
 
 
 class BCEWithLogitsLoss(_Loss):
-    """Sigmoid and cross entropy in one.
+    """Sigmoid and binary cross entropy in one, accurate for large scores too.
+
+    With `s = sigmoid(input)`: `-(pos_weight * target * log(s) + (1 - target) * log(1 - s))`.
+
+    Args:
+        weight: Weight of each element, broadcast to the input; 1 if not given.
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "mean", "sum", or "none" for the loss of each element.
+        pos_weight: Weight of the positive examples of each class, broadcast to the input: above 1
+            raises recall, below 1 precision.
+
+    Shape:
+        Input and target: any, the same, floating point. Output: a scalar, or that of the input with
+            "none".
 
     >>> import pullback as torch
     >>> torch.nn.BCEWithLogitsLoss()(torch.tensor([2.0, -1.0]), torch.tensor([1.0, 0.0]))
@@ -192,7 +285,18 @@ class BCEWithLogitsLoss(_Loss):
 
 
 class KLDivLoss(_Averaged):
-    """Divergence from log probabilities to the target.
+    """Kullback-Leibler divergence, `target * (log(target) - input)` in each element.
+
+    The input holds log-probabilities. The divergence of the definition is `reduction="batchmean"`;
+    "mean" divides by all elements, classes included.
+
+    Args:
+        size_average, reduce: Deprecated; use `reduction`.
+        reduction: "batchmean" (the sum divided by N), "mean", "sum", or "none".
+        log_target: Whether the target holds log-probabilities too.
+
+    Shape:
+        Input and target: any, the same. Output: a scalar, or that of the input with "none".
 
     >>> import pullback as torch
     >>> torch.nn.KLDivLoss(reduction="batchmean")(
@@ -256,7 +360,22 @@ class GaussianNLLLoss(_Loss):
 
 
 class CTCLoss(_Loss):
-    """Sequences against shorter ones whose alignment is not known.
+    """Connectionist temporal classification: a long sequence against a shorter one, not aligned.
+
+    The loss is minus the logarithm of the probability of all alignments of the target, where labels
+    may repeat and blanks may stand between them. "mean" divides each loss by its target's length,
+    then averages over the batch.
+
+    Args:
+        blank: Index of the blank label.
+        reduction: "mean", "sum", or "none" for the loss of each sequence.
+        zero_infinity: Whether targets too long for their input count as zero instead of infinity.
+
+    Shape:
+        log_probs: (T, N, C) or (T, C), log-probabilities of the labels at each time.
+        targets: (N, S), padded, or (sum of target_lengths,), concatenated; no blanks.
+        input_lengths, target_lengths: (N,), or () without a batch.
+        Output: a scalar, or (N,) with "none".
 
     >>> import pullback as torch
     >>> log_probs = torch.log_softmax(torch.zeros(3, 1, 4), 2)

@@ -44,7 +44,23 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Normalises the last dimensions.
+    """Normalise over the last dimensions, each example by itself.
+
+    `y = (x - mean) / sqrt(var + eps) * weight + bias`
+
+    Mean and (biased) variance are taken over the dimensions of `normalized_shape`; training and
+    evaluation are the same.
+
+    Args:
+        normalized_shape: Sizes of the last dimensions to normalise over; one number means the last.
+        eps: Added to the variance, against division by zero.
+        elementwise_affine: Whether to learn `weight` (first 1) and `bias` (first 0), each of shape
+            `normalized_shape`.
+        bias: Whether, if so, to learn `bias` too.
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (*, *normalized_shape). Output: that of the input.
 
     >>> import pullback as torch
     >>> torch.nn.LayerNorm(4)(torch.randn(2, 4)).shape

@@ -52,7 +52,12 @@ class _MaxPoolNd(_Windowed):
 
 
 class MaxPool1d(_MaxPoolNd):
-    """The largest element of each window of a sequence.
+    """Take the largest element of each window of a sequence.
+
+    The arguments are those of `MaxPool2d`, each size one number.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: (N, C, L_out), sized as in `MaxPool2d`.
 
     >>> import pullback as torch
     >>> torch.nn.MaxPool1d(2)(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]))
@@ -65,7 +70,20 @@ class MaxPool1d(_MaxPoolNd):
 
 
 class MaxPool2d(_MaxPoolNd):
-    """The largest element of each window of an image.
+    """Take the largest element of each window of an image, in each channel by itself.
+
+    Args:
+        kernel_size: Height and width of the window; one number means a square.
+        stride: Step of the window; `kernel_size` if not given, so that windows do not overlap.
+        padding: Rows and columns added at each side, which never win; at most half the window.
+        dilation: Distance between the window's elements.
+        return_indices: Whether to return the flat positions of the maxima too, for `MaxUnpool2d`.
+        ceil_mode: Whether to round the output size up: a last window may be incomplete.
+
+    Shape:
+        Input: (N, C, H, W) or (C, H, W).
+        Output: (N, C, H_out, W_out), with
+            `H_out = (H + 2 * padding - dilation * (kernel_size - 1) - 1) // stride + 1`, W alike.
 
     >>> import pullback as torch
     >>> torch.nn.MaxPool2d(2)(torch.arange(4.0).view(1, 1, 2, 2)).item()
@@ -78,7 +96,12 @@ class MaxPool2d(_MaxPoolNd):
 
 
 class MaxPool3d(_MaxPoolNd):
-    """The largest element of each window of a volume.
+    """Take the largest element of each window of a volume.
+
+    The arguments are those of `MaxPool2d`, with depth before height and width.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: each size as in `MaxPool2d`.
 
     >>> import pullback as torch
     >>> torch.nn.MaxPool3d(2)(torch.randn(1, 1, 4, 4, 4)).shape
@@ -95,7 +118,12 @@ class _AvgPoolNd(_Windowed):
 
 
 class AvgPool1d(_AvgPoolNd):
-    """The mean of each window of a sequence.
+    """Take the mean of each window of a sequence.
+
+    The arguments are those of `AvgPool2d`, each size one number.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: (N, C, L_out), sized as in `AvgPool2d`.
 
     >>> import pullback as torch
     >>> torch.nn.AvgPool1d(2)(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]))
@@ -146,7 +174,20 @@ class _AvgPool(_AvgPoolNd):
 
 
 class AvgPool2d(_AvgPool):
-    """The mean of each window of an image.
+    """Take the mean of each window of an image, in each channel by itself.
+
+    Args:
+        kernel_size: Height and width of the window; one number means a square.
+        stride: Step of the window; `kernel_size` if not given, so that windows do not overlap.
+        padding: Rows and columns of zeros added at each side; at most half the window.
+        ceil_mode: Whether to round the output size up: a last window may be incomplete.
+        count_include_pad: Whether padded zeros count in the mean.
+        divisor_override: Number to divide sums by instead of the count.
+
+    Shape:
+        Input: (N, C, H, W) or (C, H, W).
+        Output: (N, C, H_out, W_out), with `H_out = (H + 2 * padding - kernel_size) // stride + 1`,
+            W alike.
 
     >>> import pullback as torch
     >>> torch.nn.AvgPool2d(2)(torch.arange(4.0).view(1, 1, 2, 2))
@@ -159,7 +200,12 @@ class AvgPool2d(_AvgPool):
 
 
 class AvgPool3d(_AvgPool):
-    """The mean of each window of a volume.
+    """Take the mean of each window of a volume.
+
+    The arguments are those of `AvgPool2d`, with depth before height and width.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: each size as in `AvgPool2d`.
 
     >>> import pullback as torch
     >>> torch.nn.AvgPool3d(2)(torch.ones(1, 1, 4, 4, 4)).shape
@@ -291,7 +337,16 @@ class _AdaptiveMaxPoolNd(Layer):
 
 
 class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
-    """Means of as many windows as asked for.
+    """Split a sequence into `output_size` windows and take the mean of each.
+
+    Window `i` runs from `floor(i * L / output_size)` to `ceil((i + 1) * L / output_size)`, so any
+    length gives the same output size; windows may overlap by one element.
+
+    Args:
+        output_size: Number of windows.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: (N, C, output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveAvgPool1d(2)(torch.arange(6.0).view(1, 1, 6))
@@ -304,7 +359,16 @@ class AdaptiveAvgPool1d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
-    """Means of as many windows of an image as asked for.
+    """Split images into a grid of `output_size` windows and take the mean of each.
+
+    Images of any size give the same output size; 1 is global average pooling. Windows are those of
+    `AdaptiveAvgPool1d` in each dimension.
+
+    Args:
+        output_size: Height and width of the output; one number for both, None keeps the input's.
+
+    Shape:
+        Input: (N, C, H, W) or (C, H, W). Output: (N, C, *output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveAvgPool2d(1)(torch.arange(4.0).view(1, 1, 2, 2))
@@ -317,7 +381,14 @@ class AdaptiveAvgPool2d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
-    """Means of as many windows of a volume as asked for.
+    """Split volumes into a grid of `output_size` windows and take the mean of each.
+
+    Args:
+        output_size: Depth, height and width of the output; one number for all, None keeps the
+            input's.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, *output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveAvgPool3d(1)(torch.ones(1, 1, 2, 2, 2)).shape
@@ -330,7 +401,14 @@ class AdaptiveAvgPool3d(_AdaptiveAvgPoolNd):
 
 
 class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows as asked for.
+    """Split a sequence into `output_size` windows and take the largest element of each.
+
+    Args:
+        output_size: Number of windows, as in `AdaptiveAvgPool1d`.
+        return_indices: Whether to return the positions of the maxima too.
+
+    Shape:
+        Input: (N, C, L) or (C, L). Output: (N, C, output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveMaxPool1d(2)(torch.arange(6.0).view(1, 1, 6))
@@ -343,7 +421,14 @@ class AdaptiveMaxPool1d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows of an image as asked for.
+    """Split images into a grid of `output_size` windows and take the largest element of each.
+
+    Args:
+        output_size: Height and width of the output; one number for both, None keeps the input's.
+        return_indices: Whether to return the flat positions of the maxima too.
+
+    Shape:
+        Input: (N, C, H, W) or (C, H, W). Output: (N, C, *output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveMaxPool2d(1)(torch.arange(4.0).view(1, 1, 2, 2))
@@ -356,7 +441,15 @@ class AdaptiveMaxPool2d(_AdaptiveMaxPoolNd):
 
 
 class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
-    """Maxima of as many windows of a volume as asked for.
+    """Split volumes into a grid of `output_size` windows and take the largest element of each.
+
+    Args:
+        output_size: Depth, height and width of the output; one number for all, None keeps the
+            input's.
+        return_indices: Whether to return the flat positions of the maxima too.
+
+    Shape:
+        Input: (N, C, D, H, W) or (C, D, H, W). Output: (N, C, *output_size).
 
     >>> import pullback as torch
     >>> torch.nn.AdaptiveMaxPool3d(1)(torch.ones(1, 1, 2, 2, 2)).shape

@@ -340,7 +340,33 @@ class RNN(RNNBase):
 
 
 class LSTM(RNNBase):
-    """Long short-term memory, over sequences; states are pairs (hidden, cell).
+    """Long short-term memory over sequences; the state is a pair (hidden, cell).
+
+    At each step, with `s` the sigmoid and `*` elementwise:
+
+    `i = s(W_ii x + b_ii + W_hi h + b_hi)`, and likewise `f` and `o`;
+    `g = tanh(W_ig x + b_ig + W_hg h + b_hg)`; then `c = f * c + i * g` and `h = o * tanh(c)`.
+
+    Called with the input and, if wanted, the first state `(h_0, c_0)`, zeros otherwise; returns
+    `output, (h_n, c_n)`. The input may be a packed sequence, and then the output is one.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        num_layers: Number of layers, each fed with the output of the one below.
+        bias: Whether the gates have biases.
+        batch_first: Whether input and output are (N, L, features), not (L, N, features); the states
+            stay as they are.
+        dropout: Probability of zeroing an output of each layer but the last, in training.
+        bidirectional: Whether to run in both directions and concatenate the outputs.
+        proj_size: If positive, the hidden state is projected to this size.
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (L, N, input_size), or (L, input_size) without a batch.
+        output: (L, N, D * H), with D = 2 if bidirectional, else 1, and H the hidden (projected)
+            size.
+        h_0, h_n: (D * num_layers, N, H); c_0, c_n: (D * num_layers, N, hidden_size).
 
     >>> import pullback as torch
     >>> output, (h, c) = torch.nn.LSTM(3, 5, batch_first=True)(torch.randn(2, 7, 3))
@@ -366,7 +392,31 @@ class LSTM(RNNBase):
 
 
 class GRU(RNNBase):
-    """Gated recurrent unit, over sequences.
+    """Gated recurrent units over sequences.
+
+    At each step, with `s` the sigmoid and `*` elementwise:
+
+    `r = s(W_ir x + b_ir + W_hr h + b_hr)`, likewise `z`;
+    `n = tanh(W_in x + b_in + r * (W_hn h + b_hn))`; then `h = (1 - z) * n + z * h`.
+
+    Called with the input and, if wanted, the first state `h_0`, zeros otherwise; returns
+    `output, h_n`.
+
+    Args:
+        input_size: Features of the input.
+        hidden_size: Features of the hidden state.
+        num_layers: Number of layers, each fed with the output of the one below.
+        bias: Whether the gates have biases.
+        batch_first: Whether input and output are (N, L, features), not (L, N, features); the state
+            stays as it is.
+        dropout: Probability of zeroing an output of each layer but the last, in training.
+        bidirectional: Whether to run in both directions and concatenate the outputs.
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (L, N, input_size), or (L, input_size) without a batch.
+        output: (L, N, D * hidden_size), with D = 2 if bidirectional, else 1.
+        h_0, h_n: (D * num_layers, N, hidden_size).
 
     >>> import pullback as torch
     >>> output, last = torch.nn.GRU(3, 5, batch_first=True)(torch.randn(2, 7, 3))

@@ -67,7 +67,24 @@ class _Table(Module):
 
 
 class Embedding(_Table):
-    """A trained vector for each number.
+    """Look up a learned vector for each index: row `i` of `weight` for index `i`.
+
+    It computes what a linear layer does on one-hot vectors, without making them. Rows start normal,
+    with mean 0 and standard deviation 1.
+
+    Args:
+        num_embeddings: Number of rows; indices lie in 0 to `num_embeddings - 1`.
+        embedding_dim: Size of each vector.
+        padding_idx: Index whose row starts as zeros and gets no gradient, for padding.
+        max_norm: Rows looked up whose norm is larger are scaled down to it, in place.
+        norm_type: Which p-norm `max_norm` means.
+        scale_grad_by_freq: Whether to divide a row's gradient by how often it occurs in the batch.
+        sparse: Whether the gradient of the table is sparse; few optimizers take that.
+        device, dtype: Device and data type of the table.
+
+    Shape:
+        Input: (*), integers. Output: (*, embedding_dim).
+        weight: (num_embeddings, embedding_dim).
 
     >>> import pullback as torch
     >>> torch.nn.Embedding(10, 3)(torch.tensor([[1, 2], [4, 5]])).shape

@@ -113,7 +113,26 @@ class _Block(Module):
 
 
 class TransformerEncoderLayer(_Block):
-    """Attention to oneself, then a feed-forward part.
+    """Self-attention, then two linear layers, each with dropout, a residual and a layer norm.
+
+    `x = norm1(x + attention(x))`, then `x = norm2(x + linear2(activation(linear1(x))))`; with
+    `norm_first`, `x = x + attention(norm1(x))` and `x = x +
+    linear2(activation(linear1(norm2(x))))`.
+
+    Args:
+        d_model: Features of input and output.
+        nhead: Number of attention heads; must divide `d_model`.
+        dim_feedforward: Features between the two linear layers.
+        dropout: Probability of zeroing an element, in all places.
+        activation: "relu", "gelu" or a callable.
+        layer_norm_eps: `eps` of the layer norms.
+        batch_first: Whether tensors are (N, L, features), not (L, N, features).
+        norm_first: Whether to normalise before each part (pre-norm), which trains more stably.
+        bias: Whether linear layers and layer norms have biases.
+        device, dtype: Device and data type of the parameters.
+
+    Shape:
+        Input: (L, N, d_model), or (L, d_model) without a batch. Output: that of the input.
 
     >>> import pullback as torch
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, 16, batch_first=True)

@@ -184,8 +184,25 @@ _ANNEALINGS = {"cos": _along_cosine, "linear": _along_line}
 class OneCycleLR(LRScheduler):
     """One cycle over the whole training: up to `max_lr`, then down far below the start.
 
-    The number of steps is `total_steps`, or `epochs * steps_per_epoch`; call `step` after each
-    batch.
+    The rate rises from `max_lr / div_factor` to `max_lr`, then falls to `max_lr / div_factor /
+    final_div_factor`; momentum goes the other way. Call `step` after each batch.
+
+    Args:
+        optimizer: Optimizer whose rates are set.
+        max_lr: Largest rate, one or one for each parameter group.
+        total_steps: Number of steps; or give `epochs` and `steps_per_epoch`.
+        epochs: Number of epochs.
+        steps_per_epoch: Batches of an epoch.
+        pct_start: Share of the steps in which the rate rises.
+        anneal_strategy: Shape of rise and fall: "cos" or "linear".
+        cycle_momentum: Whether momentum goes against the rate, from `max_momentum` to
+            `base_momentum` and back.
+        base_momentum: Smallest momentum, at the largest rate.
+        max_momentum: Largest momentum.
+        div_factor: `max_lr` divided by the first rate.
+        final_div_factor: First rate divided by the last.
+        three_phase: Whether to fall to the first rate as fast as it rose, and then to the last.
+        last_epoch: Index of the last step done, to resume; -1 starts anew.
 
     >>> import pullback as torch
     >>> optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0, momentum=0.9)

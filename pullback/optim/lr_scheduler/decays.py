@@ -108,7 +108,15 @@ class MultiplicativeLR(_FunctionLR):
 
 
 class StepLR(LRScheduler):
-    """The rate times `gamma` every `step_size` epochs.
+    """Multiply the learning rate by `gamma` every `step_size` epochs.
+
+    `lr = initial_lr * gamma ** (epoch // step_size)`
+
+    Args:
+        optimizer: Optimizer whose rates are set; call its `step` before the scheduler's.
+        step_size: Epochs between two changes.
+        gamma: Factor.
+        last_epoch: Index of the last epoch done, to resume; -1 starts anew.
 
     >>> import pullback as torch
     >>> optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)
@@ -321,7 +329,15 @@ class PolynomialLR(LRScheduler):
 
 
 class CosineAnnealingLR(LRScheduler):
-    """The rate down to `eta_min` along half a cosine, in `T_max` epochs, and up again after.
+    """Lower the learning rate to `eta_min` along half a cosine, in `T_max` epochs; then up again.
+
+    `lr = eta_min + (initial_lr - eta_min) * (1 + cos(pi * epoch / T_max)) / 2`
+
+    Args:
+        optimizer: Optimizer whose rates are set; call its `step` before the scheduler's.
+        T_max: Epochs from the first rate to the smallest.
+        eta_min: Smallest rate.
+        last_epoch: Index of the last epoch done, to resume; -1 starts anew.
 
     >>> import pullback as torch
     >>> optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)

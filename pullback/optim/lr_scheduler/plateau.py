@@ -20,7 +20,21 @@ __all__ = ["ReduceLROnPlateau"]
 
 
 class ReduceLROnPlateau(LRScheduler):
-    """The rate times `factor` after `patience` epochs without a better metric.
+    """Multiply the learning rate by `factor` when a metric has stopped improving.
+
+    Call `step(metric)` after each epoch. After more than `patience` epochs in a row without a new
+    best one, the rate is lowered.
+
+    Args:
+        optimizer: Optimizer whose rates are set.
+        mode: "min" if the metric should fall, as a loss; "max" if it should rise, as an accuracy.
+        factor: Factor of the rate, below 1.
+        patience: Epochs without improvement that are let pass.
+        threshold: By how much a metric must be better to count as new best.
+        threshold_mode: Whether `threshold` is a share of the best ("rel") or a difference ("abs").
+        cooldown: Epochs after a change in which nothing is counted.
+        min_lr: Smallest rate, one or one for each parameter group.
+        eps: Changes of the rate not above this are not made.
 
     >>> import pullback as torch
     >>> optimizer = torch.optim.SGD([torch.ones(1, requires_grad=True)], lr=1.0)

@@ -56,8 +56,27 @@ class _InfiniteConstantSampler(Sampler[None]):
 class DataLoader(Generic[T_co]):
     """Iterate over a dataset in batches, shuffled or not, with worker processes or without.
 
-    The arguments are torch's. `pin_memory` has no effect where there is no accelerator to pin for.
     Workers end with the iterator, also when it is dropped early, and when this process dies.
+
+    Args:
+        dataset: Dataset with `__getitem__` and `__len__`, or an `IterableDataset`.
+        batch_size: Examples in a batch; None gives single examples, not collated.
+        shuffle: Whether to draw in a new random order each epoch.
+        sampler: Indices to draw, in their order; instead of `shuffle`.
+        batch_sampler: Lists of indices, one for each batch; instead of `batch_size`, `shuffle`,
+            `sampler` and `drop_last`.
+        num_workers: Worker processes that load batches ahead; 0 loads in this one.
+        collate_fn: Function that makes a batch of a list of examples; stacks tensors if not given.
+        pin_memory: Whether batches are put in page-locked memory; no effect without an accelerator.
+        drop_last: Whether to leave out a last batch that is not full.
+        timeout: Seconds to wait for a worker's batch; 0 waits for ever.
+        worker_init_fn: Function called in each worker with its number.
+        multiprocessing_context: How to start workers, such as "spawn".
+        generator: Source of the shuffle's and the workers' seeds.
+        prefetch_factor: Batches that each worker loads ahead; 2 if not given.
+        persistent_workers: Whether workers stay for the next epoch.
+        pin_memory_device: Device that memory is pinned for.
+        in_order: Whether batches come in the sampler's order, not as workers finish.
 
     Example:
         >>> import pullback as torch
