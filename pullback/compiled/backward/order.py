@@ -1,7 +1,7 @@
 """The engine's order of a pass, part by part: what a compiler's graph has as nodes of its own.
 
 Hooks, a node's formula, accumulation each are a step with a name. One subclass writes the steps
-down (`whole.py`), another does those that were not done yet (`turns.py`); so both agree.
+down (`whole.py`), another does those that were not done yet (`compiled_pass.py`); so both agree.
 """
 
 from __future__ import annotations
