@@ -120,9 +120,9 @@ def ended(name: str, frame: FrameType | None, *operands: Any) -> Cell:
 
 def ended_at(name: str, frame: FrameType | None) -> Cell:
     """The counter of a result that has no gradient though its operands have."""
-    if frame is not None and internal[frame.f_code.co_filename]:
+    if frame is not None and frame.f_code is not None and internal[frame.f_code.co_filename]:
         frame = user_frame(frame)
-    if frame is None:
+    if frame is None or frame.f_code is None:  # no code of the user's made the call
         return (0, Ended(name, None, 0))
     return (0, make_birth(Ended, (name, frame.f_code, frame.f_lasti)))
 

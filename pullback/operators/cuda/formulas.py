@@ -46,13 +46,21 @@ class _Launched:
         expression = one_expression(self.kernels.root(options, missing), names)
         made = None
         if expression is not None:
-            rest = partial(self._rest, xp, options, missing)
+            rest = partial(self._rest, xp, key, options, missing)
             made = Fused(found.cupy, expression, len(names), rest)
         self.table[key] = made
         return made
 
-    def _rest(self, xp: Any, options: Any, missing: tuple[str, ...], *given: Any) -> Any:
+    def _rest(self, xp: Any, key: Any, options: Any, missing: tuple[str, ...], *given: Any) -> Any:
         """Arrays that one launch does not serve: strided ones, of several shapes or dtypes."""
+        fused = self.table[key]
+        if len(given) == fused.count and _is_strided(given):
+            # Step by step some formulas would look at values, as erfc does: laid out, they need
+            # not. Dimensions in the order of memory, so that the result lies as the first does.
+            order = sorted(range(given[0].ndim), key=lambda d: -given[0].strides[d])
+            laid = [xp.ascontiguousarray(one.transpose(order)) for one in given]
+            back = sorted(range(len(order)), key=order.__getitem__)
+            return fused(*laid).transpose(back)
         rest = iter(given)
         arrays = [None if name in missing else next(rest) for name in self.kernels.formula.tensors]
         made = self.otherwise(xp, tuple(arrays), options)
@@ -60,6 +68,15 @@ class _Launched:
             out[...] = made
             return out
         return made
+
+
+def _is_strided(given: tuple[Any, ...]) -> bool:
+    """Whether all that keeps arrays from a launch is how they lie in memory."""
+    first = given[0]
+    if any(not hasattr(one, "flags") or one.ndim == 0 for one in given):
+        return False
+    alike = all(one.shape == first.shape and one.dtype == first.dtype for one in given)
+    return alike and any(not one.flags.c_contiguous for one in given)
 
 
 def launched(forward: Any, kernels: Kernels, copy: Any) -> Any:

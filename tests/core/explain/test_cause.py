@@ -233,3 +233,11 @@ def test_a_join_tells_the_reason_that_explains_most_wherever_it_stands():
     assert cause_of(torch.stack([first, second])) is cause_of(first)
     assert cause_of(torch.stack([fresh, second])) is cause_of(second)
     assert cause_of(torch.cat([fresh, fresh])) is None
+
+
+def test_a_result_of_a_call_that_nobody_made_has_no_line():
+    """As in `python -m` of a module of the package, where every frame is the package's own."""
+    from pullback.core import origin
+    from pullback.core.explain.cause import ended_at
+
+    assert ended_at("max", origin._NOBODY) == ended_at("max", None)
