@@ -228,9 +228,9 @@ def _add_examples_command(commands: Any) -> None:
 
 def copy_examples(parsed: argparse.Namespace) -> int:
     """Copy the examples out of the installed package, or out of the checkout."""
-    package = Path(__file__).parent
-    inside, beside = package / "examples", package.parent / "examples"
-    programs = sorted((inside if inside.is_dir() else beside).glob("*.py"))
+    beside = Path(__file__).parents[1]
+    installed = beside / "pullback_examples"
+    programs = sorted((installed if installed.is_dir() else beside / "examples").glob("*.py"))
     target = Path(parsed.folder)
     if target.exists():
         print(f"pullback examples: {parsed.folder!r} exists; name another folder.", file=sys.stderr)

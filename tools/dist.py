@@ -60,15 +60,15 @@ def wheel_problems(wheel: Path) -> Iterator[str]:
         yield f"{wheel.name} has {size} bytes, more than {LARGEST}"
     names = zipfile.ZipFile(wheel).namelist()
     yield from (f"{wheel.name} lacks {name}" for name in WANTED if name not in names)
-    examples = {f"pullback/{name}" for name in _tracked("examples")}
+    examples = {f"pullback_{name}" for name in _tracked("examples")}
     tracked = set(_tracked("pullback")) | examples
-    inside = {name for name in names if name.startswith("pullback/")}
+    inside = {name for name in names if name.startswith(("pullback/", "pullback_examples/"))}
     yield from (f"{wheel.name} lacks {name}" for name in sorted(tracked - inside))
     yield from (f"{wheel.name} has {name} too" for name in sorted(inside - tracked))
     strange = {
         name
         for name in names
-        if not re.match(r"pullback(/|_command\.py$|-[\d.]+\.dist-info/)", name)
+        if not re.match(r"pullback(/|_examples/|_command\.py$|-[\d.]+\.dist-info/)", name)
     }
     yield from (f"{wheel.name} has {name} too" for name in sorted(strange))
 
@@ -81,8 +81,7 @@ def sdist_problems(sdist: Path, wheel: Path) -> Iterator[str]:
         if name not in names:
             yield f"{sdist.name} lacks {name}"
     package = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("pullback/")}
-    moved = {f"pullback/{name}" for name in names if name.startswith("examples/")}
-    yield from (f"{sdist.name} lacks {name}" for name in sorted(package - names - moved))
+    yield from (f"{sdist.name} lacks {name}" for name in sorted(package - names))
 
 
 def _tracked(folder: str) -> list[str]:

@@ -71,4 +71,4 @@ class kernels_used:  # noqa: N801 (a context manager, named as one calls it)
         if result is None or any(one.operator == op.name for one in self._runs[before:]):
             return
         inline = next((one.name for one in op.kernels if one.inline), "inline")
-        self._runs.insert(before, Used(op.name, inline if op.usual else MEANING))
+        self._runs.insert(before, Used(op.name, inline if op.inline else MEANING))

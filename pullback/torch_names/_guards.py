@@ -48,11 +48,12 @@ def tracing(context: TracingContext | None) -> Iterator[TracingContext | None]:
     ...     TracingContext.get() is context
     True
     """
-    before = _current.set(context)
+    before = _current.get()
     try:
+        _current.set(context)
         yield context
     finally:
-        _current.reset(before)
+        _current.set(before)
 
 
 def detect_fake_mode(inputs: Any = None) -> FakeTensorMode | None:

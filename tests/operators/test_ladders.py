@@ -20,14 +20,20 @@ SPEED = re.compile(
 )
 IN_HALF = "half precision is computed in single, which single itself is not asked"
 LAYOUT = "results lie in memory as their input does"
+ORDERED = "results are row-major, as torch's are: those that are not are copied"
 # Those that ask all the same, and why.
 REASONS = {
     "_expand": "the constructor of arrays in place of a helper: 0.16 of 1.6 us, and no other value",
     "_given_standardise": IN_HALF,
     "_mix": LAYOUT,
+    "_rot90": ORDERED,
     "addcdiv": IN_HALF,
     "addcmul": IN_HALF,
     "batch_standardise": f"{IN_HALF}; {LAYOUT}",
+    "cat": ORDERED,
+    "masked_fill": ORDERED,
+    "pow.Scalar": ORDERED,
+    "stack": ORDERED,
     "bincount": "weights of single precision are added up in double",
     "lgamma": "SciPy's infinities are looked at, where there are any",
     "polygamma": "derivatives beyond the largest factorial have another formula",

@@ -393,6 +393,10 @@ def _avg_pooled(dims: int) -> Callable[[Bound], Call | None]:
     return spelled
 
 
+def _adaptive_average(bound: Bound) -> Call:
+    return _call("_adaptive_avg_pool2d", bound["input"], list(bound["geometry"].number))
+
+
 _REDUCTIONS = ("none", "mean", "sum")
 
 
@@ -434,19 +438,6 @@ def _loss_of_elements(name: str, *options: str) -> Callable[[Bound], Call]:
         return _call(name, *_trimmed(given, (1.0,) * len(options)))
 
     return spelled
-
-
-def _contracted(bound: Bound) -> Call | None:
-    """A sum of products by its letters."""
-    plan = bound["plan"]
-    labels = [plan.labels, plan.others, plan.kept]
-    letters: dict[Any, str] = {}
-    for one in (label for each in labels for label in each):
-        letters.setdefault(one, chr(ord("a") + len(letters)))
-    if len(letters) > 26:
-        return None
-    first, second, kept = ("".join(letters[one] for one in each) for each in labels)
-    return _call("einsum", f"{first},{second}->{kept}", [bound["input"], bound["other"]])
 
 
 # Index tensors -----------------------------------------------------------------------------------
@@ -496,11 +487,10 @@ _DRAWING = {"bernoulli": "float", "integers": "from"}  # by what draws; others h
 
 
 CALLS: dict[str, Callable[[Bound], Call | None]] = {
+    "_adaptive_avg_pool2d": _adaptive_average,
     "_avg_pool2d": _avg_pooled(2),
     "_avg_pool3d": _avg_pooled(3),
     "_bce_logits": _bce_logits,
-    "_contract": _contracted,
-    "_multiply": _contracted,
     "_upsample_bicubic2d": _upsampled("bicubic2d", 2),
     "_upsample_bilinear2d": _upsampled("bilinear2d", 2),
     "_upsample_linear1d": _upsampled("linear1d", 1),

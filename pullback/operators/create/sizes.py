@@ -403,7 +403,7 @@ def _made_like(
         if number is not None and number.__class__ is not bool:
             number = _fitting(op, number, dtype)
         return _like(input, number, dtype, preserve_format)
-    if getattr(input, "_kind", None) in SPARSE or (options and options.get("layout") in SPARSE):
+    if getattr(input, "_layout", None) in SPARSE or (options and options.get("layout") in SPARSE):
         input, memory_format = _sparse_like(op, input, number, options, memory_format)
     dtype = _dtype_like(op, input, options)
     if options and "device" in options and options["device"] is not None:

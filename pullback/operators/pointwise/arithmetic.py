@@ -269,7 +269,7 @@ def sub(xp: Namespace, input: Array, other: Array, *, alpha: Any = 1) -> Array:
 
 
 # A factor becomes an array that is kept, which NumPy takes sooner than a number.
-_scales = says("alpha is not ONE", "(alpha.__class__ is float or alpha.__class__ is int)", ONE=1)
+_scales = says("(alpha.__class__ is float or alpha.__class__ is int)", "alpha != 1")
 _scales &= floating.of("other")
 _large = _scales & host & at_least(scaled.LARGE, "other_size")
 
