@@ -228,7 +228,7 @@ def _sooner(a: Any, b: Any) -> Any:
 
 
 def _sympy(cls: type) -> NumberType | None:
-    import sympy  # type: ignore[import-untyped]  # it has no types
+    import sympy
 
     if not issubclass(cls, sympy.Expr):
         return None
