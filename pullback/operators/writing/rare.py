@@ -13,7 +13,7 @@ from pullback.core.version import bump
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import observed, observers
 from pullback.operators.options import UNFILLED, numbers_between, respelled
-from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
+from pullback.operators.writing.call import added, all_names, beyond, optional_by_name
 from pullback.operators.writing.steps import MODE_LINES, array_lines, differs, fits, maybe_number
 from pullback.operators.writing.writer import block, define, either, theirs
 
@@ -27,27 +27,36 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
     """
     out = out and kind != "sign"
     first, watched = len(op.positional), kind != "unwatched"
-    last = first + len([] if kind == "sign" else beyond(op, out=out))
-    named = [param.name for param in op.params if param.keyword_only] + added(op) * out
-    spelled = [op.positional.index(name) for name in optional_by_spelling(op)] * out
+    places = [] if kind == "sign" else beyond(op, out=out)
+    last = first + len(places)
+    others = [] if kind == "sign" else added(op, out=out)
+    named = [param.name for param in op.params if param.keyword_only] + others
+    spelled = [op.positional.index(name) for name in optional_by_name(op, out=out)]
     tensors = [op.positional.index(p.name) for p in op.inputs if not p.keyword_only]
+    names = {**op.spellings, **op.operand_names}
+    # The first place beyond the last has another name of an operand, which is absent then.
+    alias = places[0].lstrip("$") if places else ""
+    operand = op.positional.index(names[alias]) if alias in names else None
 
     def rare(*values: Any) -> Any:
         args, kwargs = values[:first], dict(zip(named, values[last:], strict=True))
         called, unfilled = scope["called"], first == last or values[first] is UNFILLED
-        if unfilled and watched and observers.active is not None:
-            operands = tuple([args[place] for place in tensors])
-            return observed(op, called, scope["unwatched"], args, kwargs, operands)
-        renamed = {name: kwargs.pop(name) for name in op.spellings} if out else {}
+        renamed = {name: kwargs.pop(name) for name in names.keys() & kwargs.keys()}
+        if not unfilled and operand is not None and args[operand] is REQUIRED:
+            renamed[alias], unfilled = values[first], True
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
         missing = [place for place in spelled if args[place] is REQUIRED]
         if missing or any(one is not None for one in renamed.values()):
-            return respelled(op, args, {**renamed, **kwargs})
+            return respelled(op, called, args, renamed, kwargs)
+        if watched and observers.active is not None:
+            operands = tuple([args[place] for place in tensors])
+            return observed(op, called, scope["unwatched"], args, kwargs, operands)
         return scope["call"](op, args, kwargs)
 
     fills = fits(op) and op.kind == "elementwise" and len(op.inputs) == first < last
-    return _filling(op, scope, rare) if fills and watched and named[-1:] == ["out"] else rare
+    fills = fills and op.has_out and out and not op.spellings
+    return _filling(op, scope, rare) if fills and watched else rare
 
 
 def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
@@ -70,7 +79,11 @@ def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
         unlike += conditions
     lines = [
         *either(
-            ["more is not UNFILLED", "observers.active is not None", f"{out} is None"], bail_out
+            [
+                *(f"{beyond(op)[0]} is not observers.unfilled", f"{out} is None"),
+                *(f"{theirs(name)} is not None" for name in added(op) if name != "out"),
+            ],
+            bail_out,
         ),
         *array_lines(op, bail_out[0]),
         *MODE_LINES,
