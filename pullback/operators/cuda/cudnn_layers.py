@@ -10,7 +10,7 @@ from __future__ import annotations
 from ctypes import byref, c_float, c_int, c_size_t, c_ulonglong, c_void_p
 from typing import Any, NamedTuple
 
-from pullback.operators.cuda.cudnn_plans import DATA_TYPES, checked
+from pullback.operators.cuda.cudnn_plans import DATA_TYPES, RefusedError, checked
 
 __all__ = ["Layers", "Shape"]
 
@@ -57,17 +57,23 @@ class Layers:
         except KeyError:
             if len(self._known) >= _MOST_KNOWN:
                 self._known.clear()
-            made: _Layer | None = _Layer(owner, library, key)
-            if not made.is_as_expected():  # type: ignore[union-attr]  # it was just made
-                made = None
-            self._known[key] = made
+            made = self._known[key] = self._made(library, key)
             return made
+
+    def _made(self, library: Any, shape: Shape) -> _Layer | None:
+        """By the quickest algorithm that takes such shapes: which ones it does not is not told."""
+        narrow = shape.width <= _WIDEST and shape.char == "f"
+        for algorithm in (_IN_REGISTERS, _STANDARD) if narrow else (_STANDARD,):
+            made = _Layer(self._owner, library, shape, algorithm)
+            if made.is_as_expected() and (algorithm == _STANDARD or made.does()):
+                return made
+        return None
 
 
 class _Layer:
     """Descriptors of one shape, and the calls."""
 
-    def __init__(self, owner: Any, library: Any, shape: Shape) -> None:
+    def __init__(self, owner: Any, library: Any, shape: Shape, algorithm: int) -> None:
         self._owner, self._library, self._shape = owner, library, shape
         self._made: list[tuple[str, Any]] = []
         kind, self._gates = _KINDS[shape.kind]
@@ -79,7 +85,6 @@ class _Layer:
         self._net = self._new("RNN")
         math = _FMA if shape.exact and shape.char == "f" else _DEFAULT_MATH
         bias = _BOTH_BIASES if shape.has_bias else _NO_BIAS
-        algorithm = _IN_REGISTERS if shape.width <= _WIDEST else _STANDARD
         checked("a recurrent layer", library.cudnnSetRNNDescriptor_v8(
             self._net, algorithm, kind, bias, _ONE_DIRECTION, _LINEAR, number,
             1 if shape.char == "d" else 0, math, shape.inputs, shape.width, shape.width, 1,
@@ -135,6 +140,21 @@ class _Layer:
                 return False
             if shape.has_bias and vector_at.value != base + (biases + number * shape.width) * one:
                 return False
+        return True
+
+    def does(self) -> bool:
+        """Whether both ways run."""
+        cupy, shape = self._owner.cupy, self._shape
+        dtype = {"d": "f8", "f": "f4"}.get(shape.char, "f2")
+        x = cupy.zeros((shape.times, shape.batch, shape.inputs), dtype)
+        first = cupy.zeros((shape.batch, shape.width), dtype)
+        cell = first if shape.kind == "LSTM" else None
+        joined = cupy.zeros(self._weights // self._item(), dtype)
+        try:
+            out, *_, kept = self.forward(x, first, cell, joined, training=True)
+            self.backward(x, first, cell, joined, out, kept, (out, None, None))
+        except RefusedError:
+            return False
         return True
 
     def _item(self) -> int:

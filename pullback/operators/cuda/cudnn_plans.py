@@ -15,7 +15,16 @@ from ctypes import byref, c_double, c_float, c_int, c_int64, c_size_t, c_void_p
 from pathlib import Path
 from typing import Any, NamedTuple
 
-__all__ = ["DATA_TYPES", "Geometry", "Plan", "Wanted", "checked", "find_library", "planned"]
+__all__ = [
+    "DATA_TYPES",
+    "Geometry",
+    "Plan",
+    "RefusedError",
+    "Wanted",
+    "checked",
+    "find_library",
+    "planned",
+]
 
 DATA_TYPES = {"f": 0, "d": 1, "e": 2, "E": 9}  # by character of the dtype: cuDNN's number for it
 _NAMES = ("libcudnn.so.9", "cudnn64_9.dll")
@@ -161,7 +170,7 @@ _CTYPES: dict[int, Any] = {
 }
 
 
-class _RefusedError(RuntimeError):
+class RefusedError(RuntimeError):
     """CuDNN does not take a description, or has no engine for it."""
 
 
@@ -185,7 +194,7 @@ def planned(
                 found = _prepared(made, handle, configuration)
                 if found is not None:
                     return Plan(library, made, *found)
-    except _RefusedError:
+    except RefusedError:
         pass
     return None
 
@@ -314,7 +323,7 @@ def _older_tensor(library: Any, kind: int, shape: Any) -> Any:
 def checked(what: str, status: int) -> None:
     """Raise where cuDNN says that it could not."""
     if status:
-        raise _RefusedError(f"cuDNN could not do {what}: status {status}.")
+        raise RefusedError(f"cuDNN could not do {what}: status {status}.")
 
 
 def find_library() -> Any:
