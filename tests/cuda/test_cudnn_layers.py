@@ -98,3 +98,15 @@ def test_without_recording_the_values_are_the_same(by_cudnn):
     with torch.no_grad():
         found = made(x)[0]
     assert torch.allclose(found, made(x)[0], rtol=1e-12, atol=1e-12)
+
+
+@pytest.mark.parametrize("kind", ["LSTM", "GRU"])
+@pytest.mark.parametrize("width", [8, 64, 100, 136])
+def test_in_less_than_full_precision_three_digits_are_right(by_cudnn, kind, width):
+    x = torch.tensor(numpy.random.default_rng(0).normal(size=(7, 3, 5))).float()
+    weights = torch.tensor(numpy.random.default_rng(1).normal(size=(7, 3, width))).float()
+    expected = outcome(net(kind, torch.float32, width), x, weights=weights)
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=True):
+        found = outcome(net(kind, torch.float32, width).cuda(), x.cuda(), weights=weights.cuda())
+    for one, other in zip(found, expected, strict=True):
+        assert numpy.abs(one - other).max() <= 3e-3 * numpy.abs(other).max()

@@ -16,7 +16,8 @@ __all__ = ["Layers", "Shape"]
 
 _KINDS = {"LSTM": (2, 4), "GRU": (3, 3)}  # the library's number, and gates
 _LINEAR, _ONE_DIRECTION, _BOTH_BIASES, _NO_BIAS = 0, 0, 2, 0
-# Narrow layers keep their weights in registers for all times: a third of the time at width 64.
+# Narrow layers keep their weights in registers for all times: a third of the time at width 64. Their
+# sigmoids are approximate (errors of 1e-5), so that they are for those who allow TensorFloat-32.
 _STANDARD, _IN_REGISTERS, _WIDEST = 0, 3, 128
 _DEFAULT_MATH, _FMA = 0, 3
 _MOST_KNOWN = 256
@@ -62,7 +63,7 @@ class Layers:
 
     def _made(self, library: Any, shape: Shape) -> _Layer | None:
         """By the quickest algorithm that takes such shapes: which ones it does not is not told."""
-        narrow = shape.width <= _WIDEST and shape.char == "f"
+        narrow = shape.width <= _WIDEST and shape.char == "f" and not shape.exact
         for algorithm in (_IN_REGISTERS, _STANDARD) if narrow else (_STANDARD,):
             made = _Layer(self._owner, library, shape, algorithm)
             if made.is_as_expected() and (algorithm == _STANDARD or made.does()):
