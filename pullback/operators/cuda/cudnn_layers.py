@@ -16,8 +16,8 @@ __all__ = ["Layers", "Shape"]
 
 _KINDS = {"LSTM": (2, 4), "GRU": (3, 3)}  # the library's number, and gates
 _LINEAR, _ONE_DIRECTION, _BOTH_BIASES, _NO_BIAS = 0, 0, 2, 0
-# Narrow layers keep their weights in registers for all times: a third of the time at width 64. Their
-# sigmoids are approximate (errors of 1e-5), so that they are for those who allow TensorFloat-32.
+# Narrow layers can keep their weights in registers for all times: a third of the time at width 64.
+# Sigmoids are approximate then (errors of 1e-5): it is for those who allow TensorFloat-32.
 _STANDARD, _IN_REGISTERS, _WIDEST = 0, 3, 128
 _DEFAULT_MATH, _FMA = 0, 3
 _MOST_KNOWN = 256
