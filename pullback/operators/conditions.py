@@ -5,7 +5,7 @@
     def _short(input, input_size): ...
 
 A condition knows its text, which the writer puts into the function that chooses
-(`writing/choice.py`), and the sizes at which its answer changes, around which
+(`choice.py`), and the sizes at which its answer changes, around which
 `tests/operators/test_kernels.py` tries the kernel. `&`, `|` and `~` make conditions of conditions.
 
 Text is about parameters of the operator and about facts of its tensors, which have the names that

@@ -2,7 +2,7 @@
 
 The declared forward says what an operator means, for every size, dtype and array library. A kernel
 is quicker where its condition holds, and gives the same to within `ulp`. Kernels are tried in the
-order in which they are entered; `writing/choice.py` writes the choice.
+order in which they are entered; `choice.py` writes the choice.
 """
 
 from __future__ import annotations

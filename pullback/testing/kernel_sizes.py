@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.operators.choice import rewrite_choices
 from pullback.operators.conditions import Condition
 from pullback.operators.declare import Op
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import rewrite_choices
 
 __all__ = ["only_kernels"]
 

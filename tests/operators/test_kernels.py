@@ -8,6 +8,7 @@ import pytest
 import pullback as torch
 from pullback.operators.arrays import native
 from pullback.operators.attach.every import load_all
+from pullback.operators.choice import choice_source, notes
 from pullback.operators.conditions import FACTS, at_most, below, flat, floating, given, host, says
 from pullback.operators.declare import (
     OPERATORS,
@@ -17,7 +18,6 @@ from pullback.operators.declare import (
     kernel,
     primitive,
 )
-from pullback.operators.writing.choice import choice_source, notes
 from pullback.testing import samples_kernels, samples_kernels_nn
 
 load_all()

@@ -13,6 +13,7 @@ from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
 from pullback.core.mode import NO_GRAD, current
 from pullback.core.node import QUIET
+from pullback.core.writer import block, define, indented
 from pullback.library.call import fallback, returns
 from pullback.library.call.bail_out import MISSING, bail_out, check_aliases
 from pullback.library.call.binding import accepts_as_is
@@ -27,7 +28,6 @@ from pullback.operators.writing.call import by_name, operands
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.record import FRAME_LINES, PLACED, edge_from
 from pullback.operators.writing.steps import MODE_LINES
-from pullback.operators.writing.writer import block, define, indented
 
 
 def written(operator: Operator) -> Any:

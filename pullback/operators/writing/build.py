@@ -20,16 +20,18 @@ from pullback.core.mode import Dual, Hooked, Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
+from pullback.core.writer import block, define, named, theirs
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
+from pullback.operators.dispatch.layers import code_of, put
 from pullback.operators.dispatch.observers import Unwatched, observers
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED
 from pullback.operators.running import inplace, interpret, overlap
+from pullback.operators.running.on_arrays import array_call, float_call
 from pullback.operators.writing.adapter import Adapter
 from pullback.operators.writing.adapter import stub as adapter_stub
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.inplace import inplace_lines_of
-from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
 from pullback.operators.writing.rare import rare_form
@@ -42,7 +44,6 @@ from pullback.operators.writing.record import (
     viewed_lines,
 )
 from pullback.operators.writing.sequence import gives_sequence, sequence_lines, takes_sequence
-from pullback.operators.writing.specialise import array_call, float_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
     UNUSUAL_MODE,
@@ -57,7 +58,6 @@ from pullback.operators.writing.steps import (
     saves_tensors,
     takes_mixed,
 )
-from pullback.operators.writing.writer import block, define, named, theirs
 
 
 def build(

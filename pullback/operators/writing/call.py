@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.core.writer import either, theirs
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.writing.writer import either, theirs
 
 
 def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:

@@ -5,7 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from pullback.core.version import MOST_WRITES
+from pullback.core.writer import block, filled
 from pullback.operators.declare import Op, Param
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.running.overlap import LENIENT
 from pullback.operators.writing.call import everything, rare_lines, signature_of
 from pullback.operators.writing.plan import plan_of
@@ -16,7 +18,6 @@ from pullback.operators.writing.record import (
     nowhere_lines,
     unless_absent,
 )
-from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import (
     MODE_LINES,
     UNUSUAL_MODE,
@@ -31,7 +32,6 @@ from pullback.operators.writing.steps import (
     saves_tensors,
     tried_lines,
 )
-from pullback.operators.writing.writer import block, filled
 
 # Where saved-tensor hooks are all that is unusual, what saves nothing goes on as without them.
 _STEPS = f"""

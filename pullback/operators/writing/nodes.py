@@ -19,15 +19,15 @@ from pullback.core.mode import get_mode
 from pullback.core.node import OperatorNode, Output
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.writer import block, define, filled, theirs
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
 from pullback.operators.running.followed import followed, inputs_followed
+from pullback.operators.running.on_arrays import on_arrays
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.plan import plan_of, several_outputs
-from pullback.operators.writing.specialise import on_arrays
-from pullback.operators.writing.writer import block, define, filled, theirs
 
 _classes: dict[Op, type[OperatorNode]] = {}
 

@@ -10,12 +10,12 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.version import bump
+from pullback.core.writer import block, define, either, theirs
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import observed, observers
 from pullback.operators.options import UNFILLED, numbers_between, respelled
 from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
 from pullback.operators.writing.steps import MODE_LINES, array_lines, differs, fits, maybe_number
-from pullback.operators.writing.writer import block, define, either, theirs
 
 __all__ = ["rare_form"]
 

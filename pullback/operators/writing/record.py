@@ -6,12 +6,12 @@ By themselves they are the `recorder` of results that came from a handler below 
 
 from __future__ import annotations
 
+from pullback.core.writer import block, either, filled, indented, theirs
 from pullback.operators.declare import Op, Param
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.plan import plan_of, several_outputs
-from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import knows_dtype, maybe_number
-from pullback.operators.writing.writer import block, either, filled, indented, theirs
 
 # The version counter of a result without history, and how a view was made, where grad mode is off.
 UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"

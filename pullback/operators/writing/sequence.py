@@ -6,6 +6,7 @@ As build.py, whose lines these are, but with loops over the sequence where that 
 from __future__ import annotations
 
 from pullback.core.arrays import LIBRARIES
+from pullback.core.writer import filled, theirs
 from pullback.operators.declare import Op
 from pullback.operators.writing.call import everything
 from pullback.operators.writing.plan import plan_of
@@ -17,7 +18,6 @@ from pullback.operators.writing.record import (
     edge_from,
 )
 from pullback.operators.writing.steps import forward_call, normalised_lines
-from pullback.operators.writing.writer import filled, theirs
 
 
 def takes_sequence(op: Op) -> bool:

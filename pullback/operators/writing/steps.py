@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy
 
 from pullback.core.arrays import LIBRARIES
+from pullback.core.writer import block, filled, theirs
 from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
+from pullback.operators.running.on_arrays import array_call, float_call
 from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.specialise import array_call, float_call
-from pullback.operators.writing.writer import block, filled, theirs
 
 # Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
 UNUSUAL_MODE = "mode is not plain and mode not in fast.others"

@@ -7,11 +7,11 @@ from pathlib import Path
 import pytest
 
 import pullback as torch
+from pullback.core.writer import WIDTH, folded, named
 from pullback.operators import writing
 from pullback.operators.attach.every import load_all
 from pullback.operators.declare import OPERATORS
 from pullback.operators.writing import build, inplace
-from pullback.operators.writing.writer import WIDTH, folded, named
 from pullback.transforms import dual
 
 

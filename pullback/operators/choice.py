@@ -25,9 +25,9 @@ import numpy
 
 from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
+from pullback.core.writer import block, define, named, theirs
 from pullback.operators.conditions import FACTS
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.writer import block, define, named, theirs
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
