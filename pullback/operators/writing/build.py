@@ -36,6 +36,7 @@ from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
 from pullback.operators.writing.rare import rare_form
 from pullback.operators.writing.record import (
+    called_from,
     edge_lines,
     nowhere_lines,
     packed_inputs,
@@ -193,10 +194,9 @@ def plainly(op: Op) -> Any:
     if body is None:
         return None
     lines = block(f"def plainly(mode, {arguments(op)})", body)
-    # The user called the function whose form calls this.
-    lines = [line.replace("getframe(1)", "getframe(3)") for line in lines]
     scope = {**scope_of(op), "called": op.name, "call": below_level, "elsewhere": below_level}
-    return define(lines, scope, f"{op.name}, below")
+    # The user called the function whose form calls this.
+    return define(called_from(3, lines), scope, f"{op.name}, below")
 
 
 def below_level(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -305,8 +305,7 @@ def hooked_lines_of(op: Op) -> list[str]:
         lines += block(f"if {theirs('dtype')} is not None", [bail_out])
     lines += ["hooks, mode = mode, mode.usual", *_fast_path(op, below=True, hooked=True)]
     # The user called the function that calls this.
-    lines = [line.replace("getframe(1)", "getframe(2)") for line in lines]
-    return block(f"def hooked(mode, {arguments(op)})", lines)
+    return block(f"def hooked(mode, {arguments(op)})", called_from(2, lines))
 
 
 def _fast_path(

@@ -33,6 +33,17 @@ from pullback.operators.writing.steps import (
     tried_lines,
 )
 
+# A write is counted, with its place: `bump` of core/version.py, in line.
+_COUNTED = f"""
+if cell.__class__ is tuple:
+    cell = {{target}}._cell = [*cell]
+cell[0] += 1
+{{frame}}
+if code is not None:
+    cell.append((called, code, frame.f_lasti))
+    if len(cell) > {MOST_WRITES}:
+        shorten(cell)
+"""
 # Where saved-tensor hooks are all that is unusual, what saves nothing goes on as without them.
 _STEPS = f"""
 if {UNUSUAL_MODE}:
@@ -53,14 +64,7 @@ if mode is plain and {{has_history}}a0.dtype.kind in 'fcV':
             check_history_can_change(called, {{target}})
         {{before_write}}
 {{computed}}
-if cell.__class__ is tuple:
-    cell = {{target}}._cell = [*cell]
-cell[0] += 1
-{{frame}}
-if code is not None:
-    cell.append((called, code, frame.f_lasti))
-    if len(cell) > {MOST_WRITES}:
-        shorten(cell)
+{{counted}}
 if mode is not plain:
     return {{target}}
 if tracked:
@@ -72,6 +76,11 @@ if tracked:
 {{adopted}}
 return {{target}}
 """
+
+
+def counted_lines(target: str) -> list[str]:
+    """Count a write to a tensor whose counter is `cell`, with the line that it came from."""
+    return filled(_COUNTED, target=target, frame=FRAME_LINES)
 
 
 def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
@@ -102,7 +111,7 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
             led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
             before_write=_before_write(op),
             computed=_computed(op),
-            frame=FRAME_LINES,
+            counted=counted_lines(target),
             old=[f"{target} = old"] if saves_target else [],
             node=node_lines(op, inplace=True),
             adopted=_adopted(op),

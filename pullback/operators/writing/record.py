@@ -27,6 +27,13 @@ if (code := (frame := getframe(1)).f_code) is not last_user.code:
 PLACED = [
     "node._code, node._lasti, node._seq = code, frame.f_lasti, next(numbering.numbers)",
 ]
+
+
+def called_from(frame: int, lines: list[str]) -> list[str]:
+    """The lines of a function that the user called by way of others: in which frame up."""
+    return [line.replace("getframe(1)", f"getframe({frame})") for line in lines]
+
+
 _UNRECORDED = f"""
 if mode is not plain:
     {{cells}} = {UNRECORDED}
