@@ -16,8 +16,8 @@ from pullback.core.mode import get_mode
 from pullback.core.node import Output
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.plan import several_outputs
 from pullback.operators.running.declared_node import DeclaredNode
-from pullback.operators.writing.plan import several_outputs
 
 __all__ = ["SeveralOutputs", "fill_missing", "output_tensor"]
 

@@ -81,11 +81,6 @@ def by_name(names: list[str]) -> str:
     return "".join(f"'{name}': {theirs(name)}, " for name in names)
 
 
-def operands(op: Op) -> str:
-    """The tensors of a call, as the inside of a tuple."""
-    return "".join(f"{param.local}, " for param in op.inputs)
-
-
 def arguments(op: Op) -> str:
     """All parameters, one by one and by place."""
     return ", ".join(param.local for param in op.params)

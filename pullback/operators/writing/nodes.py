@@ -19,13 +19,13 @@ from pullback.core.tensor import new
 from pullback.core.writer import block, define, filled, theirs
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
+from pullback.operators.plan import plan_of, several_outputs
 from pullback.operators.running.declared_node import DeclaredNode, saved_names
 from pullback.operators.running.followed import followed, inputs_followed
 from pullback.operators.running.on_arrays import on_arrays
 from pullback.operators.running.outputs import SeveralOutputs, fill_missing, output_tensor
 from pullback.operators.writing.inline import SIGNS, Inlined, inlined
 from pullback.operators.writing.names import COMMON
-from pullback.operators.writing.plan import plan_of, several_outputs
 
 _classes: dict[Op, type[OperatorNode]] = {}
 

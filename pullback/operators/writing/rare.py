@@ -16,7 +16,7 @@ from pullback.operators.options import UNFILLED, numbers_between, respelled
 from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
 from pullback.operators.writing.inplace import counted_lines
 from pullback.operators.writing.record import called_from
-from pullback.operators.writing.steps import array_lines, differs, fits, maybe_number
+from pullback.operators.writing.steps import array_lines, differs, fits, of_tensor
 
 __all__ = ["rare_form"]
 
@@ -77,17 +77,15 @@ return {out}
 
 def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
     """The form of what is one array function, which may write into `out`; `rare` does the rest."""
-    out, names, number = theirs("out"), all_names(op), maybe_number(op)
+    out, names = theirs("out"), all_names(op)
     bail_out = f"return rare({names})"
     unlike: list[str] = []
     recorded = [f"{out}._node is not None"]
     for i, param in enumerate(op.inputs):
         other = f"type(a{i}) is not host_array or a{i}.base is not None or a{i}.shape != shape"
-        node = f"{param.local}._node is not None"
-        if param is number:
-            other, node = f"not is_number and ({other})", f"not is_number and {node}"
+        other = of_tensor(op, param, f"({other})")
         unlike += block(f"if a{i}.dtype is not dtype or {other}", [bail_out])
-        recorded.append(node)
+        recorded.append(of_tensor(op, param, f"{param.local}._node is not None"))
     differing = [f" or {differs(param)}" for param in op.params if not param.is_tensor]
     lines = filled(
         _FILLING,

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 from pullback.core.writer import block, either, filled, indented, theirs
 from pullback.operators.declare import Op, Param
+from pullback.operators.plan import plan_of, several_outputs
 from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.plan import plan_of, several_outputs
 from pullback.operators.writing.steps import knows_dtype, maybe_number
 
 # The version counter of a result without history, and how a view was made, where grad mode is off.

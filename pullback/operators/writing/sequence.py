@@ -8,16 +8,9 @@ from __future__ import annotations
 from pullback.core.arrays import LIBRARIES
 from pullback.core.writer import filled, theirs
 from pullback.operators.declare import Op
+from pullback.operators.plan import plan_of
+from pullback.operators.writing import record, steps
 from pullback.operators.writing.call import everything
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.record import (
-    FRAME_LINES,
-    PLACED,
-    UNRECORDED,
-    VIEW_OF_MODE,
-    edge_from,
-)
-from pullback.operators.writing.steps import forward_call, normalised_lines
 
 
 def takes_sequence(op: Op) -> bool:
@@ -45,14 +38,14 @@ def sequence_lines(op: Op) -> list[str]:
         f"node._edges, node._cold = {'tuple(edges)' if takes else '(edge,)'}, None",
         "node._g_shape, node._g_dtype = {0}.shape, {0}.dtype".format("r" if takes else "a0"),
         *(f"node.s_{one} = {theirs(one)}" for one in plan_of(op).options),
-        *FRAME_LINES,
-        *PLACED,
+        *record.FRAME_LINES,
+        *record.PLACED,
     ]
     if f"{name}_shape" in plan_of(op).derived and takes:
         node.append(f"node.s_{name}_shape = tuple([one.shape for one in arrays])")
     source = op.inputs[0].local
     other = "any([type(one) is not ndarray for one in arrays])"
-    call = forward_call(op)[0]
+    call = steps.forward_call(op)[0]
     return filled(
         _JOINED if takes else _PARTS,
         name=name,
@@ -60,9 +53,9 @@ def sequence_lines(op: Op) -> list[str]:
         bail_out=f"return call(op, {everything(op)})",
         other=other if LIBRARIES else "type(arrays[0]) is not ndarray",
         call=call.replace("a0", "arrays", 1) if takes else call,
-        normalised=normalised_lines(op),
-        edge=edge_from("edge", f"{source}._node if mode is plain else None", source),
-        edge_of_one=edge_from("edge", "one._node", "one"),
+        normalised=steps.normalised_lines(op),
+        edge=record.edge_from("edge", f"{source}._node if mode is plain else None", source),
+        edge_of_one=record.edge_from("edge", "one._node", "one"),
         node=node,
     )
 
@@ -87,7 +80,7 @@ if type(r) is not ndarray:
 result = next(blanks)
 result._array, result._cell, result._node = r, UNWRITTEN, None
 if mode is not plain:
-    result._cell = {UNRECORDED}
+    result._cell = {record.UNRECORDED}
     return result
 cell = {{source}}[0]._cell
 alike = cell.__class__ is tuple
@@ -126,7 +119,7 @@ try:
     arrays = {{call}}
 except REFUSALS as error:
     raise explained(op, {{{{'{{name}}': a0}}}}, error) from None
-creation = MULTI_OUTPUT if mode is plain else {VIEW_OF_MODE}
+creation = MULTI_OUTPUT if mode is plain else {record.VIEW_OF_MODE}
 {{edge}}
 node = None
 if edge is not None:

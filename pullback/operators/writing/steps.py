@@ -13,8 +13,8 @@ from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
+from pullback.operators.plan import plan_of
 from pullback.operators.running.on_arrays import array_call, float_call
-from pullback.operators.writing.plan import plan_of
 
 # Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
 UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
@@ -63,6 +63,13 @@ def maybe_number(op: Op) -> Param | None:
     return last if last.kind == "tensor" and last.name in op.rules else None
 
 
+def of_tensor(op: Op, param: Param, claim: str, value: str = "") -> str:
+    """A claim about a tensor, which a number does not make, nor a `value` that is not given."""
+    absent = "not is_number and " if param is maybe_number(op) else ""
+    absent = f"{value} is not None and " if value and param.kind == "optional" else absent
+    return f"({absent}{claim})" if absent else claim
+
+
 def takes_mixed(op: Op) -> bool:
     """Whether operands of several dtypes are brought to one on the fast path."""
     return op.promote is not None and all(param.kind == "tensor" for param in op.inputs)
@@ -94,14 +101,9 @@ def mixed_lines(op: Op, bail_out: str) -> list[str]:
     again = []
     if knows_dtype(op):
         differ, again = differ.replace("a0.dtype", "(dtype := a0.dtype)", 1), ["dtype = a0.dtype"]
-    parts = {
-        "differ": differ,
-        "given": given,
-        "bail_out": bail_out,
-        "arrays": arrays,
-        "again": again,
-    }
-    return filled(_MIXED, **parts) if differ else []
+    if not differ:
+        return []
+    return filled(_MIXED, differ=differ, given=given, bail_out=bail_out, arrays=arrays, again=again)
 
 
 def _other_dtypes(op: Op) -> list[str]:
@@ -136,11 +138,8 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
         conditions += _other_dtypes(op)
         if maybe_number(op) is not None:  # which was brought to the dtype
             conditions[0] = f"(not is_number and {conditions[0]})"
-        conditions += [
-            f"(a{i} is not None and a0.dtype is not a{i}.dtype)"
-            for i, param in enumerate(op.inputs)
-            if param.kind == "optional"
-        ]
+        optional = [(f"a{i}", one) for i, one in enumerate(op.inputs) if one.kind == "optional"]
+        conditions += [of_tensor(op, one, f"a0.dtype is not {a}.dtype", a) for a, one in optional]
     if LIBRARIES:
         conditions += [other_arrays(op)] * inplace  # an in-place form has one way out
     elif array_call(op) is None:
@@ -150,13 +149,9 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
 
 def other_arrays(op: Op) -> str:
     """The condition on which an operand is no array of the usual type."""
-    conditions = []
-    for i, param in enumerate(op.inputs):
-        known = "not is_number and " if param is maybe_number(op) else ""
-        known = f"a{i} is not None and " if param.kind == "optional" else known
-        other = f"{known}type(a{i}) is not ndarray"
-        conditions.append(f"({other})" if known else other)
-    return " or ".join(conditions)
+    numbered = enumerate(op.inputs)
+    claims = [of_tensor(op, one, f"type(a{i}) is not ndarray", f"a{i}") for i, one in numbered]
+    return " or ".join(claims)
 
 
 def normalised_lines(op: Op) -> list[str]:
