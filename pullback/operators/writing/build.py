@@ -21,6 +21,8 @@ from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
 from pullback.core.writer import block, define, named, theirs
+from pullback.operators.adapter import Adapter
+from pullback.operators.adapter import stub as adapter_stub
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
 from pullback.operators.dispatch.layers import code_of, put
@@ -29,8 +31,6 @@ from pullback.operators.options import NORMALISE, TYPED, UNFILLED
 from pullback.operators.running import inplace, interpret, overlap
 from pullback.operators.running.on_arrays import array_call, float_call
 from pullback.operators.writing import record, steps
-from pullback.operators.writing.adapter import Adapter
-from pullback.operators.writing.adapter import stub as adapter_stub
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.inplace import inplace_lines_of
 from pullback.operators.writing.names import COMMON

@@ -117,13 +117,13 @@ def _adopted(op: Op) -> list[str]:
 def _memory_checked(op: Op, bail_out: str) -> list[str]:
     """Only views are expanded; operands of which none is a view do not overlap in part."""
     if op.apart:
-        return [f"check_apart(called, {', '.join(f'a{i}' for i in range(len(op.inputs)))})"]
+        return [f"check_apart(called, {steps.arrays_of(op)})"]
     if op.name + "_" in LENIENT:  # an expanded target is written step by step
         return block("if a0.base is not None and 0 in a0.strides", [bail_out])
     sources = op.inputs[1:] if op.kind == "elementwise" else ()
     arrays = [(f"a{i}", one) for i, one in enumerate(sources, 1)]  # a number is no view
     given = [steps.of_tensor(op, one, f"{a}.base is not None", a) for a, one in arrays]
-    checked = f"check_writable(called, {', '.join(f'a{i}' for i in range(len(sources) + 1))})"
+    checked = f"check_writable(called, {', '.join(['a0', *(a for a, _ in arrays)])})"
     return block(f"if {' or '.join(['a0.base is not None', *given])}", [checked])
 
 
@@ -153,7 +153,7 @@ def _computed(op: Op) -> list[str]:
     after += [f"check_fit(called, {op.inputs[0].local}, r)", "a0[...] = r"]
     lines: list[str] = []
     if direct:
-        arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
+        arguments = steps.arrays_of(op)
         # A result of another dtype (comparisons) does not go into the target directly.
         usual = " and ".join(["fits", *(f"not ({steps.differs(p)})" for p in options)])
         usual += " and a0.flags.c_contiguous" if direct in WRONG_IN_PLACE else ""
@@ -163,8 +163,7 @@ def _computed(op: Op) -> list[str]:
             into = [*block("if a0.size < LARGE", into), *shared]
         lines += block(f"if {usual}", into)
     if op.out_kernel is not None:
-        number = iter(range(len(op.inputs)))
-        given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
+        given = [value for _, value in steps.values_of(op)]
         claims = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]
         if op.promote is None:  # else they are of one dtype, or the line was left
             claims += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]

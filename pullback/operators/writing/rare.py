@@ -16,7 +16,7 @@ from pullback.operators.options import UNFILLED, numbers_between, respelled
 from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
 from pullback.operators.writing.inplace import counted_lines
 from pullback.operators.writing.record import called_from
-from pullback.operators.writing.steps import array_lines, differs, fits, of_tensor
+from pullback.operators.writing.steps import array_lines, arrays_of, differs, fits, of_tensor
 
 __all__ = ["rare_form"]
 
@@ -95,7 +95,7 @@ def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
         options="".join(differing),
         unlike=unlike,
         recorded=" or ".join(recorded),
-        given=", ".join(f"a{i}" for i in range(len(op.inputs))),
+        given=arrays_of(op),
         # The user called the function that calls this.
         counted=called_from(2, counted_lines(out)),
     )

@@ -53,6 +53,17 @@ def array_lines(op: Op, bail_out: str, *, mixed: bool = False) -> list[str]:
     return lines
 
 
+def arrays_of(op: Op) -> str:
+    """The arrays of the inputs, as arguments."""
+    return ", ".join(f"a{i}" for i in range(len(op.inputs)))
+
+
+def values_of(op: Op) -> list[tuple[Param, str]]:
+    """All parameters with their values as kernels take them: arrays, and options as they are."""
+    arrays = iter(arrays_of(op).split(", "))
+    return [(param, next(arrays) if param.is_tensor else param.local) for param in op.params]
+
+
 def maybe_number(op: Op) -> Param | None:
     """The input that may be a Python number without leaving the fast path."""
     last = op.inputs[-1] if len(op.inputs) > 1 else None
@@ -97,7 +108,7 @@ def mixed_lines(op: Op, bail_out: str) -> list[str]:
         f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
     )
-    arrays = "".join(f"a{i}, " for i in range(len(op.inputs)))
+    arrays = f"{arrays_of(op)}, "
     again = []
     if knows_dtype(op):
         differ, again = differ.replace("a0.dtype", "(dtype := a0.dtype)", 1), ["dtype = a0.dtype"]
@@ -185,12 +196,8 @@ def normalised_lines(op: Op) -> list[str]:
 
 def forward_call(op: Op) -> tuple[str, str]:
     """The forward as a call with all options, and as the array function it is at their defaults."""
-    arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    number = iter(range(len(op.inputs)))
-    named = []
-    for param in op.params:
-        value = f"a{next(number)}" if param.is_tensor else param.local
-        named.append(f"{param.name}={value}" if param.keyword_only else value)
+    arguments = arrays_of(op)
+    named = [f"{p.name}={value}" if p.keyword_only else value for p, value in values_of(op)]
     general = f"forward(numpy, {', '.join(named)})"
     unusual = [differs(param) for param in op.params if not param.is_tensor]
     if float_call(op):
