@@ -139,7 +139,8 @@ def _kernels(op: Op) -> Iterator[str]:
     for one in on_host:
         how = ", machine code" if one.machine_code else ", may decline" if one.declines else ""
         yield f"#   {one.name}{how}: {_where(one.function)}"
-        yield f"#       when {one.when}"
+        facts = "".join(f", {name}: {text}" for name, text in one.when.facts.items())
+        yield f"#       when {one.when}{facts}"
     yield f"\n# the choice, as written\n{choice_source(op)}"
 
 

@@ -59,9 +59,10 @@ class Kernel:
     def _check(self, op: Op) -> None:
         own = {param.name for param in op.params}
         facts = {f"{param.name}_{fact}" for param in op.inputs for fact in FACTS}
-        if clash := own & facts & (self.when.names() | {*self.params}):
+        used = self.when.names() | {*self.params}
+        if clash := own & (facts & used | {*self.when.facts}):
             raise TypeError(f"{op.name}: {min(clash)!r} is a parameter, and so no fact.")
-        known = own | facts | {"xp"}
+        known = own | facts | {"xp"} | {*self.when.facts}
         if unknown := {*self.params} - known:
             raise TypeError(
                 f"{op.name}: the kernel {self.name} asks for {sorted(unknown)}; known are "

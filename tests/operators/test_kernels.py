@@ -31,18 +31,20 @@ ENTRIES = [
 WITH_KERNELS = sorted({param.values[0].name: param.values[0] for param in ENTRIES}.items())
 
 
-def named(op, sample):
+def named(op, sample, when):
     """What a condition may ask about, by its name."""
     facts = {"xp": numpy, **sample}
     for param in op.inputs:
         value = sample[param.name]
         for fact in FACTS if isinstance(value, numpy.ndarray) else ():
             facts[f"{param.name}_{fact}"] = getattr(value, fact)
+    for name, text in when.facts.items():
+        facts[name] = eval(text, {**when.scope, **facts})
     return facts
 
 
 def evaluated(text, op, when, sample):
-    return eval(text, {**when.scope, **named(op, sample)})
+    return eval(text, {**when.scope, **named(op, sample, when)})
 
 
 def holds(op, entry, sample):
@@ -51,7 +53,7 @@ def holds(op, entry, sample):
 
 
 def run(op, entry, sample):
-    facts = named(op, sample)
+    facts = named(op, sample, entry.when)
     return entry.function(*[facts[name] for name in entry.params])
 
 
