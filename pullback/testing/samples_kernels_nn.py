@@ -260,12 +260,15 @@ def _norms(n: int) -> Iterator[Sample]:
         yield from _normed(drawn(n, 40, char=char), Over((0,), 1e-3, channel=1))
 
 
-SAMPLES[standardise.batch_standardise.op] = lambda n: [*_norms(n), *_norms_by_statistics(n)]  # type: ignore[attr-defined]  # declared
-
-
 def _norms_by_statistics(n: int) -> Iterator[Sample]:
     for char in "fd":
         for shape in ((1, 1, n), (8, 4, 70), (4, 3), (3, 2, 5)):
             if all(shape):
                 over = Over((0, *range(2, len(shape))), 1e-3, channel=1)
                 yield from _normed(drawn(*shape, char=char), over, known=True)
+
+
+@at(standardise.batch_standardise)
+def _batch_norms(n: int) -> Iterator[Sample]:
+    yield from _norms(n)
+    yield from _norms_by_statistics(n)
