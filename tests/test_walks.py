@@ -91,7 +91,7 @@ def _compiled():
 
 
 def _programs():
-    x, t, batch = torch.ones(4), torch.ones(4), torch.ones(5, 4)
+    x, t, out, batch = torch.ones(4), torch.ones(4), torch.ones(4), torch.ones(5, 4)
     w = torch.ones(4, requires_grad=True)
     adam = torch.optim.Adam([w])
     square(w).backward()
@@ -99,6 +99,7 @@ def _programs():
         "backward": (lambda: square(w).backward(), 32),
         "checkpoint": (lambda: checkpoint(square, w, use_reentrant=False).backward(), 131),
         "a custom Function": (lambda: Doubled.apply(w), 10),
+        "a product into out": (lambda: torch.mul(x, t, out=out), 3),
         "vmap of grad": (lambda: vmap(grad(square))(batch), 84),
         "jvp": (lambda: jvp(square, (x,), (t,)), 43),
         "vjp": (lambda: vjp(square, x)[1](torch.tensor(1.0)), 76),

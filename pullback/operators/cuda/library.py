@@ -15,6 +15,7 @@ from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
 from pullback.core.promotion import is_half
+from pullback.operators.choice import is_choice
 from pullback.operators.cuda import backward_streams, overrides
 from pullback.operators.cuda.along import Along
 from pullback.operators.cuda.attention import Attention
@@ -35,9 +36,8 @@ from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
 from pullback.operators.nn.norm.layout import layout
 from pullback.operators.running import interpret
-from pullback.operators.writing.choice import is_choice
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
-from pullback.operators.writing.specialise import array_call
 
 __all__ = ["CudaLibrary"]
 
