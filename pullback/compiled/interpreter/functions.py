@@ -215,8 +215,18 @@ class Functions(Operators):
         items = self.new(list(self.builtin_iter(args[0])) if len(args) == 1 else list(args))
         if all(map(is_plain, items)) and options.get("key") is None:
             options.pop("key", None)
+            if any(type(one) in library.SIZED for one in items):
+                return self._extreme_number(operator.gt if function is max else operator.lt, items)
             return natively(function, items, **options)
         return self.enter(polyfill, (items,), options)
+
+    def _extreme_number(self, comes_before: Any, items: list[Any]) -> Any:
+        """Of numbers that vary, each compared as the function's own code would."""
+        best = items[0]
+        for one in items[1:]:
+            if self.truth(self.binary(comes_before, one, best)):
+                best = one
+        return best
 
     def builtin_bool(self, value: Any = False) -> bool:
         """`bool`."""
