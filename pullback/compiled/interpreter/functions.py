@@ -111,7 +111,10 @@ class Functions(Operators):
             if not isinstance(value, Walk) and id(value) not in self.made:
                 raise CannotCapture(f"next() of a {type(value).__name__}")
             self.touched += 1
-            return self.admitted(natively(next, value))
+            found = natively(next, value)
+            if isinstance(found, list | dict | set) and not self.is_known(found):
+                raise CannotCapture(f"an iterator gives a {type(found).__name__} that nobody read")
+            return self.admitted(found)
         except StopIteration:
             if default:
                 return default[0]

@@ -246,7 +246,10 @@ def _function(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> 
 
 def _iterator(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> Any:
     _, make, items, start, _ = recipe
-    walk = make(build(items, leaves, made, by))
+    walked = build(items, leaves, made, by)
+    if by is not None and not by.is_eager:
+        walked = by.inside(walked)  # each item of a container from outside is read
+    walk = make(walked)
     if start is not None:
         walk.__setstate__(start)
     return walk
