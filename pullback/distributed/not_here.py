@@ -39,7 +39,6 @@ MODULES = {
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
     "_composable": "contract replicate",
     "_composable.fsdp": "",
-    "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
 # Other paths of torch's to what is here.
 _SAME_AS = {
