@@ -22,7 +22,7 @@ from textwrap import indent
 from typing import Any
 
 from pullback import installed
-from tools import browser, notebooks, reference, torch_names_page, versions
+from tools import browser, notebooks, reference, subjects, torch_names_page, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -206,7 +206,17 @@ def navigation() -> list[Any]:
             continue
         here = [page for page in pages if page in found] + (extra if title == "Project" else [])
         sections.append({title: here[0] if len(here) == 1 else here})
-    files = [{title: f"reference/{title}.md"} for title in reference.MODULES.values()]
+    files: list[Any] = []
+    for path, title in reference.MODULES.items():
+        first = f"reference/{title}.md"
+        if title not in subjects.SUBJECTS:
+            files.append({title: first})
+            continue
+        told = [
+            {subject: subjects.file_of(title, subject)}
+            for subject in reference.by_subject(path, title)
+        ]
+        files.append({title: [{"Overview": first}, *told]})
     sections.insert(-2, {"API reference": files})
     return sections
 
@@ -235,7 +245,10 @@ def configuration(*, versioned: bool = False) -> dict[str, Any]:
             "logo": "assets/mark.svg",
             "favicon": "assets/favicon.svg",
             "palette": palette,
-            "features": ["navigation.tabs", "navigation.footer", "content.code.copy", "toc.follow"],
+            "features": [
+                *("navigation.tabs", "navigation.footer", "navigation.prune"),
+                *("content.code.copy", "toc.follow"),
+            ],
         },
         "extra_css": ["assets/pullback.css"],
         "extra_javascript": ["assets/run-settings.js", "assets/run.js"],

@@ -1,6 +1,7 @@
 """The pages make a site: every page is in it, links lead somewhere, all is local."""
 
 import importlib.util
+import itertools
 import json
 import re
 import time
@@ -10,7 +11,7 @@ import pytest
 
 import pullback as torch
 from pullback.checking import names
-from tools import reference, site, torch_names_page, versions
+from tools import reference, site, subjects, torch_names_page, versions
 
 DOCS = site.DOCS
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "spec"]
@@ -84,9 +85,22 @@ def test_the_home_page_installs_trains_shows_numbers_and_says_what_it_is_not():
     assert set(rows) <= set(measured)
 
 
+def test_large_modules_have_a_page_for_each_subject():
+    for path, title in reference.MODULES.items():
+        if title in subjects.SUBJECTS:
+            groups = reference.by_subject(path, title)
+            assert sorted(itertools.chain(*groups.values())) == reference.public_names(path)
+            assert set(groups) == set(subjects.SUBJECTS[title])
+    assert "matmul" in reference.by_subject("", "torch")["Linear algebra"]
+    assert (
+        "sigmoid_"
+        in reference.by_subject("Tensor", "torch.Tensor")["Exponentials and trigonometry"]
+    )
+
+
 def test_a_page_of_reference_has_signatures_and_fenced_examples():
     text = reference.page("func", "torch.func")
-    assert "## `vmap`" in text
+    assert "## `vmap` { #vmap }" in text
     assert "```python\n>>>" in text
     assert "torch.func.grad(" in text
     assert text.count("```") % 2 == 0
@@ -118,6 +132,8 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(bu
     assert status == 0
     assert (folder / "index.html").exists()
     assert (folder / "reference" / "torch.nn.html").exists()
+    sizes = {page.name: page.stat().st_size for page in (folder / "reference").glob("*.html")}
+    assert {name: size for name, size in sizes.items() if size >= 200_000} == {}
     assert (folder / "examples" / "pinn.py").exists()
     first = (folder / "tutorial" / "1-first-gradient.html").read_text(encoding="utf-8")
     assert 'href="1-first-gradient.ipynb"' in first
