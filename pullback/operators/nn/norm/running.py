@@ -12,7 +12,7 @@ from pullback.core.arrays import LIBRARIES, Array, Namespace
 from pullback.core.mode import Hooked, changed, current, fast, get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
-from pullback.core.version import bump
+from pullback.core.version import bump, bump_all
 from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.declare import Op, primitive
 from pullback.operators.linalg.products import total
@@ -222,7 +222,7 @@ def follow(
         except ValueError:
             raise errors.read_only("batch_norm") from None
         array += (found * new).reshape(array.shape)
-        bump(running, "batch_norm")
+    bump_all([running_mean, running_var], "batch_norm")
 
 
 def move(running: Any, value: Any, momentum: float) -> None:
