@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -15,10 +16,14 @@ from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
 from pullback.core.promotion import is_half
+from pullback.operators.choice import is_choice
 from pullback.operators.cuda import backward_streams, overrides
+from pullback.operators.cuda.along import Along
 from pullback.operators.cuda.attention import Attention
 from pullback.operators.cuda.biased import Biased
 from pullback.operators.cuda.blas import Blas
+from pullback.operators.cuda.channels import Channels, grouping
+from pullback.operators.cuda.cudnn import Cudnn
 from pullback.operators.cuda.filters import Filters
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.kernel_overrides import copied, on_device, unbound_forward
@@ -30,10 +35,10 @@ from pullback.operators.cuda.recurrence import Recurrence
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
+from pullback.operators.nn.norm.layout import layout
 from pullback.operators.running import interpret
-from pullback.operators.writing.choice import is_choice
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
-from pullback.operators.writing.specialise import array_call
 
 __all__ = ["CudaLibrary"]
 
@@ -55,6 +60,10 @@ class CudaLibrary(Library):
         self.blas = Blas(cupy)
         self.biased = Biased(cupy, self.blas)
         self.rows, self.windows = Rows(cupy), Windows(cupy)
+        self.channels, self.cudnn = Channels(cupy), Cudnn(cupy)
+        self.along = Along(cupy)
+        alone = cupy.ndarray((1,), "f4")
+        self._holders = _holders(alone)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.updates, self.recurrence = Updates(cupy), Recurrence(cupy)
@@ -212,6 +221,26 @@ class CudaLibrary(Library):
                 return self._add(total, one, total) if into else self._add(total, one)
         return self._add(total, one, total) if into else self._add(total, one)
 
+    def is_alone(self, array: Array) -> bool:
+        """Whether no other array lies on its memory, which no other stream may read either."""
+        if array.base is not None or backward_streams.several.crossed:
+            return False
+        return _holders(array) == self._holders
+
+    def channel_statistics(self, array: Array, over: Any) -> Any:
+        """Mean, inverse deviation and variance of channels; None where there is no kernel."""
+        if self.count > 1 or not array.size or not self.channels.fits(array):
+            return None
+        of = grouping(array.shape, layout(array.shape, over), over)
+        return None if of is None else self.channels.statistics(array, of, over.eps)
+
+    def follow_statistics(self, known: Any, mean: Array, variance: Array, parts: Any) -> bool:
+        """Move running statistics, which are in the type that known ones were computed in."""
+        if not self.channels.fits(known[0], mean, variance) or mean is variance:
+            return False
+        self.channels.follow(mean, variance, known, parts)
+        return True
+
     def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
         """Note stream and device of a node's forward, where there are several."""
         if self.count > 1:
@@ -234,6 +263,13 @@ class CudaLibrary(Library):
     def rules(self, op: Any) -> Any:
         """What an operator's nodes run on such arrays, as a function of what they keep."""
         return rules_apart(op, self._names, self._specialised)
+
+
+def _holders(array: Any) -> tuple[int, int]:
+    """How many hold an array's pointer, and the memory that it points to."""
+    pointer = array.data
+    memory = pointer.mem
+    return getrefcount(pointer), getrefcount(memory)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

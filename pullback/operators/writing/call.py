@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+from pullback.core.writer import block, either, theirs
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.writing.writer import block, either, theirs
+from pullback.operators.parameters import added, beyond, optional_by_name
 
 
 def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
@@ -28,41 +29,6 @@ def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
     parts += [parameter(param) for param in op.params if param.keyword_only]
     others = [] if sign else added(op, out=out)
     return ", ".join([*parts, *(f"{theirs(name)}=None" for name in others)])
-
-
-def beyond(op: Op, *, out: bool = True) -> list[str]:
-    """The places after the last that may be filled: one more than numbers stood there once.
-
-    The first is called as an operand is by NumPy: so that name costs a call nothing to look at.
-    """
-    keywords = [param for param in op.params if param.keyword_only]
-    names = operand_names(op, out=out)
-    has_more = keywords or names or added(op, out=out)
-    if any(param.default is REQUIRED for param in keywords) or not has_more:
-        return []
-    first = theirs(next(reversed(names))) if names else "more"
-    return [first, *(f"more{i}" for i, _ in enumerate(op.once_positional, 2))]
-
-
-def added(op: Op, *, out: bool = True) -> list[str]:
-    """Keywords that a function has besides the parameters of its declaration."""
-    names = [*(["out"] if op.has_out else []), *op.spellings] if out else []
-    others = [*operand_names(op, out=out)]
-    by_place = all(param.default is not REQUIRED for param in op.params if param.keyword_only)
-    return [*names, *(others[:-1] if by_place else others)]
-
-
-def operand_names(op: Op, *, out: bool = True) -> dict[str, str]:
-    """NumPy's names of operands; that of an in-place form's target is never said."""
-    return {theirs: own for theirs, own in op.operand_names.items() if out or own != "input"}
-
-
-def optional_by_name(op: Op, *, out: bool = True) -> list[str]:
-    """Required parameters that may stay away, as they have other names, and those after them."""
-    renamed = {*operand_names(op, out=out).values(), *(op.spellings.values() if out else ())}
-    named = [place for place, param in enumerate(op.params) if param.name in renamed]
-    following = op.params[min(named, default=len(op.params)) :]
-    return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]
 
 
 def rare_lines(op: Op, *, watched: bool, out: bool = True, sign: bool = False) -> list[str]:
@@ -95,11 +61,6 @@ def all_names(op: Op, *, out: bool = True) -> str:
 def by_name(names: list[str]) -> str:
     """Variables as the inside of a dict."""
     return "".join(f"'{name}': {theirs(name)}, " for name in names)
-
-
-def operands(op: Op) -> str:
-    """The tensors of a call, as the inside of a tuple."""
-    return "".join(f"{param.local}, " for param in op.inputs)
 
 
 def arguments(op: Op) -> str:

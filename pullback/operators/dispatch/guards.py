@@ -23,13 +23,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import OPERAND_NAMES, REQUIRED
-from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
-from pullback.operators.dispatch.given import defaults_of, kinds_of
-from pullback.operators.guarding import REFUSALS, explained
-from pullback.operators.options import TYPED
-from pullback.operators.writing.call import by_name
-from pullback.operators.writing.writer import (
+from pullback.core.writer import (
     block,
     constant,
     define,
@@ -38,6 +32,12 @@ from pullback.operators.writing.writer import (
     theirs,
     with_constants,
 )
+from pullback.operators.declare import OPERAND_NAMES, REQUIRED
+from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
+from pullback.operators.dispatch.given import defaults_of, kinds_of
+from pullback.operators.guarding import REFUSALS, explained
+from pullback.operators.options import TYPED
+from pullback.operators.writing.call import by_name
 
 __all__ = ["asking_code", "guard_defaults", "guard_of", "required_by_name"]
 
