@@ -17,7 +17,7 @@ from pullback.operators.arrays.rows import FEW, column
 from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import filled
 from pullback.operators.conditions import above, at_least, floating, given, host, says
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.declare import Array, Namespace, Op, kernel, multilinear, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.batch import product as product_of_batches
@@ -393,7 +393,7 @@ def _check(query: Any, key: Any, value: Any, mask: Any, *, is_causal: bool) -> N
 def _hidden(like: Any, mask: Any, shape: tuple[int, ...], *, is_causal: bool) -> Any:
     """Which keys each query may not see, where a mask of bools tells."""
     if is_causal:
-        return beside(like, _later(*shape))
+        return constant_like(like, _later(*shape))
     return ~mask if mask is not None and mask._array.dtype.kind == "b" else None
 
 
