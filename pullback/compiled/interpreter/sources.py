@@ -14,7 +14,7 @@ import math
 import types
 from typing import Any
 
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["MISSING", "Guards", "Source", "reaching", "same_value"]
 
