@@ -86,7 +86,8 @@ class Call:
         following = iter(parts)
         values = {name: _replaced(value, following) for name, value in self.given.items()}
         values.update(changed)
-        plain, by_name = [], {}
+        plain: list[Any] = []
+        by_name: dict[str, Any] = {}
         for name in self._names:
             if name not in values:
                 continue
