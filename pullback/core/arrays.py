@@ -72,6 +72,14 @@ class Library:
         """What is the same for all arrays on one block of memory, and the bytes of it."""
         raise NotImplementedError
 
+    def channel_statistics(self, array: Array, over: Any) -> Any:
+        """Mean, inverse deviation and variance of channels, by a kernel; None where it has none."""
+        return None
+
+    def follow_statistics(self, known: Any, mean: Array, variance: Array, parts: Any) -> bool:
+        """Move running statistics towards those of a batch, in one go; False: it has no kernel."""
+        return False
+
 
 # By type of array; NumPy's own is not among them. Empty in a program that asks for no device.
 LIBRARIES: dict[type, Library] = {}

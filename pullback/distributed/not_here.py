@@ -28,13 +28,8 @@ MODULES = {
     "_tensor.experimental": "register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    "checkpoint.state_dict": """
-        StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
-        set_model_state_dict set_optimizer_state_dict set_state_dict
-    """,
     "_composable": "contract replicate",
     "_composable.fsdp": "",
-    "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
 # Other paths of torch's to what is here.
 _SAME_AS = {
