@@ -88,6 +88,12 @@ def test_sharded_training_gives_one_processs_losses(ranks):
     assert job.status == 0, job.output
 
 
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_matrices_and_sequences_in_parts_give_one_processs_losses(ranks):
+    job = launch(ranks, "parallel")
+    assert job.status == 0, job.output
+
+
 def test_without_fingerprints_the_same_calls_work(monkeypatch):
     """B-4."""
     monkeypatch.setenv("PULLBACK_DISTRIBUTED_DEBUG", "OFF")
