@@ -191,7 +191,7 @@ def _cost(now: Placement, wanted: Placement, size: int) -> float:
         return 0
     if isinstance(now, Partial):
         return inf if wanted.is_partial() else 2 * size
-    return size
+    return 3 * size if wanted.is_partial() else size  # gathered, and to be reduced after all
 
 
 def chosen(
