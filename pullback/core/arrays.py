@@ -103,6 +103,7 @@ def recorded_on_devices(node: Any) -> None:
 
 def some(mask: Array) -> bool:
     """Whether any element holds. A device is not asked, which would wait for it: there, yes.
+
     Of a wrapper without data of its own nobody can tell: yes as well.
 
     For a longer way that is right for all values, taken where some of them need it.

@@ -242,7 +242,7 @@ def test_a_tensor_enters_and_leaves_a_running_map():
 
 
 def test_modules_that_libraries_import_at_their_top():
-    from pullback.distributed._tensor.experimental import implicit_replication
+    from pullback.distributed._tensor.experimental import register_sharding
     from pullback.distributed.tensor.parallel.style import ParallelStyle
 
     import pullback.distributed  # noqa: F401  # which adds the two below
@@ -251,7 +251,7 @@ def test_modules_that_libraries_import_at_their_top():
     from pullback.utils.data.dataloader import _collate_fn_t
 
     with pytest.raises(RuntimeError, match="not possible here"):
-        implicit_replication()
+        register_sharding()
     assert not isinstance(3, ParallelStyle)
     assert np_str_obj_array_pattern.search("<U3")
     assert _generate_state(5, 1) == [3025039489, 3528014902, 3507927383, 2601490367]

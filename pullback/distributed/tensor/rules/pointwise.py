@@ -19,7 +19,7 @@ def broadcast(shapes: list[tuple[int, ...]]) -> tuple[list[Axes], Axes]:
         for place, size in enumerate(reversed(shape), 1):
             if size != 1:
                 whole[-place] = size
-    made = [
+    made: list[Axes] = [
         tuple(
             dims - len(shape) + place if size == whole[dims - len(shape) + place] else None
             for place, size in enumerate(shape)
