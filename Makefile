@@ -125,6 +125,7 @@ test-cuda:
 
 bench-cuda:
 	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda $(ARGS)
+	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda_models
 
 bench-sizes: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)

@@ -14,6 +14,7 @@ import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -91,7 +92,7 @@ def _compiled():
 
 
 def _programs():
-    x, t, batch = torch.ones(4), torch.ones(4), torch.ones(5, 4)
+    x, t, out, batch = torch.ones(4), torch.ones(4), torch.ones(4), torch.ones(5, 4)
     w = torch.ones(4, requires_grad=True)
     adam = torch.optim.Adam([w])
     square(w).backward()
@@ -99,6 +100,7 @@ def _programs():
         "backward": (lambda: square(w).backward(), 32),
         "checkpoint": (lambda: checkpoint(square, w, use_reentrant=False).backward(), 131),
         "a custom Function": (lambda: Doubled.apply(w), 10),
+        "a product into out": (lambda: torch.mul(x, t, out=out), 3),
         "vmap of grad": (lambda: vmap(grad(square))(batch), 84),
         "jvp": (lambda: jvp(square, (x,), (t,)), 43),
         "vjp": (lambda: vjp(square, x)[1](torch.tensor(1.0)), 76),
@@ -112,6 +114,35 @@ def _programs():
         "the optimizer's part of it": (adam.step, 30),
         "a batch of a loader": (_batch(), 12),
         "a compiled call": (_compiled(), 6),
+        **_small_calls(),
+    }
+
+
+def _small_calls():
+    one, rows, z = torch.tensor(1), torch.tensor([0, 3, 1]), torch.zeros(3, 5)
+    buffer, array, step = torch.zeros(5), numpy.ones(5, "f4"), torch.ones(1)[0]
+    x, sequence = torch.ones(2, 5), torch.ones(3, 2, 8)
+    loss = torch.ones(2, requires_grad=True).sum()
+    attention, cell = torch.nn.MultiheadAttention(8, 2), torch.nn.LSTMCell(5, 4)
+    norm = torch.nn.BatchNorm1d(5)
+
+    def add_at():
+        z[one, one] += step
+
+    def put(value):
+        buffer[rows] = value
+
+    return {
+        "a sum at 0-d indices": (add_at, 23),
+        "a number at several places": (lambda: put(1.0), 12),
+        "item() of a result with history": (lambda: loss.item(), 2),
+        "tolist() of a result with history": (lambda: loss.tolist(), 2),
+        "from_numpy": (lambda: torch.from_numpy(array), 4),
+        "detach": (lambda: loss.detach(), 2),
+        "zero_": (lambda: buffer.zero_(), 2),
+        "attention to itself": (lambda: attention(sequence, sequence, sequence), 93),
+        "a step of an LSTM cell": (lambda: cell(x), 63),
+        "batch norm in training": (lambda: norm(x), 40),
     }
 
 

@@ -23,7 +23,7 @@ from pullback.core import errors, origin, overriding, passes
 from pullback.core.arrays import F32, LIBRARIES, Array, OtherArray
 from pullback.core.device import CPU, device
 from pullback.core.dtype import BY_NUMPY, NARROW, dtype, float32, from_numpy_dtype
-from pullback.core.explain.birth import Cut
+from pullback.core.explain.birth import Cut, make_birth
 from pullback.core.explain.why import cut_here, explain
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
@@ -33,6 +33,7 @@ from pullback.core.methods import Methods
 from pullback.core.mode import get_mode
 from pullback.core.nesting import of_this_derivative, refuse_inside, running
 from pullback.core.node import Edge, Leaf, Node, new_leaf_mark, node_and_number
+from pullback.core.origin import getframe, internal
 from pullback.core.ports import ports
 from pullback.core.size import SIZES, Size, size_of
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, Cell, DetachedCell, own_cell
@@ -487,7 +488,11 @@ class Tensor(Methods):
         else:
             alias = self._alias()
         if self._node is not None:
-            alias._cut = cut_here("detach()")
+            frame = getframe(1)
+            if not internal[frame.f_code.co_filename]:  # `cut_here` in line
+                alias._cut = make_birth(Cut, ("detach()", frame.f_code, frame.f_lasti))
+            else:
+                alias._cut = cut_here("detach()")
         return alias
 
     def detach_(self) -> Tensor:

@@ -12,17 +12,16 @@ from __future__ import annotations
 import functools
 import sys
 from types import MemberDescriptorType
-from typing import Any
 
 __all__ = ["NEEDED", "unlink"]
 
 NEEDED = sys.platform == "emscripten"
 
-_waiting: list[Any] = []
+_waiting: list[object] = []
 _emptied = [False]  # whether somebody further up empties the list
 
 
-def unlink(node: Any) -> None:
+def unlink(node: object) -> None:
     """The `__del__` of nodes. Python calls it once for each, so one that waited dies for good."""
     if _emptied[0]:
         _waiting.append(node)

@@ -97,6 +97,8 @@ def bump_all(tensors: list[Any], op: str) -> None:
         cell = tensor._cell
         if cell.__class__ is tuple:
             cell = tensor._cell = [*cell]
+        elif cell is INFERENCE_CELL:
+            continue
         cell[0] += 1
         if write is not None:
             cell.append(write)

@@ -342,3 +342,6 @@ def _linear(n: int) -> Iterator[Sample]:
     yield from each_precision(input=(5, 20), weight=(16, 20), bias=(16,))
     yield from each_precision(input=(128, 64), weight=(64, 64), bias=(64,))
     yield from each_precision(input=(4, 32, 64), weight=(64, 64), bias=(64,))
+    yield from each_precision(input=(2, 3, 5), weight=(4, 5))
+    yield from each_precision(input=(2, 3, 5), weight=(4, 5), bias=(4,))
+    yield from each_precision(input=(1, 1, n), weight=(1, n))

@@ -129,11 +129,10 @@ def ended_at(name: str, frame: FrameType | None) -> Cell:
 
 def adopt(target: Any, *sources: Any) -> None:
     """Let a tensor that `sources` were written into, unrecorded, know what they know."""
-    if target._cell is INFERENCE_CELL:
+    best = inherited(*sources)
+    if best is UNWRITTEN or _WEIGHTS[best[1].__class__] < 3 or target._cell is INFERENCE_CELL:
         return
-    cause = strongest(sources)
-    if cause is None or _weight(cause) < 3:
-        return
+    cause = best[1]
     cell = own_cell(target)
     known = birth(cell)
     if known is None:
@@ -143,21 +142,45 @@ def adopt(target: Any, *sources: Any) -> None:
 
 
 # Where values of tensors with a history went to Python: who makes a tensor of them has no other way
-# to know. By place; the oldest goes.
-_exits: dict[tuple[CodeType, int], str] = {}
+# to know. By place, as the identity of its code (whose own hash takes ten times as long) and the
+# instruction; the oldest goes.
+_exits: dict[tuple[int, int], Cut] = {}
+
+
+class _LastExit:
+    """The place noted last: a loop that asks there again need not come here."""
+
+    __slots__ = ("code", "how", "lasti")
+
+    def __init__(self) -> None:
+        self.code: CodeType | None = None
+        self.how = ""
+        self.lasti = -1
+
+
+last_exit = _LastExit()
 
 
 def remember_exit(tensor: Any, how: str, depth: int = 2) -> None:
     """Note that `how`, called from the user's code, gave values of this tensor to Python."""
-    if tensor._node is None or not tensor.requires_grad:
+    node = tensor._node
+    if node is None or (node.__class__ is View and not tensor.requires_grad):
         return
-    frame = user_frame(getframe(depth))
-    if frame is None:
+    frame: Any = getframe(depth)
+    if internal[frame.f_code.co_filename]:
+        frame = user_frame(frame)
+        if frame is None:
+            return
+    code = frame.f_code
+    place = id(code), frame.f_lasti
+    known = _exits.get(place)
+    if known is not None and known[0] == how:
+        last_exit.code, last_exit.how, last_exit.lasti = code, how, frame.f_lasti
         return
-    place = frame.f_code, frame.f_lasti
-    if place not in _exits and len(_exits) >= _MOST_EXITS:
+    if known is None and len(_exits) >= _MOST_EXITS:
         _exits.pop(next(iter(_exits), None), None)  # type: ignore[arg-type]  # None is never a key
-    _exits[place] = how
+        last_exit.code = None
+    _exits[place] = Cut(how, code, frame.f_lasti)
 
 
 def warn_of_exit(tensor: Any, how: str) -> None:
@@ -177,5 +200,4 @@ def warn_of_exit(tensor: Any, how: str) -> None:
 
 def exits_in(code: CodeType) -> list[Cut]:
     """Those of one function, oldest first."""
-    found = list(_exits.items())
-    return [Cut(how, made, lasti) for (made, lasti), how in found if made is code]
+    return [one for one in list(_exits.values()) if one.code is code]

@@ -15,7 +15,7 @@ from pullback.core.explain.birth import Birth, Cut, Ended, FromArray, make_birth
 from pullback.core.explain.cause import cause_of, exits_in
 from pullback.core.mode import get_mode
 from pullback.core.node import AccumulateGrad, Leaf, Node, node_and_number
-from pullback.core.origin import Origin, getframe, user_frame
+from pullback.core.origin import Origin, getframe, internal, user_frame
 
 if TYPE_CHECKING:
     from pullback.core.tensor import Tensor
@@ -35,9 +35,12 @@ _CONSTANT = {
 
 def cut_here(how: str) -> Cut:
     """The note that `how`, called from the user's code, took a tensor out of the graph."""
-    frame = user_frame(getframe(2))
-    place = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    return make_birth(Cut, (how, *place))
+    frame: Any = getframe(2)
+    if internal[frame.f_code.co_filename]:
+        frame = user_frame(frame)
+        if frame is None:
+            return make_birth(Cut, (how, None, 0))
+    return make_birth(Cut, (how, frame.f_code, frame.f_lasti))
 
 
 def explain(tensor: Tensor) -> str:

@@ -32,18 +32,21 @@ def weight_and_bias(module: Any) -> tuple[Any, Any]:
     return module.weight, module.bias
 
 
-def parameter_table(module: Any, names: frozenset[str]) -> dict[str, Any]:
+def parameter_table(
+    module: Any, names: frozenset[str], table: str = "_parameters"
+) -> dict[str, Any]:
     """The parameters, by name, where nothing of these names stands before them; or nothing.
 
-    The names begin as `weight_` and `bias_` do, or are among them without the underscore.
+    The names are among `_READ`, or begin as `weight_` and `bias_` do. Running statistics are in the
+    table `_buffers`.
     """
     cls = type(module)
     _look_at(cls)
     if getattr(cls, "_hides_no_weight", None) is not cls or cls.__getattr__ is not _from_tables:
         return {}
     own = module.__dict__
-    table: dict[str, Any] = own["_parameters"]
-    return table if own.keys().isdisjoint(names) else {}
+    known: dict[str, Any] = own[table]
+    return known if own.keys().isdisjoint(names) else {}
 
 
 def _look_at(cls: type) -> None:
@@ -55,9 +58,16 @@ def _look_at(cls: type) -> None:
         cls._hides_no_weight = cls if _hides_nothing(cls) else None
 
 
+_NAMES = """
+    weight bias in_proj_weight in_proj_bias q_proj_weight k_proj_weight v_proj_weight
+    running_mean running_var num_batches_tracked
+"""
+_READ = frozenset(_NAMES.split())
+
+
 def _hides_nothing(cls: type) -> bool:
     return cls.__getattribute__ is _usual and not any(
-        name in ("weight", "bias") or name.startswith(("weight_", "bias_"))
+        name in _READ or name.startswith(("weight_", "bias_"))
         for base in cls.__mro__
         for name in base.__dict__
     )

@@ -7,12 +7,19 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
+from pullback.nn.base.weights import parameter_table, weight_and_bias
 from pullback.nn.modules.linear import NonDynamicallyQuantizableLinear
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty
 
 __all__ = ["MultiheadAttention"]
+
+_ORDER = (
+    *("in_proj_weight", "in_proj_bias", "bias_k", "bias_v"),
+    *("q_proj_weight", "k_proj_weight", "v_proj_weight"),
+)
+_NAMES = frozenset(_ORDER)
 
 
 class MultiheadAttention(Module):
@@ -167,30 +174,37 @@ class MultiheadAttention(Module):
                 )
             return self._of_nested(query, key, value, is_causal=is_causal), None
         swapped = self.batch_first and query.ndim == 3
-        if swapped:
+        if swapped and query is key is value:
+            query = key = value = query.transpose(0, 1)
+        elif swapped:
             query, key, value = (one.transpose(0, 1) for one in (query, key, value))
+        table = parameter_table(self, _NAMES)
+        into, into_bias, bias_k, bias_v, of_query, of_key, of_value = [
+            table[name] if name in table else getattr(self, name) for name in _ORDER
+        ]
+        out_weight, out_bias = weight_and_bias(self.out_proj)
         out, weights = F.multi_head_attention_forward(
             query,
             key,
             value,
             self.embed_dim,
             self.num_heads,
-            self.in_proj_weight,
-            self.in_proj_bias,
-            self.bias_k,
-            self.bias_v,
+            into,
+            into_bias,
+            bias_k,
+            bias_v,
             self.add_zero_attn,
             self.dropout,
-            self.out_proj.weight,
-            self.out_proj.bias,
+            out_weight,
+            out_bias,
             training=self.training,
             key_padding_mask=key_padding_mask,
             need_weights=need_weights,
             attn_mask=attn_mask,
             use_separate_proj_weight=not self._qkv_same_embed_dim,
-            q_proj_weight=self.q_proj_weight,
-            k_proj_weight=self.k_proj_weight,
-            v_proj_weight=self.v_proj_weight,
+            q_proj_weight=of_query,
+            k_proj_weight=of_key,
+            v_proj_weight=of_value,
             average_attn_weights=average_attn_weights,
             is_causal=is_causal,
         )

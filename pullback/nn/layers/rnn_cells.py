@@ -7,9 +7,13 @@ from typing import Any, ClassVar
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn.base.recurrent import STEPS, Step, initialise
+from pullback.nn.base.weights import parameter_table
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import empty, zeros
+
+_ORDER = ("weight_ih", "weight_hh", "bias_ih", "bias_hh")
+_NAMES = frozenset(_ORDER)
 
 
 class RNNCellBase(Module):
@@ -55,40 +59,40 @@ class RNNCellBase(Module):
 
     def forward(self, input: Tensor, hx: Any = None) -> Any:
         """The next state."""
+        sizes = input.shape
+        if not 1 <= len(sizes) <= 2:
+            name = type(self).__name__
+            raise ValueError(f"{name}: 1 or 2 dimensions are needed, got {tuple(sizes)}.")
+        *batch, width = sizes
+        if width != self.input_size:
+            name = type(self).__name__
+            raise RuntimeError(f"{name}: input_size is {self.input_size}, the input has {width}.")
+        shape = (*batch, self.hidden_size)
         if hx is None:
-            self._check_input(input)
-            shape = (*input.shape[:-1], self.hidden_size)
             start = zeros(shape, dtype=input.dtype, device=input.device)
             hx = (start, start) if self._mode == "LSTM" else start
         else:
-            self._check_input(input)
-            self._check_states(input, hx)
-        from_input = F.linear(input, self.weight_ih, self.bias_ih)
-        return self._step()(from_input, hx, self.weight_hh, self.bias_hh)
+            self._check_states(shape, hx)
+        table = parameter_table(self, _NAMES)
+        of_input, of_state, input_bias, bias = [
+            table[name] if name in table else getattr(self, name) for name in _ORDER
+        ]
+        return self._step()(F.linear(input, of_input, input_bias), hx, of_state, bias)
 
     def _step(self) -> Step:
         return STEPS[self._mode][0]
 
-    def _check_input(self, input: Tensor) -> None:
-        name = type(self).__name__
-        if input.ndim not in (1, 2):
-            raise ValueError(f"{name}: 1 or 2 dimensions are needed, got {tuple(input.shape)}.")
-        if input.shape[-1] != self.input_size:
-            raise RuntimeError(
-                f"{name}: input_size is {self.input_size}, the input has {input.shape[-1]}."
-            )
-
-    def _check_states(self, input: Tensor, states: Any) -> None:
-        wanted = (*input.shape[:-1], self.hidden_size)
+    def _check_states(self, wanted: tuple[int, ...], states: Any) -> None:
         for state in states if isinstance(states, tuple | list) else (states,):
-            if state.ndim not in (1, 2):
+            shape = state.shape
+            if not 1 <= len(shape) <= 2:
                 raise ValueError(
-                    f"{type(self).__name__}: a state has 1 or 2 dimensions, not {state.ndim}."
+                    f"{type(self).__name__}: a state has 1 or 2 dimensions, not {len(shape)}."
                 )
-            if tuple(state.shape) != wanted:
+            if shape != wanted:
                 raise RuntimeError(
                     f"{type(self).__name__}: a state of shape {wanted} is needed, got "
-                    f"{tuple(state.shape)}."
+                    f"{tuple(shape)}."
                 )
 
     def extra_repr(self) -> str:

@@ -9,7 +9,7 @@ from pullback.core.dtype import DTYPES
 from pullback.core.tensor import Tensor
 from pullback.nn import functional as F
 from pullback.nn import init
-from pullback.nn.base.weights import weight_and_bias
+from pullback.nn.base.weights import parameter_table, weight_and_bias
 from pullback.nn.modules.lazy import LazyModuleMixin
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter, UninitializedBuffer, UninitializedParameter
@@ -110,13 +110,20 @@ class _NormBase(Module):
         super()._load_from_state_dict(state_dict, prefix, local_metadata, *rest)
 
 
+_BUFFERS = frozenset(("running_mean", "running_var", "num_batches_tracked"))
+
+
 def _factor(norm: Any) -> float:
     """How much this batch counts in the running statistics; while training it is counted."""
     factor = 0.0 if norm.momentum is None else norm.momentum
-    if norm.training and norm.track_running_stats and norm.num_batches_tracked is not None:
-        norm.num_batches_tracked.add_(1)
-        if norm.momentum is None:  # the plain mean of all batches
-            factor = 1.0 / float(norm.num_batches_tracked)
+    if norm.training and norm.track_running_stats:
+        table = parameter_table(norm, _BUFFERS, "_buffers")
+        found = "num_batches_tracked" in table
+        count = table["num_batches_tracked"] if found else norm.num_batches_tracked
+        if count is not None:
+            count.add_(1)
+            if norm.momentum is None:  # the plain mean of all batches
+                factor = 1.0 / float(count)
     return factor
 
 
@@ -126,12 +133,17 @@ class _BatchNorm(_NormBase):
         self._check_input_dim(input)
         factor = _factor(self)
         # Without statistics, those of the batch are used in evaluation too.
-        of_batch = self.training or (self.running_mean is None and self.running_var is None)
+        table = parameter_table(self, _BUFFERS, "_buffers")
+        mean, variance = [
+            table[name] if name in table else getattr(self, name)
+            for name in ("running_mean", "running_var")
+        ]
+        of_batch = self.training or (mean is None and variance is None)
         tracked = not self.training or self.track_running_stats
         return F.batch_norm(
             input,
-            self.running_mean if tracked else None,
-            self.running_var if tracked else None,
+            mean if tracked else None,
+            variance if tracked else None,
             *weight_and_bias(self),
             of_batch,
             factor,

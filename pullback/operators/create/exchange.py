@@ -6,6 +6,7 @@ import warnings
 from collections.abc import Callable
 from importlib import import_module
 from typing import Any
+from weakref import ref
 
 import numpy
 
@@ -13,10 +14,12 @@ from pullback.core import errors, origin
 from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
 from pullback.core.device import CPU, META, as_device, require_available
 from pullback.core.dtype import NARROW, from_numpy_dtype
-from pullback.core.mode import get_mode, settle
+from pullback.core.explain.birth import Lent, make_birth
+from pullback.core.mode import fast, get_mode, settle
+from pullback.core.origin import getframe, user_frame
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.arrays.strides import root
 from pullback.operators.create.narrow_dlpack import exported, imported
@@ -92,6 +95,9 @@ def check_from_numpy(op: str, array: Array) -> None:
         )
 
 
+_USUAL = "?Bbhilqdf"  # dtypes that need no look, where the bytes are in the machine's order
+
+
 def from_numpy(ndarray: Array, /) -> Tensor:
     """A tensor on the memory of a NumPy array: a write to one shows in the other.
 
@@ -108,9 +114,24 @@ def from_numpy(ndarray: Array, /) -> Tensor:
     """
     if not isinstance(ndarray, numpy.ndarray):
         raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
-    usual = ndarray.__class__ is numpy.ndarray and ndarray.dtype in (F32, F64)
+    flags, dtype = ndarray.flags, ndarray.dtype
     # Kernels written in NumPy end here, so what they mostly give takes a fast path.
-    if not (usual and ndarray.flags.c_contiguous and ndarray.flags.writeable):
+    if (
+        (dtype is F32 or dtype is F64 or (dtype.char in _USUAL and dtype.isnative))
+        and ndarray.__class__ is numpy.ndarray
+        and flags.c_contiguous
+        and flags.writeable
+    ):
+        array = ndarray.view()
+        owner, frame = array.base, user_frame(getframe(1))
+        if get_mode() is fast.plain and owner.base is None and frame is not None:
+            result = next(blanks)
+            result._array = array
+            result._node = None
+            note = ("from_numpy()", frame.f_code, frame.f_lasti, ref(owner))
+            result._cell = (0, make_birth(Lent, note))
+            return result
+    else:
         check_from_numpy("from_numpy", ndarray)
         warn_if_read_only("from_numpy", ndarray)
     result = wrap(plain(ndarray))

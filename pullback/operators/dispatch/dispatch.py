@@ -15,6 +15,8 @@ from types import FunctionType
 from typing import Any, TypeAlias, TypeVar
 from weakref import WeakSet
 
+from numpy import ndarray
+
 from pullback.core import overriding
 from pullback.core.forward import LEVELS
 from pullback.core.mode import NO_GRAD, PLAIN, Mode, changed, current, get_mode, with_grad
@@ -440,7 +442,7 @@ class _Classes(set[type]):
 
 
 # Classes whose instances need not be looked at; `nn` adds that of parameters.
-QUIET = _Classes((Tensor, int, float, bool, complex, str, type(None)))
+QUIET = _Classes((Tensor, int, float, bool, complex, str, type(None), ndarray))
 
 
 def any_handler(value: Any) -> bool:

@@ -26,16 +26,24 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, move_retention
 from pullback.operators.arrays.direct import putmask
+from pullback.operators.arrays.scatter import INT64
 from pullback.operators.arrays.strides import Geometry, address, on_storage, relaid
 from pullback.operators.create.numbers import as_number, is_number
 from pullback.operators.dispatch.dispatch import QUIET, any_handler
 from pullback.operators.dispatch.observers import observers
 from pullback.operators.indexing.advanced import check_dtype, index_put, index_put_, put_at
-from pullback.operators.indexing.keys import as_index, check_count, check_masks, items_of, numpy_key
+from pullback.operators.indexing.keys import (
+    as_index,
+    check_count,
+    check_masks,
+    items_of,
+    numbered,
+    numpy_key,
+)
 from pullback.operators.indexing.subscript import basic_part, getitem
 from pullback.operators.running import inplace
 from pullback.operators.running.inplace import check_history_can_change, geometry_on
-from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
+from pullback.operators.running.overlap import check_apart, check_no_partial_overlap, has_overlap
 from pullback.operators.running.writes import LARGE_SINGLE, is_plain_write, number_array
 from pullback.operators.shape.reshaping import clone, contiguous, expand, reshape
 from pullback.operators.shape.restriding import as_strided
@@ -54,6 +62,10 @@ _FIRST = (0,)
 def setitem(self: Any, key: Any, value: Any, /) -> None:
     """`t[key] = value`: writes into the tensor's memory; the value is broadcast and cast."""
     place = None if key.__class__ is Tensor else numpy_key(key)
+    if place is None and (key.__class__ is tuple or key.__class__ is Tensor):
+        basic = numbered(key)
+        if basic is not key:
+            key, place = basic, numpy_key(basic)
     if (place is None and type(key) not in QUIET and any_handler(key)) or (
         type(value) not in QUIET and any_handler(value)
     ):
@@ -63,6 +75,8 @@ def setitem(self: Any, key: Any, value: Any, /) -> None:
     if place is None:
         if type(value) in _NUMBERS and _fills_mask(self, key, value):
             bump(self, "__setitem__")
+        elif _puts(self, key, value):
+            bump(self, "index_put_")
         else:
             _assign_indexed(self, key, value)
         return
@@ -123,6 +137,35 @@ def _fills_mask(self: Any, mask: Any, value: float) -> bool:
         putmask(array, chosen, value)
     except ValueError:
         raise errors.read_only("__setitem__") from None
+    return True
+
+
+def _puts(self: Any, places: Any, value: Any) -> bool:
+    """Write at the places that one index tensor names; False: it is no such plain case."""
+    if places.__class__ is not Tensor:
+        return False
+    array, index = self._array, places._array
+    if type(array) is not numpy.ndarray or type(index) is not numpy.ndarray:
+        return False
+    if index.dtype is not INT64 or not (index.ndim and array.ndim):
+        return False
+    if type(value) in _NUMBERS:
+        if not _holds(array.dtype, value) or not is_plain_write(self):
+            return False
+        source = None
+    else:
+        if value.__class__ is not Tensor or not is_plain_write(self, value):
+            return False
+        source = value = value._array
+        if source.dtype is not array.dtype or type(source) is not numpy.ndarray:
+            return False
+        if source.ndim and source.shape != index.shape + array.shape[1:]:
+            return False
+    check_apart("index_put_", array, source, index)
+    try:
+        array[index] = value
+    except (IndexError, ValueError):  # which the usual way says in our words; nothing is written
+        return False
     return True
 
 

@@ -13,10 +13,12 @@ from collections.abc import Sequence
 from typing import Any
 
 import numpy
+from numpy import ndarray
 
 from pullback.core import origin
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.scatter import INT64
 
 __all__ = [
     "BASIC",
@@ -24,6 +26,7 @@ __all__ = [
     "check_count",
     "check_masks",
     "items_of",
+    "numbered",
     "numpy_key",
     "plain_slice",
     "spans",
@@ -161,6 +164,29 @@ def numpy_tuple(key: tuple[Any, ...]) -> tuple[Any, ...] | None:
         else:
             return None
     return key if found else (*key, ...)
+
+
+def numbered(key: Any) -> Any:
+    """A key with ints in the place of its 0-d tensors; the same object where it has others too.
+
+    Such a key is basic, and takes the way of one: `z[tuple(places[i])]` reads its numbers here, and
+    makes no more of them. Tensors that may answer for themselves are left to `items_of`.
+    """
+    if key.__class__ is Tensor:
+        array = key._array
+        single = array.ndim == 0 and array.dtype is INT64 and array.__class__ is ndarray
+        return array.item() if single else key
+    items = []
+    for item in key:
+        if item.__class__ is Tensor:
+            array = item._array
+            if array.ndim or array.dtype is not INT64 or array.__class__ is not ndarray:
+                return key
+            item = array.item()
+        elif item.__class__ not in BASIC:
+            return key
+        items.append(item)
+    return tuple(items)
 
 
 def spans(item: Any) -> int:

@@ -18,6 +18,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import INFERENCE_CELL
 from pullback.core.view import USUAL, View, attach
+from pullback.operators.adapter import Adapter, adapted
 from pullback.operators.arrays.scatter import INT64
 from pullback.operators.dispatch.dispatch import any_handler
 from pullback.operators.indexing.advanced import _index, index
@@ -27,12 +28,12 @@ from pullback.operators.indexing.keys import (
     check_count,
     check_masks,
     items_of,
+    numbered,
     numpy_tuple,
     plain_slice,
     spans,
 )
 from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
-from pullback.operators.writing.adapter import Adapter, adapted
 
 __all__ = ["basic_part", "getitem"]
 
@@ -84,11 +85,15 @@ def getitem(self: Any, key: Any, /) -> Any:
         if self._array.ndim == 0:
             raise IndexError("a 0-d tensor cannot be sliced; it has no dimension.")
         return _slice_at(self, 0, key)
-    if kind is Tensor and key._array.ndim and self._array.ndim:
-        if key._array.dtype is not INT64:
-            key = as_index(key)
-            check_masks(self, (key,), _FIRST)
-        return _index(self, _FIRST, key)
+    if kind is Tensor:
+        if key._array.ndim and self._array.ndim:
+            if key._array.dtype is not INT64:
+                key = as_index(key)
+                check_masks(self, (key,), _FIRST)
+            return _index(self, _FIRST, key)
+        number = numbered(key)
+        if number is not key:
+            return _select_at(self, 0, number)
     if key is None:
         return unsqueeze(self, 0)
     if kind is tuple:
@@ -98,6 +103,8 @@ def getitem(self: Any, key: Any, /) -> Any:
             if view is not None:
                 return view
     if kind is not tuple or not BASIC.issuperset(map(type, key)):
+        if kind is tuple and (basic := numbered(key)) is not key:
+            return getitem(self, basic)
         if any_handler(key):
             taken, answer = ports.met_by("__getitem__", (self, key))
             if taken:

@@ -102,7 +102,7 @@ _like_weight = says("input_dtype is weight_dtype")
 _with_bias = says("bias is not None", "weight_ndim == 2")
 _fitting = says("bias_dtype is input_dtype", "bias_shape == weight_shape[:1]")
 _plain = says("input.__class__ is ndarray", "input_shape[-1] == weight_shape[1]", ndarray=ndarray)
-_matrices = says("input_ndim == 2 == weight_ndim") & _like_weight & has_blas
+_matrices = says("input_ndim == 2", "weight_ndim == 2") & _like_weight & has_blas
 _biased = says("bias_dtype is input_dtype")
 
 
@@ -140,6 +140,24 @@ def _product_then_bias(input: Array, weight: Array, bias: Array) -> Array:
     made = input.dot(weight.T)
     made += bias
     return made
+
+
+_rows = says("input_ndim == 3", "weight_ndim == 2") & _like_weight & has_blas & _small
+_rows = _rows & below(LEAST, _steps)
+
+
+@kernel(linear, when=host & _rows & given(bias=None), tries=True)
+def _rows_alone(input: Array, weight: Array, input_shape: Any) -> Array:
+    one, two, width = input_shape
+    return input.reshape(one * two, width).dot(weight.T).reshape(one, two, len(weight))
+
+
+@kernel(linear, when=host & _rows & says("bias is not None") & _fitting, tries=True)
+def _rows_then_bias(input: Array, weight: Array, bias: Array, input_shape: Any) -> Array:
+    one, two, width = input_shape
+    made = input.reshape(one * two, width).dot(weight.T)
+    made += bias
+    return made.reshape(one, two, len(weight))
 
 
 @kernel(linear, when=host & _matrices & given(bias=None), tries=True)

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import warnings
 
+from numpy import ndarray
+
 from pullback.core import errors, origin
 from pullback.core.arrays import Array
 from pullback.operators.arrays.strides import address, contiguous_strides, root
@@ -33,9 +35,16 @@ def check_writable(op: str, target: Array, *sources: Array | None) -> None:
     """Refuse expanded targets, and sources that share a part of the target's memory."""
     if 0 in target.strides and has_overlap(target):
         check_expanded(op)
+    owner = target if target.base is None else target.base
     for source in sources:
         if source is not None and source is not target:
-            check_no_partial_overlap(op, target, source)
+            other = source if source.base is None else source.base
+            if (  # as `_share` finds, in line
+                other is owner
+                or not (owner.__class__ is ndarray and other.__class__ is ndarray)
+                or not (owner.base is None is other.base)
+            ):
+                check_no_partial_overlap(op, target, source)
 
 
 def check_expanded(op: str) -> None:
@@ -63,8 +72,12 @@ def check_apart(op: str, target: Array, *sources: Array | None) -> None:
 
     As of indices, which say where to write next.
     """
-    check_writable(op, target, *sources)
-    check_read_apart(op, target, *sources)
+    if 0 in target.strides and has_overlap(target):
+        check_expanded(op)
+    for source in sources:
+        if source is not None and (source is target or _share(target, source)):
+            check_no_partial_overlap(op, target, source)
+            check_read_apart(op, target, source)
 
 
 def check_read_apart(op: str, target: Array, *sources: Array | None) -> None:
@@ -96,8 +109,15 @@ def check_no_partial_overlap(op: str, target: Array, source: Array) -> None:
 
 def _share(target: Array, source: Array) -> bool:
     """Whether the stretches of memory from first to last element have bytes in common."""
-    if (source.base is None and target.base is None) or root(source) is not root(target):
+    owner, other = target.base, source.base
+    if owner is None and other is None:
         return False
+    owner, other = target if owner is None else owner, source if other is None else other
+    if owner is not other:
+        # Most views know their owner: NumPy lets none refer to another view of its class.
+        both = owner.__class__ is ndarray and other.__class__ is ndarray
+        if (both and owner.base is None is other.base) or root(source) is not root(target):
+            return False
     start, other = address(target), address(source)
     return bool(start < other + source.nbytes and other < start + target.nbytes)
 

@@ -29,7 +29,7 @@ from pullback.core.dtype import (
     numpy_dtype,
 )
 from pullback.core.dtype import dtype as torch_dtype
-from pullback.core.explain.cause import remember_exit, warn_of_exit
+from pullback.core.explain.cause import last_exit, remember_exit, warn_of_exit
 from pullback.core.layout import (
     SPARSE,
     empty_like,
@@ -41,6 +41,7 @@ from pullback.core.layout import (
     suggested_format,
 )
 from pullback.core.memory.narrow import converted, held
+from pullback.core.origin import getframe
 from pullback.core.overriding import Overridden, answers
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half
@@ -444,8 +445,17 @@ def item(self: Tensor) -> Any:
             f"(shape {array.shape}). Index or reduce it first, or use tolist()."
         )
     if self._node is not None:
-        remember_exit(self, "item()")
-    return _number_of(self)
+        frame = getframe(1)
+        if (
+            frame.f_lasti != last_exit.lasti
+            or frame.f_code is not last_exit.code
+            or last_exit.how != "item()"
+        ):
+            remember_exit(self, "item()")
+    try:
+        return self._plain.item()
+    except Overridden:
+        return _number_of(self)
 
 
 def _number_of(self: Tensor) -> Any:
@@ -469,7 +479,13 @@ def tolist(self: Tensor) -> Any:
     if self.__class__ is not Tensor and answers(self):
         raise errors.no_array("tolist()", type(self))
     if self._node is not None:
-        remember_exit(self, "tolist()")
+        frame = getframe(1)
+        if (
+            frame.f_lasti != last_exit.lasti
+            or frame.f_code is not last_exit.code
+            or last_exit.how != "tolist()"
+        ):
+            remember_exit(self, "tolist()")
     return self._array.tolist()
 
 

@@ -14,8 +14,10 @@ from numpy import ndarray
 
 from pullback.core import errors, origin
 from pullback.core.arrays import F32, F64, LIBRARIES, Array
+from pullback.core.mode import fast, get_mode
+from pullback.core.origin import getframe, internal
 from pullback.core.tensor import Tensor, wrap
-from pullback.core.version import bump
+from pullback.core.version import MOST_WRITES, bump, shorten
 from pullback.operators.arrays.strides import element_strides
 from pullback.operators.declare import Namespace, method, primitive, quick
 from pullback.operators.pointwise.arithmetic import is_complex, zeros_of
@@ -253,7 +255,25 @@ def zero_(input: Any) -> Any:
     tensor([0., 0.])
     """
     try:
+        cell = input._cell
+        if (  # `is_plain_write` and `bump` in line: a loop does this to each of its buffers
+            input._node is None
+            and cell.__class__ is list
+            and get_mode() is fast.plain
+            and input.__class__ is Tensor
+            and (array := input._array).base is None
+        ):
+            frame = getframe(1)
+            if not internal[frame.f_code.co_filename]:
+                array.fill(0)
+                cell[0] += 1
+                cell.append(("zero_", frame.f_code, frame.f_lasti))
+                if len(cell) > MOST_WRITES:
+                    shorten(cell)
+                return input
         is_plain = is_plain_write(input)
+    except ValueError:
+        raise errors.read_only("zero_") from None
     except AttributeError:
         raise errors.not_a_tensor("zero_", "input", input) from None
     if is_plain:

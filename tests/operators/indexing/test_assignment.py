@@ -559,3 +559,61 @@ def test_adding_at_indices_is_what_numpy_adds(data):
         tuple(map(torch.from_numpy, indices)), torch.from_numpy(values), accumulate=True
     )
     assert put.tolist() == expected.tolist()
+
+
+# 0-d index tensors, and one index tensor ---------------------------------------------------------
+
+NUMBERS = [torch.tensor(1), torch.tensor(-1), torch.tensor(2, dtype=torch.int32)]
+
+
+@pytest.mark.parametrize("number", NUMBERS, ids=str)
+@pytest.mark.parametrize("key", [lambda n: n, lambda n: (n, n), lambda n: (n, slice(1, None))])
+def test_0d_index_tensors_are_the_ints_that_they_hold(key, number):
+    found, there = key(number), key(int(number))
+    x, leaf = computed(3, 4)
+    assert torch.equal(x[found], x[there])
+    assert names(x[found]) == names(x[there])
+    other, other_leaf = computed(3, 4)
+    x[found] += 2 * x[found]
+    other[there] += 2 * other[there]
+    assert torch.equal(x, other)
+    assert names(x)[0] == names(other)[0]
+    assert gradient_of(x, leaf) == gradient_of(other, other_leaf)
+
+
+def test_0d_index_tensors_out_of_bounds_are_refused():
+    x = torch.zeros(2, 3)
+    for key in (torch.tensor(2), (torch.tensor(0), torch.tensor(3)), (torch.tensor(0),) * 3):
+        with pytest.raises(IndexError):
+            x[key]
+        with pytest.raises(IndexError):
+            x[key] = 1.0
+    assert not x.any()
+
+
+@pytest.mark.parametrize("value", [2.0, torch.tensor(2.0), torch.arange(3.0), torch.ones(1)[0]])
+def test_writes_at_one_index_tensor_count_and_land(value):
+    x, places = torch.zeros(5), torch.tensor([0, -1, 2])
+    wanted = numpy.zeros(5, "f4")
+    wanted[[0, -1, 2]] = value
+    before = x._version
+    x[places] = value
+    assert x.tolist() == wanted.tolist()
+    assert x._version == before + 1
+
+
+def test_a_write_at_indices_out_of_bounds_writes_nothing():
+    x = torch.zeros(5)
+    with pytest.raises(IndexError, match="5"):
+        x[torch.tensor([0, 5])] = 1.0
+    assert not x.any()
+    assert x._version == 0
+
+
+def test_a_write_at_indices_on_the_written_memory_is_refused():
+    memory = torch.arange(4)
+    target = memory.view(torch.float64)
+    with pytest.raises(RuntimeError):
+        target[memory] = 1.0
+    with pytest.raises(RuntimeError):
+        target[memory[:2]] = target[1]

@@ -8,13 +8,13 @@ from typing import Any
 from pullback.core.arrays import namespace
 from pullback.core.tensor import wrap
 from pullback.operators.linalg.affine import linear
-from pullback.operators.linalg.products import bmm
+from pullback.operators.linalg.products import bmm, matmul
 from pullback.operators.nn.activation.dropout import dropout
 from pullback.operators.nn.activation.softmax import softmax
 from pullback.operators.nn.attention.dot_product import scaled_dot_product_attention
 from pullback.operators.reduce.sums import mean
-from pullback.operators.shape.joining import cat, chunk
-from pullback.operators.shape.reshaping import expand, reshape, transpose
+from pullback.operators.shape.joining import cat, chunk, unbind
+from pullback.operators.shape.reshaping import expand, permute, reshape, transpose
 
 FOUND_IN = {
     "nn.functional": "multi_head_attention_forward",
@@ -63,6 +63,16 @@ def multi_head_attention_forward(
     >>> attended.shape, weights.shape
     (torch.Size([3, 2, 4]), torch.Size([2, 3, 3]))
     """
+    if (
+        query is key is value
+        and not (use_separate_proj_weight or is_causal or add_zero_attn)
+        and attn_mask is key_padding_mask is bias_k is bias_v is static_k is static_v is None
+        and query.ndim == 3
+    ):
+        p = dropout_p if training else 0.0
+        projections = in_proj_weight, in_proj_bias, out_proj_weight, out_proj_bias
+        _check(query, key, value, embed_dim_to_check, num_heads)
+        return _to_itself(query, num_heads, projections, p, need_weights, average_attn_weights)
     batched = _check(query, key, value, embed_dim_to_check, num_heads)
     if is_causal and attn_mask is None:
         raise RuntimeError(f"{_OP}: is_causal says what attn_mask is; it needs that mask, too.")
@@ -114,6 +124,26 @@ def multi_head_attention_forward(
     if batched:
         return result, attention if need_weights else None
     return result[:, 0], attention[0] if need_weights else None
+
+
+def _to_itself(
+    x: Any, heads: int, projections: Any, p: float, need_weights: bool, average_weights: bool
+) -> tuple[Any, Any]:
+    """What a batch attends to in itself, without a mask: all three projections in one product."""
+    into, bias, out, out_bias = projections
+    length, batch, width = x._array.shape
+    parts = reshape(linear(x, into, bias), (length, batch, 3, heads, width // heads))
+    q, k, v = unbind(permute(parts, (2, 1, 3, 0, 4)), 0)
+    if not need_weights:
+        mixed, attention = scaled_dot_product_attention(q, k, v, None, p), None
+    else:
+        scores = matmul(q * (1 / math.sqrt(width // heads)), transpose(k, 2, 3))
+        attention = softmax(scores, -1)
+        attention = dropout(attention, p) if p else attention
+        mixed = matmul(attention, v)
+        attention = mean(attention, 1) if average_weights else attention
+    joined = reshape(permute(mixed, (2, 0, 1, 3)), (length, batch, width))
+    return linear(joined, out, out_bias), attention
 
 
 def _check(query: Any, key: Any, value: Any, width: int, heads: int) -> bool:
