@@ -12,6 +12,7 @@ from __future__ import annotations
 import functools
 import sys
 from types import MemberDescriptorType
+from typing import Any
 
 __all__ = ["NEEDED", "unlink"]
 
@@ -28,7 +29,8 @@ def unlink(node: object) -> None:
         return
     _emptied[0] = True
     try:
-        for slot in _slots(type(node)):
+        cls: Any = type(node)  # object's own types leave open whether it can be hashed
+        for slot in _slots(cls):
             if hasattr(node, slot.__name__):
                 slot.__delete__(node)
         if hasattr(node, "__dict__"):

@@ -109,7 +109,8 @@ def _with_cuts(entries: list[UnusedParameter], loss: Any, params: Any) -> list[U
     """The same, with the cuts that the source shows for those of which no graph is left."""
     listed = [loss] if isinstance(loss, Tensor) else list(loss)
     nodes = walk(node_and_number(edge_of(root))[0] for root in listed)
-    codes = list({node._code for node in nodes if getattr(node, "_code", None) is not None})
+    made = {getattr(node, "_code", None) for node in nodes}  # leaves have none
+    codes = [code for code in made if code is not None]
     modules = dict(params.named_modules()) if hasattr(params, "named_modules") else None
     told = []
     for entry in entries:
