@@ -1,8 +1,8 @@
 """The small calls that are measured one by one: Python source over a few tensors of ten elements.
 
 `x`, `y`, `p` (positive) are vectors of ten, `m` and `n` matrices of 2 x 5, `s` is square, `im` an
-image, `i` indices below 5, `k` a mask, `loss` has a history, `z` and `o` are written to and never recorded. Where a line
-has a backward, floating-point tensors are leaves in the second timing.
+image, `i` indices below 5, `k` a mask, `loss` has a history, `z` and `o` are written to and never
+recorded. Where a line has a backward, floating-point tensors are leaves in the second timing.
 """
 
 from __future__ import annotations
