@@ -35,7 +35,7 @@ endef
 .PHONY: help demo test test-ray test-distributed test-stand-in lint format generate names
 .PHONY: accuracy docs gallery dist clients
 .PHONY: bench bench-compile bench-sizes bench-small bench-threads stress mutate clean
-.PHONY: test-cuda bench-cuda
+.PHONY: test-cuda bench-cuda test-wasm
 
 help:
 	@echo "make demo            train a small classifier, save a picture of it in build/"
@@ -56,6 +56,7 @@ help:
 	@echo "make accuracy        write docs/accuracy.md, the errors of sums by operator"
 	@echo "make clients ORACLE=1  libraries written for torch, from PyPI, on pullback; docs/clients.md"
 	@echo "make docs            the pages as a site, in build/site; every link is checked"
+	@echo "make test-wasm PYODIDE=DIR  the package, the tutorial and the gallery in Pyodide, under node"
 	@echo "make gallery         run the examples that draw, and write their pictures for the docs"
 	@echo "make dist            wheel and sdist, checked, and tried on every Python that is found"
 	@echo "make names ORACLE=1  write the list of torch's public names, and the page made from it"
@@ -84,6 +85,12 @@ test-stand-in: $(VENV)/.test $(VENV)/.mpi
 # One cluster for all of them; a minute.
 test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed/ray $(ARGS)
+
+# PYODIDE is a folder with Pyodide and the wheels of NumPy; those of mpmath, SymPy and matplotlib let
+# all programs of the gallery run. chromium, where there is one, presses the buttons of the pages.
+test-wasm: $(VENV)/.test
+	@test -f "$(PYODIDE)/pyodide.mjs" || { echo "make test-wasm needs PYODIDE=DIR, a Pyodide with NumPy"; exit 2; }
+	PULLBACK_PYODIDE=$(abspath $(PYODIDE)) $(BIN)/python -m pytest --timeout 1200 tests/wasm $(ARGS)
 
 # Ranks of all kinds, and what they do when one of them fails: a few minutes.
 test-distributed: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
@@ -118,6 +125,7 @@ test-cuda:
 
 bench-cuda:
 	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda $(ARGS)
+	PYTHONPATH=. $(PYTHON) -m benchmarks.cuda_models
 
 bench-sizes: $(VENV)/.base $(VENV)/.compile $(oracle)
 	$(BIN)/python -m benchmarks.sizes $(ARGS)
@@ -169,8 +177,10 @@ names: $(VENV)/.base $(oracle)
 	$(BIN)/python -m tools.torch_names
 	$(BIN)/python -m tools.torch_schemas
 
+# PYODIDE is the address of Python for browsers on pages that run code; VERSIONS a folder that has
+# the site of each release, to which this one is added.
 docs: $(VENV)/.docs
-	$(BIN)/python -m tools.site $(ARGS)
+	$(BIN)/python -m tools.site $(if $(PYODIDE),--pyodide $(PYODIDE)) $(if $(VERSIONS),--versions $(VERSIONS)) $(ARGS)
 
 gallery: $(VENV)/.demo
 	$(ONE_THREAD) $(BIN)/python -m tools.gallery $(ARGS)

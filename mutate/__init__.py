@@ -1,7 +1,7 @@
 """`make mutate`: one change of the source at a time, and whether a test fails by it.
 
 What no test notices is either not needed, or not tested. `changes` finds what can be changed,
-`covering` which tests come by a line, `trying` runs them on a copy of the tree, `kept.txt` lists
+`covering` which tests come by a line, `trying` runs them on a copy of the tree, `kept.toml` lists
 changes that may survive, each with its reason.
 """
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import compileall
+import marshal
 import os
 import shutil
 import signal
@@ -24,7 +25,7 @@ PER_CHANGE = 20.0  # seconds of tests that come by a line, by what they took whe
 
 @dataclass
 class Outcome:
-    """What became of a change: "killed", "survived", "nobody comes by", "endless"."""
+    """What became of a change: "killed", "survived", "nobody comes by", "endless", "equivalent"."""
 
     change: Change
     what: str
@@ -114,10 +115,18 @@ def chosen_tests(change: Change, root: Path, known: Map) -> list[str]:
     return [*named, *chosen] or folder_of(change.path, root)
 
 
+def same_code(change: Change, text: str) -> bool:
+    """Whether Python compiles the changed text to what it compiled the old one to."""
+    old, new = (compile(one, change.path, "exec") for one in (text, change.apply(text)))
+    return marshal.dumps(old) == marshal.dumps(new)
+
+
 def outcome_of(change: Change, copy: Copy, known: Map) -> Outcome:
     """Try one change."""
-    tests = chosen_tests(change, copy.root, known)
     began = time.monotonic()
+    if same_code(change, (copy.root / change.path).read_text(encoding="utf-8")):
+        return Outcome(change, "equivalent", 0, 0.0)
+    tests = chosen_tests(change, copy.root, known)
     if not tests:
         return Outcome(change, "nobody comes by", 0, 0.0)
     what = copy.tried(change, tests, limit=60 + 4 * PER_CHANGE)

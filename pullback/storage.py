@@ -10,6 +10,7 @@ was asked from with it; other views keep the old memory, since NumPy's arrays ca
 from __future__ import annotations
 
 import copy
+import os
 import sys
 import warnings
 import weakref
@@ -266,7 +267,14 @@ class UntypedStorage:
         return -1
 
     is_cuda = is_hpu = is_sparse = is_sparse_csr = False
-    filename: str | None = None
+
+    @property
+    def filename(self) -> str | None:
+        """The file that is written through this memory, as `from_file(shared=True)` maps it."""
+        mapped: Any = root(self._owner)
+        if not isinstance(mapped, numpy.memmap) or mapped.mode != "r+" or mapped.filename is None:
+            return None
+        return os.fspath(mapped.filename)
 
     @classmethod
     def from_buffer(
@@ -418,7 +426,11 @@ class TypedStorage:
         return self._untyped_storage.device
 
     is_cuda = is_hpu = is_sparse = False
-    filename: str | None = None
+
+    @property
+    def filename(self) -> str | None:
+        """The file that is written through this memory, if there is one."""
+        return self._untyped_storage.filename
 
     def size(self) -> int:
         """How many elements there are."""

@@ -92,7 +92,7 @@ def _compiled():
 
 
 def _programs():
-    x, t, batch = torch.ones(4), torch.ones(4), torch.ones(5, 4)
+    x, t, out, batch = torch.ones(4), torch.ones(4), torch.ones(4), torch.ones(5, 4)
     w = torch.ones(4, requires_grad=True)
     adam = torch.optim.Adam([w])
     square(w).backward()
@@ -100,6 +100,7 @@ def _programs():
         "backward": (lambda: square(w).backward(), 32),
         "checkpoint": (lambda: checkpoint(square, w, use_reentrant=False).backward(), 131),
         "a custom Function": (lambda: Doubled.apply(w), 10),
+        "a product into out": (lambda: torch.mul(x, t, out=out), 3),
         "vmap of grad": (lambda: vmap(grad(square))(batch), 84),
         "jvp": (lambda: jvp(square, (x,), (t,)), 43),
         "vjp": (lambda: vjp(square, x)[1](torch.tensor(1.0)), 76),
@@ -141,7 +142,7 @@ def _small_calls():
         "zero_": (lambda: buffer.zero_(), 2),
         "attention to itself": (lambda: attention(sequence, sequence, sequence), 93),
         "a step of an LSTM cell": (lambda: cell(x), 63),
-        "batch norm in training": (lambda: norm(x), 40),
+        "batch norm in training": (lambda: norm(x), 41),
     }
 
 

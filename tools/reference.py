@@ -14,9 +14,9 @@ from types import ModuleType
 from typing import Any
 
 import pullback
-from tools import arguments
+from tools import arguments, subjects
 
-__all__ = ["MODULES", "found", "page", "pages", "public_names"]
+__all__ = ["MODULES", "by_subject", "found", "overview", "page", "pages", "public_names"]
 
 # Module below torch, and the title of its page. Names are those of `__all__`, or all public ones.
 MODULES = {
@@ -82,16 +82,43 @@ def public_names(path: str) -> list[str]:
 def pages() -> Iterator[tuple[str, str, str]]:
     """File, title and text of every page."""
     for path, title in MODULES.items():
-        yield f"reference/{title}.md", title, page(path, title)
+        if title not in subjects.SUBJECTS:
+            yield f"reference/{title}.md", title, page(path, title)
+            continue
+        yield f"reference/{title}.md", title, overview(path, title)
+        for subject, names in by_subject(path, title).items():
+            lines = [f"# {title}: {subject.lower()}", "", *_entries(path, title, names)]
+            yield subjects.file_of(title, subject), subject, "\n".join(lines)
 
 
 def page(path: str, title: str) -> str:
     """One page: the module's own docstring, then each name."""
-    home = found(path)
-    lines = [f"# {title}", "", *_body(inspect.getdoc(home) or ""), ""]
+    lines = [f"# {title}", "", *_body(inspect.getdoc(found(path)) or ""), ""]
+    return "\n".join([*lines, *_entries(path, title, public_names(path))])
+
+
+def by_subject(path: str, title: str) -> dict[str, list[str]]:
+    """The names of a large module by subject, in the order of the table."""
+    groups: dict[str, list[str]] = {subject: [] for subject in subjects.SUBJECTS[title]}
     for name in public_names(path):
-        lines += [f"## `{name}`", "", *_entry(title, name, getattr(home, name)), ""]
+        groups[subjects.subject_of(title, getattr(found(path), name))].append(name)
+    return {subject: names for subject, names in groups.items() if names}
+
+
+def overview(path: str, title: str) -> str:
+    """The first page of a large module: its docstring, and all names by subject."""
+    lines = [f"# {title}", "", *_body(inspect.getdoc(found(path)) or ""), ""]
+    for subject, names in by_subject(path, title).items():
+        file = subjects.file_of(title, subject).removeprefix("reference/")
+        links = ", ".join(f"[`{name}`]({file}#{name})" for name in names)
+        lines += [f"## [{subject}]({file})", "", links, ""]
     return "\n".join(lines)
+
+
+def _entries(path: str, title: str, names: list[str]) -> Iterator[str]:
+    home = found(path)
+    for name in names:
+        yield from (f"## `{name}` {{ #{name} }}", "", *_entry(title, name, getattr(home, name)), "")
 
 
 def _entry(title: str, name: str, value: Any) -> Iterator[str]:

@@ -2,10 +2,14 @@
 
 The pages of docs/ and those written from the package (reference, torch's names) are put together in
 build/pages and built by mkdocs, strictly: a link or an anchor that leads nowhere ends the build.
+Code of the tutorial and the gallery can be run on the page, by Pyodide, which a visitor's browser
+loads from the address `--pyodide` when a button is pressed, and not before.
 """
 
 from __future__ import annotations
 
+import argparse
+import base64
 import json
 import os
 import re
@@ -17,7 +21,8 @@ from pathlib import Path
 from textwrap import indent
 from typing import Any
 
-from tools import notebooks, reference, torch_names_page
+from pullback import installed
+from tools import browser, notebooks, reference, subjects, torch_names_page, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -27,6 +32,10 @@ CONFIGURATION = ROOT / "build" / "mkdocs.yml"
 
 ASSETS = ROOT / "tools" / "site_assets"
 EXAMPLES = ROOT / "examples"
+
+# Where Python for browsers comes from: any copy of Pyodide that has NumPy serves, also one beside
+# the site. A relative address counts from the start page.
+PYODIDE = "https://cdn.jsdelivr.net/pyodide/v314.0.3/full/"
 
 # Pages by tab, and by group within it; a page of docs/ that is named nowhere goes under "Project".
 NAV: dict[str, list[str] | dict[str, list[str]]] = {
@@ -66,14 +75,17 @@ _EXAMPLE = re.compile(r"\[`examples/(\w+\.py)`\]\(\.\./examples/\1\)")
 _EXTERNAL = re.compile(r"""<(?:script|img|link|iframe)[^>]+(?:src|href)=["']?https?://""")
 
 
-def main() -> int:
+def main(arguments: list[str] | None = None) -> int:
     """Build, check; the exit status."""
+    parser = argparse.ArgumentParser(prog="make docs", description=__doc__)
+    parser.add_argument("--pyodide", default=PYODIDE, help="address of Pyodide (%(default)s)")
+    parser.add_argument("--versions", type=Path, help="folder of all versions, to add this one to")
+    given = parser.parse_args(arguments)
     shutil.rmtree(PAGES, ignore_errors=True)
     shutil.rmtree(SITE, ignore_errors=True)
-    assemble()
-    CONFIGURATION.write_text(
-        json.dumps(configuration(), indent=1), encoding="utf-8"
-    )  # JSON is YAML
+    assemble(given.pyodide)
+    told = configuration(versioned=given.versions is not None)
+    CONFIGURATION.write_text(json.dumps(told, indent=1), encoding="utf-8")  # JSON is YAML
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet"]
     quiet = {**os.environ, "NO_MKDOCS_2_WARNING": "1"}  # news about mkdocs itself
     built = subprocess.run([*command, "-f", str(CONFIGURATION)], check=False, env=quiet)
@@ -82,15 +94,25 @@ def main() -> int:
     problems = list(loaded_from_elsewhere())
     for problem in problems:
         print(f"docs: {problem}")
-    count = len(list(SITE.rglob("*.html")))
-    print(f"docs: {count} pages; open {SITE / 'index.html'} in a browser, no server is needed")
+    place = SITE
+    if given.versions is not None and not problems:
+        place = versions.add(SITE, installed.version(), given.versions)
+    count = len(list(place.rglob("*.html")))
+    print(f"docs: {count} pages; open {place / 'index.html'} in a browser, no server is needed")
     return 1 if problems else 0
 
 
-def assemble() -> None:
+def assemble(pyodide: str = PYODIDE) -> None:
     """Put all pages together in build/pages."""
     shutil.copytree(DOCS, PAGES, ignore=shutil.ignore_patterns("spec"))
     shutil.copytree(ASSETS, PAGES / "assets")
+    settings = json.dumps({"pyodide": pyodide})
+    package = base64.b64encode(browser.archive()).decode()
+    for name, text in (
+        ("run-settings.js", f"window.pullbackRun = {settings};\n"),
+        ("run-package.js", f'window.pullbackPackage = "{package}";\n'),
+    ):
+        (PAGES / "assets" / name).write_text(text, encoding="utf-8")
     shutil.copytree(EXAMPLES, PAGES / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     for name, page in BESIDE.items():
         (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
@@ -100,7 +122,7 @@ def assemble() -> None:
         (PAGES / file).write_text(text, encoding="utf-8")
     for made in notebooks.write(PAGES / "tutorial"):
         link = f"[This page as a notebook]({made.name})\n"
-        _change(f"tutorial/{made.stem}.md", lambda text, link=link: f"{text}\n{link}")
+        _change(f"tutorial/{made.stem}.md", lambda text, link=link: f"{runnable(text)}\n{link}")
     _change("gallery.md", with_code)
     for page in ("index.md", "gallery.md"):  # a tab of one page needs no column that lists it
         _change(page, lambda text: f"---\nhide:\n  - navigation\n---\n{text}")
@@ -124,11 +146,16 @@ def with_code(text: str) -> str:
             continue
         name = named[1]
         code = (EXAMPLES / name).read_text(encoding="utf-8")
-        fenced = indent(f"```python\n{code}```", "    ")
+        fenced = indent(f"``` {{ .python .run .program #{Path(name).stem} }}\n{code}```", "    ")
         title = f"The program, {len(code.splitlines())} lines"
         parts += [_EXAMPLE.sub(r"[`examples/\1`](examples/\1)", part).rstrip("\n")]
         parts += [f'??? example "{title}"\n\n{fenced}']
     return "\n\n".join(parts) + "\n"
+
+
+def runnable(text: str) -> str:
+    """A page whose blocks of Python have a button that runs them."""
+    return re.sub(r"^```python$", "``` { .python .run }", text, flags=re.MULTILINE)
 
 
 def with_links_inside(text: str, page: Path) -> str:
@@ -179,13 +206,24 @@ def navigation() -> list[Any]:
             continue
         here = [page for page in pages if page in found] + (extra if title == "Project" else [])
         sections.append({title: here[0] if len(here) == 1 else here})
-    files = [{title: f"reference/{title}.md"} for title in reference.MODULES.values()]
+    files: list[Any] = []
+    for path, title in reference.MODULES.items():
+        first = f"reference/{title}.md"
+        if title not in subjects.SUBJECTS:
+            files.append({title: first})
+            continue
+        told = [
+            {subject: subjects.file_of(title, subject)}
+            for subject in reference.by_subject(path, title)
+        ]
+        files.append({title: [{"Overview": first}, *told]})
     sections.insert(-2, {"API reference": files})
     return sections
 
 
-def configuration() -> dict[str, Any]:
+def configuration(*, versioned: bool = False) -> dict[str, Any]:
     """What mkdocs is told. No fonts and no scripts from elsewhere."""
+    version = {"version": {"provider": "mike", "default": "latest"}} if versioned else {}
     scheme = {"primary": "custom", "accent": "custom"}  # the colours of site_assets/pullback.css
     toggles = [("default", "slate", "dark"), ("slate", "default", "light")]
     palette = [
@@ -207,11 +245,15 @@ def configuration() -> dict[str, Any]:
             "logo": "assets/mark.svg",
             "favicon": "assets/favicon.svg",
             "palette": palette,
-            "features": ["navigation.tabs", "navigation.footer", "content.code.copy", "toc.follow"],
+            "features": [
+                *("navigation.tabs", "navigation.footer", "navigation.prune"),
+                *("content.code.copy", "toc.follow"),
+            ],
         },
         "extra_css": ["assets/pullback.css"],
+        "extra_javascript": ["assets/run-settings.js", "assets/run.js"],
         # A page opened as a file may start no worker, so the search's runs in a frame.
-        "extra": {"polyfills": ["assets/iframe-worker.js"], "generator": False},
+        "extra": {"polyfills": ["assets/iframe-worker.js"], "generator": False, **version},
         "plugins": ["search", "offline"],
         "markdown_extensions": [
             *("admonition", "tables", "attr_list", "pymdownx.details"),

@@ -6,6 +6,7 @@ While a region is open anywhere, their code is replaced by two lines that ask
 
 from __future__ import annotations
 
+from functools import cache
 from importlib import import_module
 from operator import attrgetter
 from types import FunctionType
@@ -52,7 +53,9 @@ _COMPOSITIONS = {
 }
 
 
+@cache
 def _find() -> list[FunctionType]:
+    """The functions, which stay the same objects: every region asks for them."""
     found = []
     for policy, modules in _COMPOSITIONS.items():
         for module, names in modules.items():

@@ -1,4 +1,4 @@
-"""Switches of cuDNN: kept, and without effect where there is no device."""
+"""Switches of cuDNN, for convolutions and recurrent layers on a device; else without effect."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pullback.backends.switches import flags_of
 from pullback.core.dtype import DTYPES
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
+from pullback.core.ports import ports
 
 enabled = True
 deterministic = False
@@ -31,24 +32,39 @@ flags = flags_of(
 )
 
 
+def _library() -> Any:
+    """The library, where a device and cuDNN are there."""
+    from pullback.operators.cuda.found import found
+
+    return found.library.cudnn.library() if found() else None
+
+
 def is_available() -> bool:
     """Whether cuDNN is there.
 
     >>> import pullback as torch
-    >>> torch.backends.cudnn.is_available(), torch.backends.cudnn.benchmark
-    (False, False)
+    >>> torch.backends.cudnn.is_available() == (torch.backends.cudnn.version() is not None)
+    True
     """
-    return False
+    return _library() is not None
 
 
 def version() -> int | None:
-    """Its version: None, as it is not there."""
-    return None
+    """Its version; None where it is not there."""
+    library = _library()
+    return None if library is None else int(library.cudnnGetVersion())
 
 
 def is_acceptable(tensor: Any) -> bool:
-    """Whether cuDNN would take a tensor: none."""
-    return False
+    """Whether cuDNN would take a tensor: on a device, of one of its dtypes, where it is there."""
+    usual = tensor.device.type == "cuda" and tensor.dtype in CUDNN_TENSOR_DTYPES
+    return enabled and usual and is_available()
+
+
+def _switches(kind: str = "conv") -> tuple[bool, bool, bool]:
+    """What operators look at: whether it is on, deterministic, and in full precision."""
+    exact = not allow_tf32 or (rnn if kind == "rnn" else conv).fp32_precision == "ieee"
+    return enabled, deterministic, exact
 
 
 def set_flags(
@@ -68,5 +84,6 @@ def set_flags(
     return (*before, fp32_precision)
 
 
-__all__: list[str] = _defined(globals(), "Any DTYPES SimpleNamespace flags_of")
+ports.fill(cudnn_switches=_switches)
+__all__: list[str] = _defined(globals(), "Any DTYPES SimpleNamespace flags_of ports")
 __dir__ = _only_public(globals())

@@ -1,7 +1,7 @@
 """Which kernel ran for each operator call: `with torch.backends.kernels_used() as used:`.
 
 Nothing asks while nobody wants to know. Inside, functions that choose among kernels have lines that
-say what they chose (`operators/writing/choice.py`), and operators without kernels are seen as by a
+say what they chose (`operators/choice.py`), and operators without kernels are seen as by a
 profiler; in all threads.
 """
 
@@ -9,10 +9,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from pullback.operators.choice import notes
 from pullback.operators.declare import Op
 from pullback.operators.dispatch.observers import observe, stop
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import notes
 
 __all__ = ["Used", "kernels_used"]
 

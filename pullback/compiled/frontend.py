@@ -58,6 +58,8 @@ _MOST_SLOWER = 4  # programs dropped because they were slower, none kept, until 
 _MOST_QUICK = 7  # fast paths that a call tries before it looks for its program the slow path
 _MODES = (None, "default", "lite", "reduce-overhead", "max-autotune", "max-autotune-no-cudagraphs")
 
+_NOTHING: Any = object()  # what a fast path gives for None, which says that it does not fit
+
 # All that are alive, for `reset`.
 known_functions: weakref.WeakSet[CompiledFunction] = weakref.WeakSet()
 
@@ -106,13 +108,13 @@ class CompiledFunction:
             if fits and observers.active is None:
                 made = quick(args)
                 if made is not None:
-                    return made
+                    return None if made is _NOTHING else made
                 for place, other in enumerate(self._others):
                     made = other(args)
                     if made is not None:
                         self._others[place] = quick
                         self.quick = other
-                        return made
+                        return None if made is _NOTHING else made
         elif self._is_eager is not None and not kwargs and self._is_eager(args):
             return self.function(*args)
         return self._slow_path(args, kwargs)
@@ -263,7 +265,9 @@ class CompiledFunction:
                 with passes_captured():
                     return self.function(*args, **kwargs)
             made = None if kwargs or entry.quick is None else entry.quick(args)
-            return self._run(entry, leaves, args, kwargs) if made is None else made
+            if made is None:
+                return self._run(entry, leaves, args, kwargs)
+            return None if made is _NOTHING else made
 
         made = weighing.timed(run)
         if weighing.is_over and entry.weighing is weighing:
@@ -331,8 +335,11 @@ class CompiledFunction:
         """The fast path of a part, and what comes behind it."""
 
         def short(args: Any) -> Any:
-            made = quick(args)
-            return self.go_on(made) if made is not None else None
+            going = quick(args)
+            if going is None:
+                return None
+            made = self.go_on(going)
+            return _NOTHING if made is None else made
 
         return short
 

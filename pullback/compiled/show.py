@@ -16,10 +16,10 @@ from typing import Any
 import pullback
 from pullback.core.home import home_of, is_ours
 from pullback.operators.attach.every import load_all
+from pullback.operators.choice import choice_source, is_choice
 from pullback.operators.declare import OPERATORS, Op
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.writing.build import source_of
-from pullback.operators.writing.choice import choice_source, is_choice
-from pullback.operators.writing.layers import code_of
 from pullback.operators.writing.nodes import node_class
 
 __all__ = ["Unknown", "shown"]
@@ -139,7 +139,8 @@ def _kernels(op: Op) -> Iterator[str]:
     for one in on_host:
         how = ", machine code" if one.machine_code else ", may decline" if one.declines else ""
         yield f"#   {one.name}{how}: {_where(one.function)}"
-        yield f"#       when {one.when}"
+        facts = "".join(f", {name}: {text}" for name, text in one.when.facts.items())
+        yield f"#       when {one.when}{facts}"
     yield f"\n# the choice, as written\n{choice_source(op)}"
 
 

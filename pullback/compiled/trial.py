@@ -15,7 +15,7 @@ from typing import Any
 
 from pullback.compiled.parts.tree import Broken
 from pullback.core.tensor import Tensor
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["Weighing", "exact_outline", "is_slower", "may_be_tried", "must_be_weighed",
            "outline_test"]  # fmt: skip

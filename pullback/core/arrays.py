@@ -72,6 +72,14 @@ class Library:
         """What is the same for all arrays on one block of memory, and the bytes of it."""
         raise NotImplementedError
 
+    def channel_statistics(self, array: Array, over: Any) -> Any:
+        """Mean, inverse deviation and variance of channels, by a kernel; None where it has none."""
+        return None
+
+    def follow_statistics(self, known: Any, mean: Array, variance: Array, parts: Any) -> bool:
+        """Move running statistics towards those of a batch, in one go; False: it has no kernel."""
+        return False
+
 
 # By type of array; NumPy's own is not among them. Empty in a program that asks for no device.
 LIBRARIES: dict[type, Library] = {}
@@ -91,6 +99,7 @@ def recorded_on_devices(node: Any) -> None:
 
 def some(mask: Array) -> bool:
     """Whether any element holds. A device is not asked, which would wait for it: there, yes.
+    Of a wrapper without data of its own nobody can tell: yes as well.
 
     For a longer way that is right for all values, taken where some of them need it.
     """
@@ -100,7 +109,7 @@ def some(mask: Array) -> bool:
 def _any_of(mask: Array) -> bool:
     if mask.dtype.char == "?" and mask.size <= _FEW and type(mask) is numpy.ndarray:
         return bool(mask.tobytes().strip(b"\0"))  # 0.2 us, where `any` takes 1.5
-    return bool(mask.any())
+    return hasattr(mask, "_refused") or bool(mask.any())
 
 
 _FEW = 256

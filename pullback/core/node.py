@@ -17,7 +17,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, TypeAlias
 
-from pullback.core import errors, sequence
+from pullback.core import errors, sequence, unlinking
 from pullback.core.hooks import HookTable, RemovableHandle, leaf_hooks_in_use
 from pullback.core.mode import exactly_traced
 from pullback.core.origin import Origin
@@ -230,6 +230,9 @@ class OperatorNode(Node):
 
     _code: Any
     _lasti: int
+
+    if unlinking.NEEDED:
+        __del__ = unlinking.unlink
 
     @property
     def _origin(self) -> Origin | None:

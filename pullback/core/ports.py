@@ -28,6 +28,7 @@ _FILLED_LATER = {
     "backward_source": "pullback.compiled.source",
     "answered_below": "pullback.library.builtin.overloads",
     "class_answers": "pullback.library.builtin.makers",
+    "cudnn_switches": "pullback.backends.cudnn",
     "current_cuda": "pullback.operators.cuda.found",
     "detached_below": "pullback.library.builtin.overloads",
     "filled_there": "pullback.operators.cuda.drawing",
@@ -65,6 +66,8 @@ class Ports:
     # the current one; an array brought to a device, or to the host.
     find_cuda: Callable[[], bool]
     current_cuda: Callable[[], int]
+    # operators/cuda -> backends: whether cuDNN is on, must be deterministic, and in full precision.
+    cudnn_switches: Callable[..., tuple[bool, bool, bool]]
     placed: Callable[..., Any]
     allocated_there: Callable[..., Any]
     # operators -> operators/cuda: a host array in pinned memory, and whether it is.

@@ -40,7 +40,8 @@ _PARTS = (
         "device_mesh",
         "fsdp",
     ),
-    *("distributed_c10d", "launch", "nn", "optim", "ray", "rpc", "simulate", "tensor", "threads"),
+    *("distributed_c10d", "launch", "nn", "optim", "pipelining", "ray", "rpc", "simulate"),
+    *("tensor", "threads"),
 )
 _ELSEWHERE = {
     "GradBucket": "ddp.buckets",

@@ -22,28 +22,14 @@ __all__ = ["MODULES", "add"]
 MODULES = {
     "tensor._utils": "compute_local_shape_and_global_offset",
     "tensor.device_mesh": "",
-    "tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
-    "tensor.parallel": """
-        ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
-        PrepareModuleOutput RowwiseParallel SequenceParallel loss_parallel parallelize_module
-    """,
-    "tensor.parallel.style": """
-        ColwiseParallel ParallelStyle PrepareModuleInput PrepareModuleInputOutput
-        PrepareModuleOutput RowwiseParallel SequenceParallel
-    """,
     "_tensor": "",
-    "_tensor.api": "distribute_module",
+    "_tensor.api": "",
     "_tensor.device_mesh": "",
-    "_tensor.experimental": "context_parallel implicit_replication local_map register_sharding",
+    "_tensor.experimental": "register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    "checkpoint.state_dict": """
-        StateDictOptions get_model_state_dict get_optimizer_state_dict get_state_dict
-        set_model_state_dict set_optimizer_state_dict set_state_dict
-    """,
     "_composable": "contract replicate",
     "_composable.fsdp": "",
-    "pipelining": "PipelineStage Schedule1F1B ScheduleGPipe SplitPoint pipe_split pipeline",
 }
 # Other paths of torch's to what is here.
 _SAME_AS = {
@@ -51,6 +37,7 @@ _SAME_AS = {
     "_tensor": "tensor",
     "_tensor.api": "tensor",
     "_tensor.device_mesh": "device_mesh",
+    "_tensor.experimental": "tensor.experimental",
     "_tensor.placement_types": "tensor.placement_types",
     "_composable.fsdp": "fsdp",
 }

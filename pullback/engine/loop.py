@@ -21,11 +21,11 @@ import numpy
 
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, QUIET, run_tensors
 from pullback.core.passes import evaluating
+from pullback.core.writer import define
 from pullback.engine import fitting, hooks, node_observers
 from pullback.engine.node_steps import annotate, capture, undefined
 from pullback.operators.arrays.large import add_large
 from pullback.operators.arrays.threads import setting
-from pullback.operators.writing.writer import define
 
 __all__ = ["loop_over", "source_of", "written"]
 

@@ -9,13 +9,13 @@ from typing import Any
 
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
+from pullback.core.writer import define_once
 from pullback.fx._codegen import _PyTreeCodeGen
 from pullback.fx.graph import Graph
 from pullback.fx.node import Node, map_arg
 from pullback.nn.modules.container import ModuleDict, ModuleList, Sequential
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
-from pullback.operators.writing.writer import define_once
 
 __all__ = ["GraphModule", "reduce_graph_module"]
 

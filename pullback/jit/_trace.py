@@ -16,6 +16,7 @@ from pullback.core.origin import stacklevel
 from pullback.core.overriding import FUNCTIONS
 from pullback.core.tensor import Tensor
 from pullback.core.trees import pytree
+from pullback.core.writer import block, define, define_once, theirs
 from pullback.fx._symbolic_trace import Tracer
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule, _frozen, _thawed
@@ -23,7 +24,6 @@ from pullback.fx.node import Node
 from pullback.fx.proxy import Attribute, Proxy
 from pullback.jit._script import RecursiveScriptModule, ScriptFunction, converted, of_kind
 from pullback.nn.modules.module import Module
-from pullback.operators.writing.writer import block, define, define_once, theirs
 
 __all__ = [
     "TopLevelTracedModule",

@@ -84,7 +84,7 @@ def _rebuild_block(duplicate: Any, size: int) -> Block:
 def init_reductions() -> None:
     """Tell Python's multiprocessing about tensors; importing `pullback.multiprocessing` does it."""
     parameter: Any = import_module("pullback.nn.parameter")  # a layer above this one
-    for kind in (Tensor, parameter.Parameter, parameter.Buffer):
+    for kind in (Tensor, parameter.Parameter):
         ForkingPickler.register(kind, reduce_tensor)
     ForkingPickler.register(Block, _reduce_block)
 

@@ -89,7 +89,7 @@ class Parameter(Tensor, metaclass=_MarkedMeta):
         if cls is Parameter and data._overrides:
             return _marked(data, requires_grad)  # type: ignore[return-value]  # of its own class
         own = type(data)
-        kept = cls is Parameter and own not in (Tensor, Buffer) and not issubclass(own, Parameter)
+        kept = cls is Parameter and own is not Tensor and not issubclass(own, Parameter)
         made = new(own if kept else cls)
         made._array = data._array
         made._node = None
@@ -131,20 +131,22 @@ class Buffer(Tensor, metaclass=_MarkedMeta):
     """
 
     __slots__ = ()
-    __torch_function__ = disabled_function
 
     persistent: bool
 
     def __new__(cls, data: Tensor | None = None, *, persistent: bool = True) -> Buffer:
-        """Take the memory and version counter of `data`; without data, be empty."""
+        """Take the memory and version counter of `data`, and its class; without data, be empty.
+
+        What comes back is an ordinary tensor with a mark, as in torch: a module's buffers need no
+        class of their own for what is computed from them.
+        """
         if data is None:
             data = wrap(numpy.empty(0, get_default_dtype().numpy))
-        made = new(cls)
-        made._array = data._array
-        made._node = None
-        made._cell = own_cell(data)
-        made.persistent = persistent
-        return made
+        made: Any = data.detach()
+        if data.requires_grad:
+            made._set_requires_grad(True)
+        vars(made).update(persistent=persistent, _is_buffer=True)
+        return made  # type: ignore[no-any-return]  # of the data's own class
 
 
 _MARKS[Buffer] = "_is_buffer"

@@ -5,12 +5,12 @@
     def _short(input, input_size): ...
 
 A condition knows its text, which the writer puts into the function that chooses
-(`writing/choice.py`), and the sizes at which its answer changes, around which
+(`choice.py`), and the sizes at which its answer changes, around which
 `tests/operators/test_kernels.py` tries the kernel. `&`, `|` and `~` make conditions of conditions.
 
 Text is about parameters of the operator and about facts of its tensors, which have the names that
 rules know: `input_shape`, `weight_dtype`, and `_size`, `_ndim`. `@` is the operator's first tensor,
-or the one that `of` names.
+or the one that `of` names. A family may have facts of its own (`fact`), worked out when asked for.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from pullback.core.arrays import F32, F64
 
 __all__ = [
     *("FACTS", "Condition", "above", "always", "at_least", "at_most", "below", "contiguous"),
-    *("flat", "floating", "given", "has_dims", "host", "matrix", "may_run", "not_empty"),
+    *("fact", "flat", "floating", "given", "has_dims", "host", "matrix", "may_run", "not_empty"),
     *("real", "says"),
 ]
 
@@ -34,19 +34,22 @@ FACTS = ("shape", "dtype", "size", "ndim")
 class Condition:
     """Questions that are all answered with yes.
 
-    `limits` are numbers at which an answer changes, with the text that is compared to them.
+    `limits` are numbers at which an answer changes, with the text that is compared to them, `facts`
+    names for expressions.
     """
 
-    __slots__ = ("limits", "questions", "scope")
+    __slots__ = ("facts", "limits", "questions", "scope")
 
     def __init__(
         self,
         *questions: str,
         limits: tuple[tuple[str, int], ...] = (),
         scope: dict[str, Any] | None = None,
+        facts: dict[str, str] | None = None,
     ) -> None:
         self.questions = questions
         self.limits = limits
+        self.facts = facts or {}
         self.scope = scope or {}  # what questions name besides parameters and facts
 
     def __and__(self, other: Condition) -> Condition:
@@ -57,25 +60,28 @@ class Condition:
         return self._joined(other, f"({_one(self)} or {_one(other)})")
 
     def __invert__(self) -> Condition:
-        return Condition(f"not {_one(self)}", limits=self.limits, scope=self.scope)
+        question = f"not {_one(self)}"
+        return Condition(question, limits=self.limits, scope=self.scope, facts=self.facts)
 
     def _joined(self, other: Condition, *questions: str) -> Condition:
         limits = tuple(dict.fromkeys((*self.limits, *other.limits)))
-        return Condition(*questions, limits=limits, scope={**self.scope, **other.scope})
+        scope, facts = {**self.scope, **other.scope}, {**self.facts, **other.facts}
+        return Condition(*questions, limits=limits, scope=scope, facts=facts)
 
     def of(self, name: str) -> Condition:
         """The same about another tensor of the operator."""
         questions = [one.replace("@", name) for one in self.questions]
         limits = tuple((what.replace("@", name), n) for what, n in self.limits)
-        return Condition(*questions, limits=limits, scope=self.scope)
+        facts = {known: text.replace("@", name) for known, text in self.facts.items()}
+        return Condition(*questions, limits=limits, scope=self.scope, facts=facts)
 
     def __repr__(self) -> str:
         return " and ".join(self.questions) or "always"
 
     def names(self) -> set[str]:
         """All names in its text that are no attributes."""
-        text = re.sub(r"'[^']*'", "", " ".join(self.questions))
-        return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text))
+        text = re.sub(r"'[^']*'", "", " ".join([*self.questions, *self.facts.values()]))
+        return set(re.findall(r"(?<![\w.])[^\W\d]\w*", text)) - {*self.facts}
 
 
 def _one(condition: Condition) -> str:
@@ -146,6 +152,11 @@ def given(**options: Any) -> Condition:
         is_single = value is None or value is True or value is False
         asked.append(f"{name} {'is' if is_single else '=='} {value!r}")
     return Condition(*asked)
+
+
+def fact(name: str, text: str, **scope: Any) -> Condition:
+    """No question, but a name for an expression that questions and kernels of these may use."""
+    return Condition(facts={name: text}, scope=scope)
 
 
 def says(*questions: str, **scope: Any) -> Condition:

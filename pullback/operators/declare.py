@@ -27,11 +27,11 @@ from pullback.core.arrays import Array, Namespace
 from pullback.core.home import home_of
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.core.writer import theirs
+from pullback.operators.choice import choice_of, inline_text
 from pullback.operators.conditions import Condition, always
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import choice_of, inline_text
-from pullback.operators.writing.layers import code_of
-from pullback.operators.writing.writer import theirs
 
 Arrays: TypeAlias = Sequence[Any]
 Dim: TypeAlias = int
@@ -405,7 +405,7 @@ def method(function: Callable[P, T]) -> Callable[P, T]:
     return function
 
 
-# Plain functions that no guard stands before (writing/guards.py).
+# Plain functions that no guard stands before (dispatch/guards.py).
 QUICK: set[Callable[..., Any]] = set()
 
 

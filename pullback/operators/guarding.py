@@ -1,7 +1,7 @@
 """Errors of plain functions that were given something else than a tensor, or what is too large.
 
 Declared operators check their inputs. A plain function of operators would fail wherever it first
-asks the argument for what only tensors have. It may; then the guard before it (writing/guards.py)
+asks the argument for what only tensors have. It may; then the guard before it (dispatch/guards.py)
 says which argument of which function it was. Public functions that no such guard stands before
 (initialisers, windows) get one of this file.
 """

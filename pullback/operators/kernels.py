@@ -2,7 +2,7 @@
 
 The declared forward says what an operator means, for every size, dtype and array library. A kernel
 is quicker where its condition holds, and gives the same to within `ulp`. Kernels are tried in the
-order in which they are entered; `writing/choice.py` writes the choice.
+order in which they are entered; `choice.py` writes the choice.
 """
 
 from __future__ import annotations
@@ -59,9 +59,10 @@ class Kernel:
     def _check(self, op: Op) -> None:
         own = {param.name for param in op.params}
         facts = {f"{param.name}_{fact}" for param in op.inputs for fact in FACTS}
-        if clash := own & facts & (self.when.names() | {*self.params}):
+        used = self.when.names() | {*self.params}
+        if clash := own & (facts & used | {*self.when.facts}):
             raise TypeError(f"{op.name}: {min(clash)!r} is a parameter, and so no fact.")
-        known = own | facts | {"xp"}
+        known = own | facts | {"xp"} | {*self.when.facts}
         if unknown := {*self.params} - known:
             raise TypeError(
                 f"{op.name}: the kernel {self.name} asks for {sorted(unknown)}; known are "

@@ -7,10 +7,10 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from pullback.operators.choice import rewrite_choices
 from pullback.operators.conditions import Condition
 from pullback.operators.declare import Op
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import rewrite_choices
 
 __all__ = ["only_kernels"]
 
@@ -35,5 +35,6 @@ def _of_any_size(kernel: Kernel) -> Kernel:
     compared = tuple(f"{what} " for what, _ in kernel.when.limits)
     asked = [one for one in kernel.when.questions if not one.startswith(compared)]
     made = copy.copy(kernel)
-    made.when = Condition(*(asked if compared else kernel.when.questions), scope=kernel.when.scope)
+    asked = asked if compared else [*kernel.when.questions]
+    made.when = Condition(*asked, scope=kernel.when.scope, facts=kernel.when.facts)
     return made

@@ -14,6 +14,8 @@ from pullback.operators.nn.activation import softmax
 from pullback.operators.nn.attention import dot_product
 from pullback.operators.nn.conv import operators as conv
 from pullback.operators.nn.loss import classes
+from pullback.operators.nn.norm import kernels, standardise
+from pullback.operators.nn.norm.layout import Over, layout
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
 from pullback.testing.samples_kernels import (
@@ -220,3 +222,53 @@ def _put_places(n: int) -> Iterator[Sample]:
         for apart in (False, True):
             given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
             yield {**given, "apart": apart}
+
+
+# Norms --------------------------------------------------------------------------------------------
+
+
+def _normed(input: Any, over: Over, *, known: bool = False) -> Iterator[Sample]:
+    """With weights and without; by statistics that the caller has, where they are `known`."""
+    shape = input.shape
+    each = shape[1:2] if over.channel is not None else shape[-1:]
+    weight, bias = (drawn(*each, char=input.dtype.char) for _ in range(2))
+    found = None
+    if known:
+        found = kernels.channel_statistics(numpy, input, layout(shape, over), over)
+    for given in ((None, None), (weight, bias), (weight, None), (None, bias)):
+        yield {"input": input, "weight": given[0], "bias": given[1], "over": over, "known": found}
+
+
+@at(standardise.layer_standardise, standardise.group_standardise, standardise.batch_standardise)
+def _norms(n: int) -> Iterator[Sample]:
+    """Layer, RMS, group, instance and batch norm, and norms over dimensions that are not last."""
+    n = max(n, 2)
+    by_channel = Over((0, 2), 1e-3, channel=1)
+    for char in "fd":
+        rows = drawn(max(n // 8, 1), 8, char=char) + 3
+        for over in (Over((1,), 1e-3), Over((1,), 1e-3, centred=False)):
+            for input in (rows, drawn(2, n, char=char), drawn(1, n, char=char), rows.T.copy().T):
+                yield from _normed(input, over)
+        wide = drawn(n, 1, 1, char=char)
+        yield from _normed(wide, by_channel)
+        yield from _normed(drawn(3, n, 2, char=char), by_channel)
+        yield from _normed(drawn(1, 3, n, char=char), by_channel)
+        yield from _normed(drawn(2, 4, n, char=char), Over((2, 3), 1e-3, channel=1, groups=2))
+        yield from _normed(drawn(4, 2, n, char=char), Over((2,), 1e-3, channel=1))
+        yield from _normed(drawn(3, 4 * n, char=char), Over((2,), 1e-3, channel=1, groups=2))
+        yield from _normed(drawn(64, 48, char=char), Over((0,), 1e-3))
+        yield from _normed(drawn(n, 40, char=char), Over((0,), 1e-3, channel=1))
+
+
+def _norms_by_statistics(n: int) -> Iterator[Sample]:
+    for char in "fd":
+        for shape in ((1, 1, n), (8, 4, 70), (4, 3), (3, 2, 5)):
+            if all(shape):
+                over = Over((0, *range(2, len(shape))), 1e-3, channel=1)
+                yield from _normed(drawn(*shape, char=char), over, known=True)
+
+
+@at(standardise.batch_standardise)
+def _batch_norms(n: int) -> Iterator[Sample]:
+    yield from _norms(n)
+    yield from _norms_by_statistics(n)

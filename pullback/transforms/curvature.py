@@ -11,19 +11,17 @@ from __future__ import annotations
 import itertools
 from typing import Any
 
-from pullback.core.forward import Level
-from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.operators import derive
 from pullback.operators.create.sizes import ones_like
 from pullback.operators.declare import Op
 from pullback.operators.shape.joining import cat
-from pullback.transforms.batched import batched, with_levels
+from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, over_batch, taken_out
 from pullback.transforms.pushing import Within
 from pullback.transforms.series import (
     Entering,
-    constant_slope,
+    RowsLevel,
     fitted,
     multiplies,
     order_of,
@@ -34,33 +32,23 @@ from pullback.transforms.vmap_level import VmapLevel
 __all__ = ["CurvatureLevel"]
 
 
-class CurvatureLevel(Level):
+class CurvatureLevel(RowsLevel):
     """First derivatives and the sum of second ones, examples of the vmap level `maps`."""
 
-    __slots__ = ("maps",)
+    __slots__ = ()
 
-    def __init__(self, maps: VmapLevel) -> None:
-        super().__init__(everywhere=False)
-        self.maps = maps
-
-    def rule(
+    def _bent(
         self,
         op: Op,
         values: dict[str, Any],
         options: dict[str, Any],
         results: list[Tensor],
-        tangents: dict[str, Any],
+        moving: dict[str, Any],
     ) -> list[Any]:
         """What the results carry, from what the inputs do."""
-        felt = derive.felt_inputs(op)
-        moving = {name: given for name, given in tangents.items() if name in felt}
-        if not moving or (op.jvp is None and not op.rules):
-            return [None] * len(results)
         made = derive.jvp(op, values, options, results, moving)
-        if constant_slope(op, moving):
-            return made
         count = self.maps.size - 1
-        with with_levels([one for one in get_mode().levels if one is not self.maps]):
+        with self._inside():
             first = [None if one is None else rows_at(self.maps, one) for one in made]
             directions = {
                 name: _without_last(rows_at(self.maps, given)) for name, given in moving.items()

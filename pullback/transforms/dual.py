@@ -23,16 +23,16 @@ from pullback.core.mode import Dual, Mapped, Mode, current, fast, with_perturbat
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.view import View
+from pullback.core.writer import block, define, theirs
 from pullback.operators import derive
 from pullback.operators.declare import REQUIRED, Op, parameters_of
 from pullback.operators.options import NORMALISE
+from pullback.operators.plan import plan_of
 from pullback.operators.running.answered import normalise
+from pullback.operators.running.on_arrays import on_arrays
 from pullback.operators.writing.build import forms_of
 from pullback.operators.writing.call import arguments, everything
 from pullback.operators.writing.nodes import rules_apart
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.specialise import on_arrays
-from pullback.operators.writing.writer import block, define, theirs
 from pullback.transforms.batched import Batched, batched
 
 __all__ = ["has_form", "pushed_call"]

@@ -13,6 +13,7 @@ from __future__ import annotations
 import functools
 import itertools
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from typing import Any
 
 from pullback.core.forward import Level
@@ -31,6 +32,7 @@ from pullback.transforms.vmap_level import VmapLevel
 
 __all__ = [
     "Entering",
+    "RowsLevel",
     "SeriesLevel",
     "constant_slope",
     "fitted",
@@ -52,8 +54,11 @@ _FACTORS = {
 }
 
 
-class SeriesLevel(Level):
-    """The series that tensors carry: `maps` is the vmap level whose examples are coefficients."""
+class RowsLevel(Level):
+    """Tensors carry batches, the examples of the vmap level `maps`: what is linear takes them all.
+
+    For all else a subclass says what the results carry, in `_bent`.
+    """
 
     __slots__ = ("maps",)
 
@@ -69,14 +74,45 @@ class SeriesLevel(Level):
         results: list[Tensor],
         tangents: dict[str, Any],
     ) -> list[Any]:
-        """The coefficients of the results after their values, from those of the inputs."""
+        """What the results carry, from what the inputs do."""
         felt = derive.felt_inputs(op)
         moving = {name: given for name, given in tangents.items() if name in felt}
         if not moving or (op.jvp is None and not op.rules):
             return [None] * len(results)
         if constant_slope(op, moving):
             return derive.jvp(op, values, options, results, moving)
-        with with_levels([one for one in get_mode().levels if one is not self.maps]):
+        return self._bent(op, values, options, results, moving)
+
+    def _bent(
+        self,
+        op: Op,
+        values: dict[str, Any],
+        options: dict[str, Any],
+        results: list[Tensor],
+        moving: dict[str, Any],
+    ) -> list[Any]:
+        raise NotImplementedError
+
+    def _inside(self) -> AbstractContextManager[None]:
+        """The mode without the level of the examples, whose batches are arrays' rows there."""
+        return with_levels([one for one in get_mode().levels if one is not self.maps])
+
+
+class SeriesLevel(RowsLevel):
+    """The series that tensors carry: examples are coefficients."""
+
+    __slots__ = ()
+
+    def _bent(
+        self,
+        op: Op,
+        values: dict[str, Any],
+        options: dict[str, Any],
+        results: list[Tensor],
+        moving: dict[str, Any],
+    ) -> list[Any]:
+        """The coefficients of the results after their values, from those of the inputs."""
+        with self._inside():
             later = {name: rows_at(self.maps, given) for name, given in moving.items()}
             made = _series(op, values, options, results, later)
             return [None if one is None else batched(one, 0, self.maps) for one in made]

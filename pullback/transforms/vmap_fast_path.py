@@ -19,12 +19,12 @@ from pullback.core.mode import Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.version import own_cell
+from pullback.core.writer import block, define, theirs
 from pullback.operators.batching import Moved, padded
 from pullback.operators.declare import OPERATORS, Op, Param
 from pullback.operators.options import NORMALISE
 from pullback.operators.writing.build import plainly
 from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.writer import block, define, theirs
 from pullback.transforms.batched import Batched, batched
 
 __all__ = ["is_random"]

@@ -132,6 +132,23 @@ def conv_flop(*shapes_and_options: Any, out_shape: Any = None, **kwargs: Any) ->
     return conv_flop_count(x_shape, w_shape, out_shape, transposed)
 
 
+@register_flop_formula(aten.convolution_backward)
+def conv_backward_flop(
+    g_shape: Shape, x_shape: Shape, w_shape: Shape, *options: Any, out_shape: Any, **kwargs: Any
+) -> int:
+    """Of a convolution's backward with the arguments of `aten.convolution_backward`.
+
+    The gradient of the image is a convolution the other way, that of the weight one whose kernel is
+    an image; which of them are wanted is said by the last argument.
+    """
+    transposed, (image, weight, *_) = options[4], options[7]
+    total = conv_flop_count(g_shape, w_shape, out_shape[0], not transposed) if image else 0
+    if weight:
+        larger, smaller = (g_shape, x_shape) if transposed else (x_shape, g_shape)
+        total += _weight_gradient_flop(smaller, larger, w_shape[2:])
+    return total
+
+
 def sdpa_flop_count(query_shape: Shape, key_shape: Shape, value_shape: Shape) -> int:
     """Of attention: queries times keys, and weights times values."""
     scores = prod(query_shape[:-1]) * key_shape[-2]

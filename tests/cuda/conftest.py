@@ -6,6 +6,7 @@ import sys
 import numpy
 import pytest
 
+import pullback as torch
 from pullback.operators.cuda import found as finding
 
 HAS_DEVICE = importlib.util.find_spec("cupy") is not None and finding.found()
@@ -21,6 +22,13 @@ needs_device = pytest.mark.skipif(
 def silent_device():
     """Devices say nothing of NaN; the stand-in computes by NumPy, in the tests' own files."""
     with numpy.errstate(all="ignore"):
+        yield
+
+
+@pytest.fixture(autouse=True)
+def full_precision():
+    """Convolutions in whole single precision, as on the host: TensorFloat-32 keeps ten bits."""
+    with torch.backends.cudnn.flags(enabled=True, allow_tf32=False):
         yield
 
 

@@ -37,7 +37,7 @@ def library(request):
 
     with stand_in.with_kernels():
         made = finding.use(stand_in.module, stand_in.cupyx, 1)
-        made.blas._library = Cublas()
+        made.blas._library, made.cudnn._asked = Cublas(), True
         made.biased.library = CublasLt(made.blas._library)
         yield made
         finding.forget()

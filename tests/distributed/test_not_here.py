@@ -39,8 +39,6 @@ def test_older_paths_lead_to_what_is_here(name, home):
 def test_names_beside_what_is_here_refuse():
     from pullback.distributed import tensor
 
-    with pytest.raises(RuntimeError, match="distribute_module is not possible here"):
-        tensor.distribute_module()
     with pytest.raises(RuntimeError, match="TensorMeta is not possible here"):
         tensor.placement_types.TensorMeta()
     assert tensor.parallel.__name__ == "pullback.distributed.tensor.parallel"

@@ -1,6 +1,8 @@
 """The pages make a site: every page is in it, links lead somewhere, all is local."""
 
 import importlib.util
+import itertools
+import json
 import re
 import time
 import warnings
@@ -9,7 +11,7 @@ import pytest
 
 import pullback as torch
 from pullback.checking import names
-from tools import reference, site, torch_names_page
+from tools import reference, site, subjects, torch_names_page, versions
 
 DOCS = site.DOCS
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "spec"]
@@ -83,9 +85,22 @@ def test_the_home_page_installs_trains_shows_numbers_and_says_what_it_is_not():
     assert set(rows) <= set(measured)
 
 
+def test_large_modules_have_a_page_for_each_subject():
+    for path, title in reference.MODULES.items():
+        if title in subjects.SUBJECTS:
+            groups = reference.by_subject(path, title)
+            assert sorted(itertools.chain(*groups.values())) == reference.public_names(path)
+            assert set(groups) == set(subjects.SUBJECTS[title])
+    assert "matmul" in reference.by_subject("", "torch")["Linear algebra"]
+    assert (
+        "sigmoid_"
+        in reference.by_subject("Tensor", "torch.Tensor")["Exponentials and trigonometry"]
+    )
+
+
 def test_a_page_of_reference_has_signatures_and_fenced_examples():
     text = reference.page("func", "torch.func")
-    assert "## `vmap`" in text
+    assert "## `vmap` { #vmap }" in text
     assert "```python\n>>>" in text
     assert "torch.func.grad(" in text
     assert text.count("```") % 2 == 0
@@ -109,7 +124,7 @@ def built(tmp_path_factory):
         patch.setattr(site, "PAGES", folder / "pages")
         patch.setattr(site, "SITE", folder / "site")
         patch.setattr(site, "CONFIGURATION", folder / "mkdocs.yml")
-        return site.main(), folder / "site"
+        return site.main([]), folder / "site"
 
 
 def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(built):
@@ -117,6 +132,8 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(bu
     assert status == 0
     assert (folder / "index.html").exists()
     assert (folder / "reference" / "torch.nn.html").exists()
+    sizes = {page.name: page.stat().st_size for page in (folder / "reference").glob("*.html")}
+    assert {name: size for name, size in sizes.items() if size >= 200_000} == {}
     assert (folder / "examples" / "pinn.py").exists()
     first = (folder / "tutorial" / "1-first-gradient.html").read_text(encoding="utf-8")
     assert 'href="1-first-gradient.ipynb"' in first
@@ -147,3 +164,123 @@ def test_pages_fit_the_window(built, browser, page, width):
     finally:
         browser.execute_cdp_cmd("Emulation.clearDeviceMetricsOverride", {})
     assert wide <= width
+
+
+# Buttons that run code -------------------------------------------------------------------
+
+STAND_IN = """
+window.told = [];
+window.terminated = 0;
+window.pullbackRun.makeWorker = () => ({
+  terminate() { window.terminated += 1; },
+  say(data) { setTimeout(() => this.onmessage({ data })); },
+  postMessage(message) {
+    window.told.push(message);
+    if (message.kind === "start") { this.say({ kind: "ready" }); return; }
+    if (window.hangs) return;
+    this.say({ kind: "text", id: message.id, data: `<b>${message.code.length}</b>\\n` });
+    this.say({ kind: "image", id: message.id, data: "data:image/gif;base64,R0lGODlhAQABAAAAACw=" });
+    this.say({ kind: "page", id: message.id, data: "<p>a graph</p>" });
+    this.say({ kind: "done", id: message.id, ended: true });
+  },
+});
+"""
+
+
+@pytest.fixture
+def opened(built, browser):
+    """A page of the site whose cells are run by a stand-in for the worker."""
+
+    def open_page(name):
+        browser.get((built[1] / name).as_uri())
+        browser.execute_script(STAND_IN)
+        return browser
+
+    return open_page
+
+
+def until(browser, claim):
+    for _ in range(300):
+        if browser.execute_script(f"return {claim}"):
+            return
+        time.sleep(0.1)
+    raise AssertionError(f"never: {claim}")
+
+
+STATES = "[...document.querySelectorAll('.run-bar [role=status]')].map((e) => e.textContent)"
+
+
+def press(browser, number):
+    browser.execute_script(
+        "document.querySelectorAll('.run-bar button')[arguments[0]].click()", number
+    )
+
+
+def test_a_press_runs_the_cells_above_first_and_shows_what_they_made(opened):
+    browser = opened("tutorial/1-first-gradient.html")
+    press(browser, 2)
+    until(browser, f"{STATES}[2].startsWith('Done')")
+    kinds = browser.execute_script(
+        "return told.map((m) => [m.kind, m.id ?? null, m.program ?? ''])"
+    )
+    assert kinds == [["start", None, ""], *(["run", number, ""] for number in range(3))]
+    start = browser.execute_script("return [told[0].pyodide, told[0].archive.length]")
+    assert start[0] == site.PYODIDE
+    assert start[1] > 1_000_000
+    output = browser.find_elements("css selector", ".run-output")[2]
+    assert output.find_element("tag name", "pre").text.startswith("<b>")  # text, not markup
+    assert output.find_element("tag name", "img").get_attribute("alt")
+    frame = output.find_element("tag name", "iframe")
+    assert frame.get_attribute("sandbox") == "allow-scripts"
+    press(browser, 0)
+    until(browser, "told.length === 5")
+    assert browser.execute_script("return told[4].id") == 0
+
+
+def test_a_program_of_the_gallery_runs_alone_and_can_be_stopped(opened):
+    browser = opened("gallery.html")
+    browser.execute_script("window.hangs = true")
+    press(browser, 1)
+    until(browser, "told.length === 2")
+    program, code = browser.execute_script("return [told[1].program, told[1].code]")
+    assert code == (site.EXAMPLES / program).read_text(encoding="utf-8")
+    press(browser, 1)
+    assert browser.execute_script("return terminated") == 1
+    assert browser.execute_script(f"return {STATES}[1]") == "Stopped."
+    browser.execute_script("window.hangs = false")
+    press(browser, 1)  # a worker of its own
+    until(browser, f"{STATES}[1].startsWith('Done')")
+    assert browser.execute_script("return told.map((m) => m.kind)").count("start") == 2
+
+
+def test_pages_without_programs_have_no_buttons_and_nothing_is_loaded_before_a_press(opened):
+    assert not opened("compiled.html").find_elements("css selector", ".run-bar")
+    browser = opened("tutorial/2-tensors.html")
+    assert browser.find_elements("css selector", ".run-bar")
+    loaded = "return performance.getEntriesByType('resource').map((e) => e.name).join(' ')"
+    assert "run-package" not in browser.execute_script(loaded)
+    assert browser.execute_script("return told") == []
+
+
+def test_a_package_that_cannot_be_loaded_is_said_beside_the_button(opened):
+    browser = opened("tutorial/2-tensors.html")
+    browser.execute_script("""
+        window.pullbackRun.makeWorker = () => ({ terminate() {}, postMessage() {
+            this.onmessage({ data: { kind: "failed", data: "no Python there" } }); } });
+    """)
+    press(browser, 0)
+    until(browser, f"{STATES}[0] === 'no Python there'")
+
+
+def test_versions_lie_beside_one_another_and_the_start_page_leads_to_the_newest(tmp_path):
+    made = tmp_path / "site"
+    made.mkdir()
+    (made / "index.html").write_text("first")
+    folder = tmp_path / "all"
+    for version in ("0.9.0", "0.10.0", "0.9.1"):
+        versions.add(made, version, folder)
+    listed = json.loads((folder / "versions.json").read_text())
+    assert [entry["version"] for entry in listed] == ["0.10", "0.9"]
+    assert [entry["title"] for entry in listed] == ["0.10.0", "0.9.1"]
+    assert [entry["aliases"] for entry in listed] == [["latest"], []]
+    assert "url=0.10/index.html" in (folder / "index.html").read_text()

@@ -171,6 +171,23 @@ def test_draw_with_mapped_parameters():
         vmap(torch.bernoulli, randomness="same")(odds)
 
 
+def test_what_a_gradient_gives_beside_has_no_history_of_its_own_in_a_batch():
+    x = torch.ones(3, 2)
+    both = grad(lambda y: ((y * y).sum(), y * 2), has_aux=True)
+    assert vmap(lambda row: both(row)[1])(x).grad_fn is None
+    x.requires_grad_()
+    beside = vmap(lambda row: both(row)[1])(x)
+    assert torch.equal(torch.autograd.grad(beside.sum(), x)[0], torch.full((3, 2), 2.0))
+
+
+def test_what_is_drawn_like_a_batch_of_one_is_drawn_once():
+    x = torch.zeros(1, 3)
+    torch.manual_seed(0)
+    drawn = vmap(torch.rand_like, randomness="same")(x)
+    torch.manual_seed(0)
+    assert torch.equal(drawn, torch.rand(1, 3))
+
+
 def test_each_level_has_its_own_randomness():
     """T-79"""
     inner = vmap(lambda a: torch.rand(3) + a * 0, randomness="same")

@@ -123,3 +123,22 @@ def test_the_command_records_tries_and_lists(tree, capsys):
     assert "nobody comes by: pkg/thing.py:10: '-' -> '+'" in said
     assert "pkg/thing.py:2" not in said
     assert "killed" in said
+
+
+def test_a_change_that_compiles_to_the_same_is_no_change(tree, tmp_path):
+    text = "def f(a):\n    return a if 1 else a + 2\n"
+    (tree / "pkg/thing.py").write_text(text, encoding="utf-8")
+    copy, known = Copy(tree, tmp_path / "copy"), Map({}, {}, {})
+    found = {(c.old, c.new): outcome_of(c, copy, known).what for c in by_place(tree).values()}
+    assert found["1", "2"] == "equivalent"
+    (tree / "pkg/thing.py").write_text("def f(a):\n    return a + 2\n", encoding="utf-8")
+    assert {outcome_of(c, copy, known).what for c in by_place(tree).values()} == {"killed"}
+
+
+def test_folders_that_were_not_recorded_leave_no_unknown_files(tree):
+    for name in ("tests/first/test_a.py", "tests/first/test_b.py", "tests/second/test_c.py"):
+        (tree / name).parent.mkdir(parents=True, exist_ok=True)
+        (tree / name).write_text("", encoding="utf-8")
+    known = Map({}, {}, {"tests/first/test_a.py::test_it": 0.1})
+    folders = ["tests/first", "tests/second"]
+    assert known.unknown_files(tree, folders) == ["tests/first/test_b.py"]

@@ -8,6 +8,7 @@ import pytest
 import pullback as torch
 from pullback.operators.arrays import native
 from pullback.operators.attach.every import load_all
+from pullback.operators.choice import choice_source, notes
 from pullback.operators.conditions import FACTS, at_most, below, flat, floating, given, host, says
 from pullback.operators.declare import (
     OPERATORS,
@@ -17,7 +18,6 @@ from pullback.operators.declare import (
     kernel,
     primitive,
 )
-from pullback.operators.writing.choice import choice_source, notes
 from pullback.testing import samples_kernels, samples_kernels_nn
 
 load_all()
@@ -31,18 +31,20 @@ ENTRIES = [
 WITH_KERNELS = sorted({param.values[0].name: param.values[0] for param in ENTRIES}.items())
 
 
-def named(op, sample):
+def named(op, sample, when):
     """What a condition may ask about, by its name."""
     facts = {"xp": numpy, **sample}
     for param in op.inputs:
         value = sample[param.name]
         for fact in FACTS if isinstance(value, numpy.ndarray) else ():
             facts[f"{param.name}_{fact}"] = getattr(value, fact)
+    for name, text in when.facts.items():
+        facts[name] = eval(text, {**when.scope, **facts})
     return facts
 
 
 def evaluated(text, op, when, sample):
-    return eval(text, {**when.scope, **named(op, sample)})
+    return eval(text, {**when.scope, **named(op, sample, when)})
 
 
 def holds(op, entry, sample):
@@ -51,7 +53,7 @@ def holds(op, entry, sample):
 
 
 def run(op, entry, sample):
-    facts = named(op, sample)
+    facts = named(op, sample, entry.when)
     return entry.function(*[facts[name] for name in entry.params])
 
 

@@ -29,7 +29,7 @@ REASONS = {
     "_rot90": ORDERED,
     "addcdiv": IN_HALF,
     "addcmul": IN_HALF,
-    "batch_standardise": f"{IN_HALF}; {LAYOUT}",
+    "batch_standardise": IN_HALF,
     "cat": ORDERED,
     "masked_fill": ORDERED,
     "pow.Scalar": ORDERED,

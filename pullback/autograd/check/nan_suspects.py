@@ -13,7 +13,7 @@ from pullback.autograd.graph.memory import saved_values
 from pullback.core.origin import Origin, user_frame
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Op
-from pullback.operators.writing.specialise import array_call
+from pullback.operators.running.on_arrays import array_call
 
 
 @dataclass(slots=True)

@@ -11,7 +11,7 @@ from pullback.core.mode import get_mode
 from pullback.core.node import LARGEST_SEQUENCE_NUMBER, AccumulateGrad, Output
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
-from pullback.operators.writing.nodes import SeveralOutputs
+from pullback.operators.running.outputs import SeveralOutputs
 
 
 class Error(SeveralOutputs):

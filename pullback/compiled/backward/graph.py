@@ -15,7 +15,7 @@ import numpy
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ
 from pullback.core.saved import Freed, Packed
 from pullback.core.tensor import Tensor
-from pullback.operators.writing.writer import define
+from pullback.core.writer import define
 
 __all__ = ["Graph", "Stale", "Unsupported", "geometry_of", "hooks_at", "hooks_of", "option_part"]
 

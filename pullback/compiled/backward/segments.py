@@ -30,10 +30,10 @@ from pullback.core.node import AccumulateGrad, node_and_number
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, wrap
+from pullback.core.writer import define_once
 from pullback.engine import node_observers, ordered, task
 from pullback.engine.anomaly import NaNFound, holds_nan
 from pullback.engine.backward import Request
-from pullback.operators.writing.writer import define_once
 
 __all__ = ["Schedule", "SegmentedPass", "check_unwatched"]
 

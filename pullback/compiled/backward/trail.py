@@ -15,7 +15,7 @@ import numpy
 from pullback.compiled.backward.graph import Graph, geometry_of, hooks_at, hooks_of
 from pullback.core.node import LEAF_SEQ, OUTPUT_SEQ, AccumulateGrad
 from pullback.core.tensor import Tensor
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["Found", "trail_of"]
 

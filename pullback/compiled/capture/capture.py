@@ -217,6 +217,7 @@ class _Run:
             left = before.left()
         if left is not None and not (stop is not None and left == "grad mode"):
             raise CannotCapture(f"the function leaves {left} changed")
+        self.inner.check_left()
         log = self.inner.changes()
         if stop is None:
             return (*self._taken_apart(result, log, made), log, [])

@@ -19,10 +19,11 @@ from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.fitting import broadcast_dims, fitted_all, fitted_tensor, summed
 from pullback.operators.declare import Op, parameters_of
+from pullback.operators.plan import plan_of, several_outputs
+from pullback.operators.running.on_arrays import on_arrays
+from pullback.operators.running.outputs import fill_missing
 from pullback.operators.writing.inline import inlined
-from pullback.operators.writing.nodes import fill_missing, rules_apart
-from pullback.operators.writing.plan import plan_of, several_outputs
-from pullback.operators.writing.specialise import on_arrays
+from pullback.operators.writing.nodes import rules_apart
 
 __all__ = ["Rules", "written_down"]
 

@@ -33,10 +33,10 @@ from pullback.compiled.export.source import bound_by, source_of
 from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhere
 from pullback.core.home import home_of as module_of
 from pullback.core.home import scope_name
+from pullback.operators.choice import written
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.formula.in_python import function_of_steps, plain_function
 from pullback.operators.formula.steps import Steps
-from pullback.operators.writing.choice import written
-from pullback.operators.writing.layers import code_of
 
 __all__ = ["Definitions"]
 

@@ -16,7 +16,7 @@ from pullback.compiled.export.plain import apart, given, turns
 from pullback.compiled.export.values import CannotWrite
 from pullback.core.dtype import NARROW
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.writing.specialise import array_call
+from pullback.operators.running.on_arrays import array_call
 
 __all__ = ["Program"]
 

@@ -16,8 +16,8 @@ from pullback.compiled.export.values import CannotWrite
 from pullback.core.arrays import LIBRARIES
 from pullback.core.home import is_in_package, scope_name
 from pullback.operators.declare import Op
-from pullback.operators.writing.layers import code_of
-from pullback.operators.writing.specialise import kernel
+from pullback.operators.dispatch.layers import code_of
+from pullback.operators.running.on_arrays import kernel
 
 if TYPE_CHECKING:
     from pullback.compiled.export.definitions import Definitions

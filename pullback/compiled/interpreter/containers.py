@@ -13,7 +13,7 @@ from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.outside import BYTES, is_container, is_named_tuple
-from pullback.compiled.interpreter.sources import DICTS, MISSING, SETS, Source
+from pullback.compiled.interpreter.sources import DICTS, MISSING, SEQUENCES, SETS, Source
 from pullback.compiled.interpreter.words import words
 from pullback.compiled.interpreter.writes import Writes, is_same, items_of
 from pullback.core.tensor import Tensor
@@ -283,7 +283,7 @@ class Containers(Writes):
             self.hashable(key)
         elif not self.comparable(key) or not self.comparable(tuple(inside)):
             raise CannotCapture("whether an object is in a container, which compares objects")
-        return key in inside
+        return key in (self.late.pinned(list(inside)) if kind in SEQUENCES else inside)
 
     def dict_present(self, value: Any, key: Any) -> bool:
         """Whether a dictionary has a key."""

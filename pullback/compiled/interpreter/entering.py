@@ -21,6 +21,7 @@ class Entering(Objects):
     """Enters functions."""
 
     run: Any  # of instructions.py
+    walks: list[Walk]  # all generators that were made
     tail = False  # whether the call under way gives what an instruction gives
 
     def begin(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -49,8 +50,16 @@ class Entering(Objects):
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise CannotCapture("a coroutine")
         if code.co_flags & inspect.CO_GENERATOR:
-            return self.new(Walk(self, frame))
+            self.walks.append(Walk(self, frame))
+            return self.new(self.walks[-1])
         return self.run(frame)[1]
+
+    def check_left(self) -> None:
+        """Refuse generators that nobody finished: Python leaves them when it lets go of them."""
+        for walk in self.walks:
+            if walk.frame is not None and walk.waits_inside_a_block():
+                text = "a generator is left inside a try or with block"
+                raise CannotCapture(text, walk.frame.origin)
 
     def _bind(self, function: Any, code: Any, source: Any, args: Any, kwargs: Any) -> Any:
         """The variables of a call: arguments under their names, defaults where none is given."""

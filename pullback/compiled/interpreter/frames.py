@@ -113,13 +113,20 @@ class Walk:
         self.frame = None
         raise StopIteration(value)
 
+    def waits_inside_a_block(self) -> bool:
+        """Whether something in it runs when it is left."""
+        frame = self.frame
+        if frame is None or not self.started or frame.trusted:
+            return False
+        return frame.handlers[frame.position - 1] is not None
+
     def close(self) -> None:
         """Leave it, where nothing in it must run for that."""
+        if self.waits_inside_a_block():
+            raise CannotCapture("a generator is left inside a try or with block")
         frame, self.frame = self.frame, None
         if frame is None or not self.started:
             return
-        if frame.handlers[frame.position - 1]:
-            raise CannotCapture("a generator is left inside a try or with block")
         if frame.program[frame.position - 2].name == "SEND" and isinstance(frame.stack[-1], Walk):
             frame.stack[-1].close()  # that which it yields from
 

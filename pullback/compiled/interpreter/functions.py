@@ -111,7 +111,10 @@ class Functions(Operators):
             if not isinstance(value, Walk) and id(value) not in self.made:
                 raise CannotCapture(f"next() of a {type(value).__name__}")
             self.touched += 1
-            return self.admitted(natively(next, value))
+            found = natively(next, value)
+            if isinstance(found, list | dict | set) and not self.is_known(found):
+                raise CannotCapture(f"an iterator gives a {type(found).__name__} that nobody read")
+            return self.admitted(found)
         except StopIteration:
             if default:
                 return default[0]
@@ -215,8 +218,18 @@ class Functions(Operators):
         items = self.new(list(self.builtin_iter(args[0])) if len(args) == 1 else list(args))
         if all(map(is_plain, items)) and options.get("key") is None:
             options.pop("key", None)
+            if any(type(one) in library.SIZED for one in items):
+                return self._extreme_number(operator.gt if function is max else operator.lt, items)
             return natively(function, items, **options)
         return self.enter(polyfill, (items,), options)
+
+    def _extreme_number(self, comes_before: Any, items: list[Any]) -> Any:
+        """Of numbers that vary, each compared as the function's own code would."""
+        best = items[0]
+        for one in items[1:]:
+            if self.truth(self.binary(comes_before, one, best)):
+                best = one
+        return best
 
     def builtin_bool(self, value: Any = False) -> bool:
         """`bool`."""

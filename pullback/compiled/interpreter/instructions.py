@@ -13,12 +13,10 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved
-from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.natively import is_theirs, natively
 from pullback.compiled.interpreter.running import Running
 from pullback.compiled.interpreter.sources import DICTS, MISSING
 from pullback.compiled.interpreter.versions import BINARY, COMPARE
-from pullback.core.tensor import Tensor
 
 __all__ = ["Interpreter"]
 
@@ -159,20 +157,7 @@ class Interpreter(Running):
 
     def IS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()
-        if is_late(a) or is_late(b):
-            is_one = is_late(a) and is_late(b) and a.text == b.text and a.text.isalnum()
-            if not (is_one or a is None or b is None):
-                raise CannotCapture("whether a number is another object")
-            f.stack.append(is_one != bool(arg))
-            return
-        if a is not None and b is not None:
-            for one in (a, b):
-                if isinstance(one, Tensor):
-                    self.identities = True
-                source = self.source(one)
-                if source is not None and source.kind not in ("root", "leaf"):
-                    self.guards.add("is", source, self.originals.get(id(one), one))
-        f.stack.append((a is b) != bool(arg))
+        f.stack.append(self.identical(a, b) != bool(arg))
 
     def CONTAINS_OP(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         b, a = f.stack.pop(), f.stack.pop()
@@ -384,7 +369,8 @@ class Interpreter(Running):
         f.stack.append(natively(isinstance, f.stack[-1], kinds))
 
     def RERAISE(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
-        raise f.stack.pop()
+        self.raised = f.stack.pop()
+        raise self.raised
 
     def RAISE_VARARGS(self, f: Frame, arg: Any, val: Any, to: Any) -> None:
         cause = f.stack.pop() if arg == 2 else None
@@ -395,6 +381,7 @@ class Interpreter(Running):
             error = self.call(error)
         if cause is not None:
             error.__cause__ = cause
+        self.raised = error
         raise error
 
     def _handled(self) -> BaseException:

@@ -16,12 +16,21 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.sources import Source, same_value
 from pullback.compiled.sizes.sized import Ledger, Sized, SizedFloat, plain
 
-__all__ = ["Late", "Numbers", "is_late"]
+__all__ = ["Late", "Numbers", "is_late", "mentions_late"]
 
 
 def is_late(value: Any) -> bool:
     """Whether it is a number that is an input of the program."""
     return value.__class__ in (Sized, SizedFloat) and value.ledger.__class__ is Late
+
+
+def mentions_late(value: Any) -> bool:
+    """Whether such a number is in it, at any depth."""
+    if value.__class__ in (tuple, list):
+        return any(map(mentions_late, value))
+    if value.__class__ is dict:
+        return any(map(mentions_late, value)) or any(map(mentions_late, value.values()))
+    return is_late(value)
 
 
 class Late(Ledger):
@@ -55,8 +64,10 @@ class Late(Ledger):
             return exact
         if value.__class__ is slice and any(map(is_late, (value.start, value.stop, value.step))):
             return slice(*map(self.pinned, (value.start, value.stop, value.step)))
-        if value.__class__ in (tuple, list) and any(map(is_late, value)):
+        if value.__class__ in (tuple, list) and any(map(mentions_late, value)):
             return value.__class__(map(self.pinned, value))
+        if value.__class__ is dict and mentions_late(value):
+            return {self.pinned(key): self.pinned(one) for key, one in value.items()}
         return value
 
     def converted(self, kind: type, value: Any) -> Any:

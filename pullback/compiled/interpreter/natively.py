@@ -13,7 +13,7 @@ from typing import Any
 
 __all__ = ["is_theirs", "natively"]
 
-_FOLDER = os.path.dirname(os.path.abspath(__file__)) + os.sep
+_FOLDER = os.path.dirname(os.path.dirname(os.path.abspath(__file__))) + os.sep
 _RAISING = frozenset({"RAISE_VARARGS", "RERAISE"})
 
 
@@ -27,16 +27,18 @@ _places: dict[CodeType, frozenset[int]] = {}
 
 def is_theirs(error: BaseException) -> bool:
     """Whether an error was raised for the user: on purpose here, or by code that ran for them."""
-    trace = error.__traceback__
-    if trace is None:
-        return True
-    while trace.tb_next is not None:
+    trace, ours = error.__traceback__, None
+    while trace is not None:  # the innermost frame of the compiler's, and whether it is the last
+        if trace.tb_frame.f_code.co_filename.startswith(_FOLDER):
+            ours = trace
         trace = trace.tb_next
-    code = trace.tb_frame.f_code
-    if not code.co_filename.startswith(_FOLDER) or code is natively.__code__:
+    if ours is None or ours.tb_frame.f_code is natively.__code__:
         return True
+    if ours.tb_next is not None:  # code that the compiler called for itself
+        return False
+    code = ours.tb_frame.f_code
     known = _places.get(code)
     if known is None:
         found = dis.get_instructions(code)
         known = _places[code] = frozenset(i.offset for i in found if i.opname in _RAISING)
-    return trace.tb_lasti in known
+    return ours.tb_lasti in known

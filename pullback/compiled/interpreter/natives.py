@@ -7,6 +7,7 @@ import contextvars
 import functools
 import itertools
 import types
+import weakref
 from typing import Any
 
 import numpy
@@ -69,6 +70,7 @@ def _no_stand(tensor: Any) -> Any:
 class Natives(Functions):
     """C functions, on values of the capture."""
 
+    _check_lives_on: Any  # of objects.py
     real_mode: Any  # that of the caller, in which nothing is traced
 
     def _call_cached(self, function: Any, args: Any, kwargs: Any) -> Any:
@@ -121,6 +123,8 @@ class Natives(Functions):
             return self._call_operator(function, args)
         if id(function) in library.PURE:
             return self.pure(function, args, kwargs)
+        if function is weakref.proxy and args:
+            self._check_lives_on(args[0])
         owner = getattr(function, "__self__", None)
         if owner is not None and not isinstance(owner, types.ModuleType):
             if owner is itertools.chain and name == "from_iterable":
@@ -139,7 +143,7 @@ class Natives(Functions):
         if name == "not_":
             return not self.truth(*args)
         if name in ("is_", "is_not"):
-            return function(*args)
+            return self.identical(*args) is (name == "is_")
         if name in ("length_hint", "indexOf", "countOf", "concat", "iconcat"):
             raise CannotCapture(f"operator.{name}")
         return self.binary(function, *args) if len(args) == 2 else self.unary(function, *args)

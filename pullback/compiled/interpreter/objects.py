@@ -7,6 +7,7 @@ import enum
 import functools
 import inspect
 import types
+import weakref
 from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
@@ -16,6 +17,7 @@ from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.natives import COLLECTIONS, POLYFILLS, Natives
 from pullback.compiled.interpreter.outside import made_in_python
+from pullback.compiled.interpreter.sources import MISSING
 from pullback.core.tensor import Tensor
 
 __all__ = ["Objects"]
@@ -35,6 +37,7 @@ class Objects(Natives):
     """Constructs objects."""
 
     interpreted: Any  # of calls.py
+    frames: list[Any]  # of running.py
 
     def construct(self, kind: Any, args: Any, kwargs: Any) -> Any:
         """An object of a class."""
@@ -50,6 +53,8 @@ class Objects(Natives):
         polyfill = POLYFILLS.get(kind)
         if polyfill is not None:
             return self.enter(polyfill, args, kwargs)
+        if issubclass(kind, weakref.ref) and args:
+            self._check_lives_on(args[0])
         if id(kind) in library.PURE:
             handler = getattr(self, "builtin_" + kind.__name__, None)
             is_builtin = library.BUILTIN.get(id(kind)) == kind.__name__
@@ -86,6 +91,18 @@ class Objects(Natives):
             raise CannotCapture(f"an object of class {kind.__name__} is made by C code")
         return self._instance(kind, args, kwargs)
 
+    def _check_lives_on(self, value: Any) -> None:
+        """Refuse to ask whether an object of the function's own lives: programs keep it longer."""
+        source = self.source(value)
+        passes_by = source is None or source.kind == "leaf"
+        if passes_by and not (self.frames and self.frames[-1].ours):
+            raise self._half_done("a weak reference to an object that the function made")
+
+    def _half_done(self, reason: str) -> CannotCapture:
+        """What ends the capture for good: with a part behind it, too, it would be otherwise."""
+        self.touched += 1
+        return CannotCapture(reason)
+
     def _exception(self, kind: Any, args: Any, kwargs: Any) -> Any:
         init, _ = self.class_lookup(kind, "__init__") if made_in_python(kind) else (None, None)
         if not isinstance(init, types.FunctionType):
@@ -103,6 +120,10 @@ class Objects(Natives):
         return self.new(natively(kind, *given, **kwargs))
 
     def _instance(self, kind: Any, args: Any, kwargs: Any) -> Any:
+        if self.class_lookup(kind, "__del__")[0] is not MISSING:
+            raise self._half_done(
+                "an object of a class with __del__, which runs when nobody has it"
+            )
         new, base = self.class_lookup(kind, "__new__")
         if isinstance(new, staticmethod):
             new = new.__func__

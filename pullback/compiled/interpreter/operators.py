@@ -49,7 +49,18 @@ def _is_simple(one: Any) -> bool:
 
 
 def _are_numbers(*values: Any) -> bool:
-    return all(isinstance(one, int | float) for one in values)
+    """Whether they are Python's own: those of NumPy are classes of float, too."""
+    return all(type(one) in (int, float, bool) or type(one) in library.SIZED for one in values)
+
+
+def _reflected_by(a: Any, function: Any, b: Any) -> Any:
+    """An operator as the number on its right does it, which carries an expression along.
+
+    Python asks the left one first, and a float makes a plain number of what is on its right.
+    """
+    special = f"__{function.__name__.rstrip('_')}__"
+    method = getattr(type(b), _REFLECTED.get(special, f"__r{special[2:]}"))
+    return natively(method, b, a)
 
 
 class Operators(Attributes):
@@ -118,8 +129,28 @@ class Operators(Attributes):
             for one, method in ((a, mine), (b, theirs)):
                 if method is None and type(one).__eq__ is not _EQUAL:
                     raise CannotCapture("a comparison that Python code leaves to native code")
-            return (a is b) is (special == "__eq__")
+            return self.identical(a, b) is (special == "__eq__")
         return self._native_binary(function, special, a, b)
+
+    def identical(self, a: Any, b: Any) -> bool:
+        """`a is b`, which is guarded: by what they are, or by their being two where that varies."""
+        if is_late(a) or is_late(b):
+            is_one = is_late(a) and is_late(b) and a.text == b.text and a.text.isalnum()
+            if not (is_one or a is None or b is None):
+                raise CannotCapture("whether a number is another object")
+            return is_one
+        if a is None or b is None:
+            return a is b
+        sources = [self.source(one) for one in (a, b)]
+        for one, source in zip((a, b), sources, strict=True):
+            if isinstance(one, Tensor):
+                self.identities = True
+            if source is not None and source.kind not in ("root", "leaf"):
+                self.guards.add("is", source, self.originals.get(id(one), one))
+        kinds = [None if one is None else one.kind for one in sources]
+        if a is not b and None not in kinds and "leaf" in kinds:
+            self.guards.add("apart", *sources)  # type: ignore[arg-type]  # none of them is None
+        return a is b
 
     def _in_place(self, a: Any, special: str, b: Any) -> Any:
         if self.source(a) is not None:
@@ -145,20 +176,25 @@ class Operators(Attributes):
     def _native_binary(self, function: Any, special: str, a: Any, b: Any) -> Any:
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             return self.step(function, (a, b))
-        if is_late(a) or is_late(b):
-            exact = function.__name__.rstrip("_") in _CARRIED and _are_numbers(a, b)
-            if not exact:
+        if type(b) in library.SIZED or is_late(a):
+            if function.__name__.rstrip("_") not in _CARRIED or not _are_numbers(a, b):
                 a, b = self.late.pinned(a), self.late.pinned(b)
+            elif type(b) in library.SIZED and type(a) not in library.SIZED:
+                return _reflected_by(a, function, b)
         if is_plain(a) and is_plain(b):
             return natively(function, a, b)
         if isinstance(a, library.IDENTITY) or isinstance(b, library.IDENTITY):
             return natively(function, a, b)
         compares = special in _REFLECTED or special == "__mod__"
         a, b = self.inside(a), self.inside(b)
+        if compares:
+            a, b = self.late.pinned(a), self.late.pinned(b)
         if compares and a is not b and not (self.comparable(a) and self.comparable(b)):
             by_identity = type(a).__eq__ is _EQUAL and special in ("__eq__", "__ne__")
             if not by_identity and not (a is None or b is None):
                 raise CannotCapture("a comparison, or the text, of objects")
+            if by_identity:
+                self.identical(a, b)
         for one in (a, b):
             usual = is_plain(one) or is_container(one) or isinstance(one, numpy.ndarray)
             views = type(one).__name__ in ("dict_keys", "dict_items", "dict_values")
@@ -313,7 +349,7 @@ class Operators(Attributes):
         if isinstance(value, list | tuple | dict | set | frozenset):  # C looks, not `__iter__`
             raise CannotCapture(f"whether something is in a {type(value).__name__}")
         for one in self.builtin_iter(value):
-            if one is key or self.truth(self.binary(operator.eq, one, key)):
+            if self.identical(one, key) or self.truth(self.binary(operator.eq, one, key)):
                 return True
         return False
 

@@ -126,6 +126,9 @@ class Outside:
             return self.new(value)  # a transform of a function
         if isinstance(value, library.IDENTITY):
             return value
+        if made_in_python(kind) and not library.is_own(kind) and not isinstance(value, tuple):
+            raise CannotCapture(f"native code gives an object of class {kind.__name__}, which may "
+                                "be known elsewhere")  # fmt: skip
         self.new(value)
         if library.is_own(kind) and not isinstance(value, list | tuple | dict | set):
             self.native[id(value)] = value

@@ -25,10 +25,12 @@ class Running(Calls):
         super().__init__(stand)
         self.real_mode = real_mode
         self.frames: list[Frame] = []
+        self.walks = []
         self.shadow_classes: dict[Any, Any] = {}
         self.asks = False  # whether native code that runs now needs nothing but an answer
         self.calls: list[Any] = []  # of the program so far
         self.picks = True
+        self.raised: BaseException | None = None  # by the function itself, the last one
 
     def origin(self) -> Origin | None:
         """The line of the user's that runs now."""
@@ -41,8 +43,9 @@ class Running(Calls):
         """Let go of everything that belonged to the run; the guards stay."""
         for one in (self.made, self.native, self.stands, self.originals, self.sources, self.shadows,
                     self.overlay, self.before, self.shadow_classes, self.log, self.owners,
-                    self.pending, self.replicas):  # fmt: skip
+                    self.pending, self.replicas, self.walks):  # fmt: skip
             one.clear()
+        self.raised = None
         self.kept.clear()
         self.tensors = dict(self.tensors)
 
@@ -69,7 +72,10 @@ class Running(Calls):
                     raise
                 except RecursionError:
                     raise
-                except Exception as error:
+                except BaseException as error:
+                    # An exit, or an interrupt, that is not the function's own is for nobody here.
+                    if not isinstance(error, Exception) and error is not self.raised:
+                        raise
                     self._handle(frame, error)
         finally:
             self.frames.pop()
@@ -98,7 +104,7 @@ class Running(Calls):
     def resume(self, frames: list[Frame]) -> Any:
         """Go on in frames that wait: the last one first, then those that called it."""
         value: Any = NULL
-        error: Exception | None = None
+        error: BaseException | None = None
         for number in reversed(range(len(frames))):
             frame = frames[number]
             try:
@@ -113,7 +119,9 @@ class Running(Calls):
                     outer = [Point(f, f.position, f.stack, f.kwnames) for f in frames[:number]]
                     why.chain[:0] = outer
                 raise
-            except Exception as found:
+            except BaseException as found:
+                if not isinstance(found, Exception) and found is not self.raised:
+                    raise
                 error = found
         try:
             if error is not None:
@@ -122,7 +130,7 @@ class Running(Calls):
             error = None  # else it would hold this frame, and this frame it
         return value
 
-    def _handle(self, frame: Frame, error: Exception) -> None:
+    def _handle(self, frame: Frame, error: BaseException) -> None:
         """Go to the handler of an exception, or let it out of the frame."""
         handler = frame.handlers[frame.position - 1]
         if handler is None:
@@ -130,6 +138,7 @@ class Running(Calls):
         if not is_theirs(error):  # a mistake of ours, which no handler of the user's may meet
             text = f"{type(error).__name__} inside the capture: {error}"
             raise CannotCapture(text, self.origin()) from error
+        self.raised = None
         error.__traceback__ = None  # of the interpreter's frames, which would keep what they hold
         self.handle_at(frame, handler, error)
 

@@ -14,7 +14,7 @@ import math
 import types
 from typing import Any
 
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["MISSING", "Guards", "Source", "reaching", "same_value"]
 
@@ -123,7 +123,7 @@ class Guards:
         mark = None
         if kind in ("absent", "present", "len", "unset"):
             mark = answer if isinstance(answer, str | int) else id(answer)
-        elif kind == "same":
+        elif kind in ("same", "apart"):
             mark = answer.key
         self.all.setdefault((kind, source.key, mark), (kind, source, answer))
 
@@ -169,6 +169,8 @@ class Guards:
                 return f"{source} was {answer[1]}"
             case "same":
                 return f"{source} and {answer} were one object"
+            case "apart":
+                return f"{source} and {answer} were two objects"
         return f"{source} was another {type(answer).__name__}"
 
 
@@ -250,6 +252,8 @@ class _Writer:
                     return f"{one} is {self.fetch(answer)}"
                 plain = answer is None or isinstance(answer, bool)
                 return f"{one} is {repr(answer) if plain else self.hold(answer)}"
+            case "apart":
+                return f"{one} is not {self.fetch(answer)}"
             case "value" if type(answer) in (int, str):
                 return f"type({one}) is {self.hold(type(answer))} and {one} == {answer!r}"
             case "value" if type(answer) is float and 0 < abs(answer) < 1e300:

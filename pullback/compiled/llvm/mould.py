@@ -30,8 +30,8 @@ from pullback.compiled.llvm.template import with_words
 from pullback.compiled.lower.program import Lowered
 from pullback.compiled.plan.plan import Plan
 from pullback.compiled.runtime.pointers import put_pointers
+from pullback.core.writer import define_once
 from pullback.operators.dispatch.observers import observers
-from pullback.operators.writing.writer import define_once
 
 __all__ = ["Cast", "Mould"]
 

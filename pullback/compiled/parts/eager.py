@@ -17,7 +17,7 @@ from pullback.compiled.interpreter.frames import NULL, Frame
 from pullback.compiled.interpreter.instructions import Interpreter
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.core.mode import settle
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["Eager"]
 

@@ -161,7 +161,7 @@ class Values(Apart):
         frame = value.frame
         if frame is None:
             return ("walk", None, value.started, id(value))
-        if value.started and frame.handlers[frame.position - 1] is not None:
+        if value.waits_inside_a_block():
             raise CannotCapture("a generator that waits inside a try or with block")
         point = Point(frame, frame.position, frame.stack, frame.kwnames)
         return ("walk", self.frame(point), value.started, id(value))
@@ -227,6 +227,8 @@ def _walk(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> Walk
     frame = None if waiting is None else _framed(waiting, leaves, made, by)
     walk = Walk(by, frame)  # type: ignore[arg-type]  # None: it has ended
     walk.started = started
+    if by is not None:
+        by.walks.append(walk)
     return walk
 
 
@@ -244,7 +246,10 @@ def _function(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> 
 
 def _iterator(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> Any:
     _, make, items, start, _ = recipe
-    walk = make(build(items, leaves, made, by))
+    walked = build(items, leaves, made, by)
+    if by is not None and not by.is_eager:
+        walked = by.inside(walked)  # each item of a container from outside is read
+    walk = make(walked)
     if start is not None:
         walk.__setstate__(start)
     return walk

@@ -71,7 +71,7 @@ class Break:
             eager = _mine.eager = Eager()
         try:
             eager.one(frame)
-        except Exception as error:
+        except BaseException as error:  # a handler of the function's may wait for an exit, too
             return self._raised(eager, going.leaves, error)
         key = (frame.position, len(frame.stack))
         part = self.parts.get(key)
@@ -82,7 +82,7 @@ class Break:
                 self.parts[key] = part
         return part(*going.leaves, *frame.stack)
 
-    def _raised(self, eager: Eager, leaves: list[Any], error: Exception) -> Any:
+    def _raised(self, eager: Eager, leaves: list[Any], error: BaseException) -> Any:
         """The instruction raised: who handles it, Python will find."""
         frames, _ = frames_of(self.waiting, leaves, eager)
         frames[-1].position += 1

@@ -15,8 +15,8 @@ from pullback.compiled.capture.nodes import Rules
 from pullback.compiled.capture.steps import Call, Value, live, say_where
 from pullback.compiled.profiling import timed
 from pullback.core.arrays import as_array
+from pullback.core.writer import define_once
 from pullback.operators.dispatch.observers import observers
-from pullback.operators.writing.writer import define_once
 
 __all__ = ["PythonProgram", "on_library"]
 

@@ -24,7 +24,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new
 from pullback.core.trees.pytree import tree_unflatten
 from pullback.core.view import edge_of
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["Writer", "may_be_quick", "quick_way"]
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Iterator, Sequence
 from itertools import combinations, combinations_with_replacement
 from typing import Any, NamedTuple
 
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["NUMBERS", "UNKNOWN", "Fit", "NoFit", "evaluator", "mentions_numbers"]
 

@@ -19,7 +19,7 @@ from pullback.compiled.runtime import native
 from pullback.compiled.runtime.quick import Writer, may_be_quick
 from pullback.compiled.sizes.places import NUMBER
 from pullback.core.tensor import Tensor
-from pullback.operators.writing.writer import define_once
+from pullback.core.writer import define_once
 
 __all__ = ["quick_way_of_sizes"]
 

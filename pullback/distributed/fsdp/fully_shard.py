@@ -9,7 +9,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.distributed.device_mesh import DeviceMesh, init_device_mesh
 from pullback.distributed.fsdp.groups import ParameterGroup
-from pullback.distributed.fsdp.parameters import Place, ShardedParameter
+from pullback.distributed.fsdp.parameters import OWN, Place, ShardedParameter
 from pullback.distributed.fsdp.policies import MixedPrecisionPolicy, OffloadPolicy
 from pullback.distributed.fsdp.state import ShardedState, state_of
 from pullback.distributed.tensor.dtensor import DTensor
@@ -155,7 +155,7 @@ def fully_shard(
     policy = mp_policy or MixedPrecisionPolicy()
     parameters = [
         ShardedParameter(name, _equal(tensor, mesh), places, mesh, policy.param_dtype)
-        for name, tensor, places in _unsharded(module, ignored_params or set())
+        for name, tensor, places in _unsharded(module, mesh, ignored_params or set())
     ]
     group = ParameterGroup(parameters, mesh, policy)
     vars(module)["_fsdp_state"] = ShardedState(module, group, reshard_after_forward)
@@ -169,23 +169,38 @@ def fully_shard(
 def _equal(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
     if tensor.device.type == "meta":
         return tensor
-    made = same_everywhere(tensor, mesh)
+    made: Tensor
+    if isinstance(tensor, DTensor):
+        local = same_everywhere(tensor._local_tensor, mesh)
+        made = DTensor(local, tensor.device_mesh, tensor.placements, tuple(tensor.shape))
+    else:
+        made = same_everywhere(tensor, mesh)
     made.requires_grad_(tensor.requires_grad)
-    vars(made).update({k: v for k, v in vars(tensor).items() if k not in ("grad", "_is_param")})
+    vars(made).update({k: v for k, v in vars(tensor).items() if k not in OWN})
     return made
 
 
-def _unsharded(module: Module, ignored: set[Any]) -> list[tuple[str, Tensor, list[Place]]]:
+def _unsharded(
+    module: Module, mesh: DeviceMesh, ignored: set[Any]
+) -> list[tuple[str, Tensor, list[Place]]]:
     """Parameters that no call has taken yet, each with all the places where it is."""
     found: dict[int, tuple[str, Tensor, list[Place]]] = {}
     left_out = {id(one) for one in ignored}
     for prefix, inner in module.named_modules():
         for name, tensor in inner._parameters.items():
-            if tensor is None or isinstance(tensor, DTensor) or id(tensor) in left_out:
+            if tensor is None or _lies_over(tensor, mesh) or id(tensor) in left_out:
                 continue
             path = f"{prefix}.{name}" if prefix else name
             found.setdefault(id(tensor), (path, tensor, []))[2].append((inner, name))
     return list(found.values())
+
+
+def _lies_over(tensor: Tensor, mesh: DeviceMesh) -> bool:
+    """Whether a parameter is sharded over this mesh already, and not over another alone."""
+    if not isinstance(tensor, DTensor):
+        return False
+    shards = mesh._lines[-1].group
+    return any(one.group is shards for one in tensor.device_mesh._lines)
 
 
 def register_fsdp_forward_method(module: Any, method_name: str) -> None:

@@ -18,14 +18,46 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
 from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.tensor.dtensor import DTensor
-from pullback.distributed.tensor.placement_types import Replicate, Shard
+from pullback.distributed.tensor.placement_types import (
+    Placement,
+    Replicate,
+    Shard,
+    _StridedShard,
+)
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.arrays.strides import address
 
-__all__ = ["Place", "ShardedParameter"]
+__all__ = ["OWN", "Place", "ShardedParameter"]
 
+# What a parameter that takes another's place does not take over from it.
+OWN = ("grad", "_is_param", "_local_tensor", "device_mesh", "placements")
 Place = tuple[Module, str]  # a module, and the name by which it has the parameter
+
+
+def _inner(parameter: Tensor) -> Tensor:
+    """What this rank has of a parameter before it is sharded."""
+    return parameter._local_tensor if isinstance(parameter, DTensor) else parameter
+
+
+def _like(parameter: Tensor, inner: Tensor) -> Tensor:
+    """A tensor as the parameter is, over its mesh if it lies over one."""
+    if not isinstance(parameter, DTensor):
+        return inner
+    return DTensor(inner, parameter.device_mesh, parameter.placements, tuple(parameter.shape))
+
+
+def _spread(local: Tensor, parameter: Tensor, mesh: DeviceMesh) -> DTensor:
+    """This rank's rows, over the mesh; over both meshes where the parameter lay over another."""
+    where: list[Placement] = [*([Replicate()] * (mesh.ndim - 1)), Shard(0)]
+    if isinstance(parameter, DTensor):
+        before = parameter.device_mesh
+        cuts = [n for n, one in enumerate(parameter.placements) if one.is_shard(0)]
+        if cuts:
+            where[-1] = _StridedShard(0, split_factor=math.prod(before.size(n) for n in cuts))
+        where += parameter.placements
+        mesh = DeviceMesh._concatenate([mesh, before])
+    return DTensor(local, mesh, where, tuple(parameter.shape))
 
 
 class ShardedParameter:
@@ -42,27 +74,27 @@ class ShardedParameter:
             raise NotImplementedError(f"fully_shard: {name} is on {parameter.device}, not the cpu.")
         self.name, self.places = name, places
         ranks, rank = mesh.size(-1), mesh.get_local_rank(mesh.ndim - 1)
-        rows, *rest = parameter.shape
+        # What tensor parallelism has shared out before is sharded further: this rank's part of it.
+        rows, *rest = _inner(parameter).shape
         self.rows, self.step = rows, -(-rows // ranks)
         self.part_shape = (self.step, *rest)
         begin, end = Shard.part(rows, ranks, rank)
         self.count = end - begin
-        own = parameter._array
+        inner = _inner(parameter)
+        own = inner._array
         self.size = self.step * math.prod(rest)
         self.padded: Any = None
         if parameter.device.type == "cpu":
             local = self._within(own[begin:end])
         else:
-            local = parameter.detach()[begin:end]  # to_empty() gives it memory, of a part alone
-        where = [*([Replicate()] * (mesh.ndim - 1)), Shard(0)]
-        spread = DTensor(local, mesh, where, tuple(parameter.shape))
+            local = inner.detach()[begin:end]  # to_empty() gives it memory, of a part alone
+        spread = _spread(local, parameter, mesh)
         self.sharded: Any = Parameter(spread, requires_grad=parameter.requires_grad)
-        vars(self.sharded).update(
-            {k: v for k, v in vars(parameter).items() if k not in ("grad", "_is_param")}
-        )
+        vars(self.sharded).update({k: v for k, v in vars(parameter).items() if k not in OWN})
         self.dtype = own.dtype if dtype is None else dtype.numpy
         self.array = numpy.empty((ranks * self.step, *rest), self.dtype)
-        self.whole: Any = Parameter(wrap(self.array[:rows]), requires_grad=parameter.requires_grad)
+        whole = _like(parameter, wrap(self.array[:rows]))
+        self.whole: Any = Parameter(whole, requires_grad=parameter.requires_grad)
         self._cell = own_cell(self.whole)
         self._version = self._cell[0]
         self._written: Any = None  # the part's version when it was last gathered

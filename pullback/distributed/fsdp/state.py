@@ -17,6 +17,7 @@ from pullback.core import passes
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.distributed.fsdp.groups import ParameterGroup
+from pullback.distributed.tensor.dtensor import DTensor
 from pullback.nn.modules.module import Module
 from pullback.utils._pytree import tree_flatten, tree_map, tree_unflatten
 
@@ -157,6 +158,8 @@ class ShardedState:
     def _arrived(self, number: int, whole: Tensor) -> None:
         gradient, whole.grad = whole.grad, None
         assert gradient is not None
+        if isinstance(gradient, DTensor):
+            gradient = gradient.redistribute(placements=whole.placements).to_local()  # type: ignore[attr-defined]  # a DTensor too
         self._find_root().begin_pass()
         if self.group.arrived(number, gradient.detach()):
             self.group.end_pass()

@@ -1,36 +1,41 @@
 """What operators do with tensors that lie over a mesh.
 
-Where all lie alike, an operator of single elements acts on each rank's part. Norms of whole tensors
-add up over ranks. All else is computed on the whole, on every rank alike: right, if not quick.
+Operators with a rule (`rules/`) act on each rank's part, once their operands lie in a way that the
+rule allows. All else is computed on the whole, on every rank alike: right, if not quick, and a
+warning says so, once for each operator.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from functools import cache
-from math import inf
+import warnings
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
-from pullback.core.dtype import DTYPES
+from pullback.core import origin, passes
 from pullback.core.tensor import Tensor
-from pullback.distributed.collectives import all_reduce, broadcast
-from pullback.distributed.reduction import ReduceOp
 from pullback.distributed.tensor import layouts
+from pullback.distributed.tensor.drawing import drawn, is_random
 from pullback.distributed.tensor.dtensor import DTensor
-from pullback.distributed.tensor.placement_types import Replicate, Shard
-from pullback.operators.declare import OPERATORS
-from pullback.utils._pytree import tree_flatten, tree_map, tree_unflatten
+from pullback.distributed.tensor.implicit import takes_plain
+from pullback.distributed.tensor.placement_types import (
+    Placement,
+    Replicate,
+    Shard,
+    cutting_order,
+)
+from pullback.distributed.tensor.rules import AGAIN, WRITTEN, dims_of, is_elementwise, rule_of
+from pullback.distributed.tensor.sharding import Call, Labels, Way, chosen
+from pullback.distributed.tensor.views import check_current, keep_apart
+from pullback.utils._pytree import tree_map
 
 __all__ = ["answer"]
 
-# Compositions and creations that look at each element by itself.
-_LOCAL = frozenset(
-    (
-        *("clone", "detach", "alias", "copy_", "zero_", "fill_", "zeros_like", "ones_like"),
-        *("empty_like", "full_like", "_to_copy", "lerp", "lerp_", "addcmul", "addcmul_"),
-        *("addcdiv", "addcdiv_", "where", "contiguous"),
-    )
-)
+# Made as another tensor lies, of which the values do not matter.
+_LIKE = frozenset(("zeros_like", "ones_like", "empty_like", "full_like", "zeros_of"))
+_NEW = frozenset(("new_empty", "new_zeros", "new_ones", "new_full"))
+# Questions to which the answer is no tensor: of the whole, without a warning.
+_QUESTIONS = frozenset(("_local_scalar_dense", "is_nonzero", "equal", "allclose", "item"))
 
 
 def answer(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
@@ -43,12 +48,14 @@ def _at_once(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     """What optimizers do most: an operator of elements, on tensors that lie alike and numbers."""
     first, name = args[0], func._opname
     parts: list[Any] = []
-    if type(first) is not DTensor or name in RULES or not _is_elementwise(name):
+    if type(first) is not DTensor or not is_elementwise(name):
         return NotImplemented
     where, mesh, shape = first.placements, first.device_mesh, first.shape
     for one in args:
         if type(one) is DTensor:
             if one.placements != where or one.device_mesh is not mesh or one.shape != shape:
+                return NotImplemented
+            if one._copied_from is not None:
                 return NotImplemented
             parts.append(one._local_tensor)
         elif isinstance(one, (int, float)):
@@ -60,35 +67,71 @@ def _at_once(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
     if any(one.is_partial() for one in where):
         return NotImplemented
     made = func(*parts, **kwargs)
-    return first if made is parts[0] else DTensor(made, mesh, where, shape)
+    if made is parts[0]:
+        return first
+    return DTensor(made, mesh, where, shape) if isinstance(made, Tensor) else NotImplemented
 
 
 def _in_any_case(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    flat, form = tree_flatten((args, kwargs))
-    spread = [one for one in flat if isinstance(one, DTensor)]
-    name = func._opname
-    if name in RULES and (made := RULES[name](func, args, kwargs)) is not NotImplemented:
+    call = Call(func, args, kwargs)
+    spread = [one for one in call.tensors if isinstance(one, DTensor)]
+    mesh = spread[0].device_mesh
+    if any(one.device_mesh != mesh for one in spread):
+        raise RuntimeError(f"{call.name}: its operands lie over different meshes.")
+    for one in spread:
+        check_current(one, call)
+    if call.name in _LIKE:
+        return _like(call, spread[0])
+    if call.name in _NEW:
+        made = func(spread[0]._local_tensor, *args[1:], **kwargs)
+        return DTensor(made, mesh, layouts.everywhere(mesh), made.shape)
+    call = _all_spread(call, mesh)
+    if is_random(func):
+        return drawn(call, mesh)
+    if (written := WRITTEN.get(call.name)) is not None:
+        made = written(call)
+        if made is not NotImplemented:
+            return made
+    if (made := _twice(call, mesh)) is not NotImplemented:
         return made
-    if name == "copy_" and not isinstance(args[1], DTensor) and args[1].ndim:
-        args = (args[0], _taken(args[0], args[1]), *args[2:])
-        flat, form = tree_flatten((args, kwargs))
-        spread = [one for one in flat if isinstance(one, DTensor)]
-    if any(one.ndim for one in spread):  # numbers that all ranks have go with any part
-        flat = [_number(one) for one in flat]
-        spread = [one for one in flat if isinstance(one, DTensor)]
-    plain = [one for one in flat if isinstance(one, Tensor) and not isinstance(one, DTensor)]
-    if any(one.ndim for one in plain):
-        raise RuntimeError(
-            f"{name} got tensors that lie over a mesh and others that do not; distribute_tensor() "
-            "or DTensor.from_local() makes those lie over it too."
-        )
-    if _acts_on_parts(name, spread):
-        return _on_parts(func, flat, form, spread[0])
-    return _on_the_whole(func, flat, form, spread)
+    rule = rule_of(call.name)
+    labels = None if rule is None else rule(call)
+    if labels is not None:
+        made = _by_labels(call, labels, mesh)
+        if made is not NotImplemented:
+            return made
+    return _on_the_whole(call, mesh, known=rule is not None)
 
 
-def _number(one: Any) -> Any:
-    if isinstance(one, DTensor) and not one.ndim and all(p.is_replicate() for p in one.placements):
+# Operands that do not lie over a mesh -------------------------------------------------------------
+
+
+def _all_spread(call: Call, mesh: Any) -> Call:
+    """The call with every operand a DTensor, but for single numbers, which go with any part."""
+    writes = call.func._schema.is_mutable
+    target = call.tensors[0]
+    made = []
+    for number, one in enumerate(call.tensors):
+        if isinstance(one, DTensor):
+            kept = number == 0 and writes
+            made.append(one if one.ndim or kept else _number(one))
+        elif not one.ndim:
+            made.append(one)
+        elif number and call.name == "copy_" and isinstance(target, DTensor):
+            made.append(_taken(target, one))
+        elif passes.running.get() is not None or takes_plain():
+            made.append(DTensor(one, mesh, layouts.everywhere(mesh), one.shape))
+        else:
+            raise RuntimeError(
+                f"{call.name} got tensors that lie over a mesh and others that do not; "
+                "distribute_tensor() or DTensor.from_local() makes those lie over it too."
+            )
+    return call.of(made)
+
+
+def _number(one: DTensor) -> Any:
+    """A tensor of one number that all ranks have, as a plain one, if others have dimensions."""
+    if all(where.is_replicate() for where in one.placements):
         return one._local_tensor
     return one
 
@@ -98,132 +141,221 @@ def _taken(target: DTensor, whole: Tensor) -> DTensor:
     mesh, where = target.device_mesh, target.placements
     if tuple(whole.shape) != tuple(target.shape):
         whole = whole.expand(target.shape)
+    if any(one.is_partial() for one in where):
+        return DTensor(whole, mesh, layouts.everywhere(mesh), target.shape)
     return DTensor(layouts.part_of(whole, mesh, where), mesh, where, target.shape)
 
 
-@cache
-def _is_elementwise(name: str) -> bool:
-    """By the declaration of the operator of this name, or of the one that it writes in place."""
-    names = {name, name.removesuffix("_")}
-    return any(
-        op.kind == "elementwise"
-        and (op.name in names or (op.aten or "").partition(".")[0] in names)
-        for op in OPERATORS.values()
-    )
+def _like(call: Call, other: DTensor) -> DTensor:
+    part = call.on([other._local_tensor], {})
+    where = tuple(Replicate() if one.is_partial() else one for one in other.placements)
+    return DTensor(part, other.device_mesh, where, other.shape)
 
 
-def _acts_on_parts(name: str, spread: list[DTensor]) -> bool:
-    first = spread[0]
-    alike = all(
-        one.placements == first.placements
-        and one.device_mesh == first.device_mesh
-        and (tuple(one.shape) == tuple(first.shape))
-        for one in spread
-    )
-    if not alike or not (name in _LOCAL or _is_elementwise(name)):
-        return False
-    summed = any(one.is_partial() for one in first.placements)
-    return not summed or name in ("clone", "detach", "alias", "zeros_like", "empty_like")
+# By a rule ----------------------------------------------------------------------------------------
 
 
-def _on_parts(func: Any, flat: list[Any], form: Any, first: DTensor) -> Any:
-    parts = [one._local_tensor if isinstance(one, DTensor) else one for one in flat]
-    args, kwargs = tree_unflatten(parts, form)
-    made = func(*args, **kwargs)
+def _by_labels(call: Call, labels: Labels, mesh: Any) -> Any:
+    tensors = call.tensors
+    target = tensors[0] if call.func._schema.is_mutable else None
+    if target is not None and not isinstance(target, DTensor):
+        return NotImplemented
+    ways = chosen(labels, tensors, mesh, None if target is None else target.placements)
+    if ways is None:
+        return NotImplemented
+    parts, starts = [], []
+    for number, one in enumerate(tensors):
+        where = tuple(way.inputs[number] for way in ways)
+        part, begin = _part(one, mesh, where)
+        parts.append(part)
+        starts.append(begin)
+    made = _computed(call, labels, mesh, ways, parts, starts)
+    if target is not None:
+        return target if made is parts[0] else NotImplemented
+    sizes = labels.sizes(call.shapes)
+    return _spread_out(call, made, labels, sizes, mesh, ways)
 
-    def wrapped(one: Any) -> Any:
+
+def _part(one: Any, mesh: Any, where: tuple[Placement, ...]) -> tuple[Any, Any]:
+    if not isinstance(one, DTensor):
+        if any(placement.is_partial() for placement in where):
+            return layouts.moved(one, (), mesh, layouts.everywhere(mesh), where), ()
+        return one, ()
+    begin = layouts.local_shape(one.shape, mesh, where)[1]
+    if where == one.placements:
+        return one._local_tensor, begin
+    return layouts.moved(one._local_tensor, tuple(one.shape), mesh, one.placements, where), begin
+
+
+def _computed(
+    call: Call, labels: Labels, mesh: Any, ways: Sequence[Way], parts: Any, starts: Any
+) -> Any:
+    where = tuple(way.outputs[0] for way in ways)
+    changed: dict[str, Any] = {
+        name: list(layouts.local_shape(shape, mesh, where)[0])
+        for name, shape in labels.shapes.items()
+    }
+    if labels.change is not None:
+        changed.update(labels.change(call, parts))
+    if labels.compute is not None:
+        made = labels.compute(call, parts, starts, changed)
+    else:
+        made = call.on(parts, changed)
+    return made if labels.finish is None else labels.finish(made, parts)
+
+
+def _spread_out(
+    call: Call, made: Any, labels: Labels, sizes: Any, mesh: Any, ways: Sequence[Way]
+) -> Any:
+    several = isinstance(made, (list, tuple))
+    found: list[Any] = []
+    for number, one in enumerate(made if several else [made]):
         if not isinstance(one, Tensor):
-            return one
-        for given in flat:
-            if isinstance(given, DTensor) and given._local_tensor is one:
-                return given  # written in place
-        return DTensor(one, first.device_mesh, first.placements, first.shape)
+            found.append(one)
+            continue
+        where = tuple(way.outputs[number] for way in ways)
+        shape = list(one.shape)
+        if labels.out_shapes is not None:
+            shape = list(labels.out_shapes[number])
+        else:
+            for placement in where:
+                if isinstance(placement, Shard):
+                    shape[placement.dim] = sizes[labels.outputs[number][placement.dim]]
+        found.append(keep_apart(call, DTensor(one, mesh, where, shape)))
+    return type(made)(found) if several else found[0]
 
-    return tree_map(wrapped, made)
+
+# Reductions of reductions -------------------------------------------------------------------------
 
 
-def _on_the_whole(func: Any, flat: list[Any], form: Any, spread: list[DTensor]) -> Any:
-    mesh = spread[0].device_mesh
-    if any(one.device_mesh != mesh for one in spread):
-        raise RuntimeError(f"{func._opname}: its operands lie over different meshes.")
-    if func._schema.is_mutable:
-        raise NotImplementedError(
-            f"{func._opname} writes to a tensor that lies over a mesh, and has no rule for that."
-        )
+def _twice(call: Call, mesh: Any) -> Any:
+    """Where what is reduced is cut: on each rank, then over what the ranks have."""
+    if call.name not in AGAIN or call.func._schema.is_mutable:
+        return NotImplemented
+    x = call.tensors[0]
+    if not isinstance(x, DTensor) or not x.ndim or not x.numel():
+        return NotImplemented
+    if call.given.get("ord", 2) == 0 or any(one.is_partial() for one in x.placements):
+        return NotImplemented  # a count of counts is none
+    over = dims_of(call.given.get("dim"), x.ndim)
+    order = cutting_order(x.placements)
+    cut = [n for n in order if isinstance(p := x.placements[n], Shard) and p.dim in over]
+    if not cut:
+        return NotImplemented
+    part, shape = x._local_tensor, tuple(x.shape)
+    names = {argument.name for argument in call.func._schema.arguments}
+    if "dim" in names and "keepdim" in names:
+        kept = {"dim": sorted(over), "keepdim": True} if not _one_dim(call) else {"keepdim": True}
+        part = _reduced_part(call, part, kept, over)
+        for number in reversed(cut):
+            part = _over_ranks(call, part, shape, x, number, kept)
+        return _finished(call, part, x, over)
+    part = _reduced_part(call, part, {}, over)
+    for number in reversed(cut):
+        length = layouts.lengths(shape, mesh, x.placements, number)
+        part = call.on([layouts.gathered(part.reshape(1), mesh, number, 0, length)], {})
+    return DTensor(part, mesh, layouts.everywhere(mesh), ())
+
+
+def _one_dim(call: Call) -> bool:
+    return isinstance(call.given.get("dim"), int)
+
+
+def _reduced_part(call: Call, part: Any, changed: dict[str, Any], over: Any) -> Any:
+    """This rank's; one without any of the rows says nothing, in one row that is left out."""
+    if part.numel() or all(part.shape[dim] for dim in over):
+        return call.on([part], changed)
+    shape = [1 if dim in over else size for dim, size in enumerate(part.shape)]
+    one = part.new_zeros(shape if changed else (1,))
+    return call.on([one], changed)
+
+
+def _over_ranks(
+    call: Call, part: Any, shape: Any, x: DTensor, number: int, changed: dict[str, Any]
+) -> Any:
+    placement = x.placements[number]
+    assert isinstance(placement, Shard)
+    length = layouts.lengths(shape, x.device_mesh, x.placements, number)
+    rows = layouts.gathered(part, x.device_mesh, number, placement.dim, length)
+    return call.on([rows], changed)
+
+
+def _finished(call: Call, part: Any, x: DTensor, over: Any) -> DTensor:
+    keepdim = bool(call.given.get("keepdim", False))
+    where: list[Placement] = []
+    for one in x.placements:
+        if isinstance(one, Shard) and one.dim not in over:
+            before = sum(dim < one.dim for dim in over)
+            where.append(one if keepdim else replace(one, dim=one.dim - before))
+        else:
+            where.append(Replicate())
+    shape = [1 if dim in over else size for dim, size in enumerate(x.shape)]
+    if not keepdim:
+        part = part.squeeze(tuple(over))
+        shape = [size for dim, size in enumerate(shape) if dim not in over]
+    return DTensor(part, x.device_mesh, where, shape)
+
+
+# On the whole -------------------------------------------------------------------------------------
+
+_warned: set[str] = set()
+
+
+def _on_the_whole(call: Call, mesh: Any, *, known: bool) -> Any:
     everywhere = layouts.everywhere(mesh)
-
-    def whole(one: Any) -> Any:
-        if not isinstance(one, DTensor):
-            return one
-        part, shape = one._local_tensor, tuple(one.shape)
-        return layouts.moved(part, shape, mesh, one.placements, everywhere)
-
-    args, kwargs = tree_unflatten([whole(one) for one in flat], form)
-    made = func(*args, **kwargs)
+    if not known and call.name not in _warned and call.name not in _QUESTIONS:
+        _warned.add(call.name)
+        if mesh.size() > 1:
+            warnings.warn(
+                f"{call.name} has no rule for tensors that lie over a mesh: every rank computes "
+                "it on the whole.",
+                UserWarning,
+                stacklevel=origin.stacklevel(),
+            )
+    wholes = [_part(one, mesh, everywhere)[0] for one in call.tensors]
+    if call.func._schema.is_mutable:
+        return _written_back(call, wholes, mesh)
+    made = call.on(wholes, {})
     return tree_map(
-        lambda one: DTensor(one, mesh, everywhere, one.shape) if isinstance(one, Tensor) else one,
+        lambda one: (
+            keep_apart(call, DTensor(one, mesh, everywhere, one.shape))
+            if isinstance(one, Tensor)
+            else one
+        ),
         made,
     )
 
 
-def _vector_norm(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """The norm of all elements: each rank's own, put together."""
-    x, order = args[0], args[1] if len(args) > 1 else 2
-    usual = len(args) <= 2 and not kwargs and isinstance(order, (int, float))
-    if not usual or not all(isinstance(one, (Shard, Replicate)) for one in x.placements):
-        return NotImplemented
-    part, mesh = x._local_tensor, x.device_mesh
-    extreme = {inf: ReduceOp.MAX, -inf: ReduceOp.MIN}.get(order)
-    if part.numel():
-        total = func(part, order)
-    else:
-        total = part.new_full((), inf if order == -inf else 0.0)
-    if extreme is None and order != 0:
-        total = total**order
-    for number, placement in enumerate(x.placements):
-        if isinstance(placement, Shard):
-            all_reduce(total, op=extreme or ReduceOp.SUM, group=mesh.get_group(number))
-    if extreme is None and order != 0:
-        total = total ** (1.0 / order)
-    return DTensor(total, mesh, layouts.everywhere(mesh), ())
+def _written_back(call: Call, wholes: list[Any], mesh: Any) -> Any:
+    """Written to a copy of the whole; each rank then takes its part of that."""
+    written = [
+        number
+        for number, one in enumerate(call.tensors)
+        if isinstance(one, DTensor) and _is_written(call, number)
+    ]
+    for number in written:
+        wholes[number] = wholes[number].clone()
+    made = call.on(wholes, {})
+    back: dict[int, Any] = {}
+    for number in written:
+        target, whole = call.tensors[number], wholes[number]
+        if tuple(whole.shape) != tuple(target.shape):
+            raise NotImplementedError(
+                f"{call.name} changes the shape of a tensor that lies over a mesh."
+            )
+        part = layouts.moved(
+            whole, tuple(target.shape), mesh, layouts.everywhere(mesh), target.placements
+        )
+        target._local_tensor.copy_(part)
+        back[id(whole)] = target
+    return tree_map(lambda one: back.get(id(one), one), made)
 
 
-def _all(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Whether something is so of all elements, or of any: of each rank's, put together."""
-    x = args[0]
-    if len(args) > 1 or kwargs or any(one.is_partial() for one in x.placements):
-        return NotImplemented
-    mesh, op = x.device_mesh, ReduceOp.MIN if func._opname == "all" else ReduceOp.MAX
-    total = func(x._local_tensor).to(DTYPES["uint8"])
-    for number, placement in enumerate(x.placements):
-        if isinstance(placement, Shard):
-            all_reduce(total, op=op, group=mesh.get_group(number))
-    return DTensor(total.to(DTYPES["bool"]), mesh, layouts.everywhere(mesh), ())
-
-
-def _drawn(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    """Random numbers: those of the whole, of which each rank keeps its part.
-
-    So they do not depend on the layout, where all ranks have the same seed. Ranks that have the
-    same part get the same numbers in any case.
-    """
-    x, mesh = args[0], args[0].device_mesh
-    if any(one.is_partial() for one in x.placements):
-        return NotImplemented
-    whole = x._local_tensor.new_empty(tuple(x.shape))
-    func(whole, *args[1:], **kwargs)
-    part = layouts.part_of(whole, mesh, x.placements)
-    for number, placement in enumerate(x.placements):
-        if isinstance(placement, Replicate) and mesh.size(number) > 1:
-            broadcast(part, group=mesh.get_group(number), group_src=0)
-    x._local_tensor.copy_(part)
-    return x
-
-
-_RANDOM = "normal_ uniform_ bernoulli_ exponential_ geometric_ log_normal_ cauchy_ random_"
-RULES: dict[str, Callable[[Any, Any, dict[str, Any]], Any]] = {
-    "all": _all,
-    "any": _all,
-    "linalg_vector_norm": _vector_norm,
-    **dict.fromkeys(_RANDOM.split(), _drawn),
-}
+def _is_written(call: Call, number: int) -> bool:
+    one = call.tensors[number]
+    return any(
+        argument.alias_info is not None
+        and argument.alias_info.is_write
+        and call.given.get(argument.name) is one
+        for argument in call.func._schema.arguments
+    )

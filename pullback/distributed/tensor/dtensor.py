@@ -39,6 +39,8 @@ class DTensor(Tensor):
     _local_tensor: Tensor
     device_mesh: DeviceMesh
     placements: tuple[Placement, ...]
+    # Of a view that had to be gathered: its base, and the version of that; see `views.py`.
+    _copied_from: tuple[DTensor, int] | None = None
 
     @staticmethod
     def __new__(

@@ -17,24 +17,47 @@ from pullback.distributed.collectives import (
 )
 from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.reduction import ReduceOp
-from pullback.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
-from pullback.operators.create.sizes import empty
+from pullback.distributed.tensor.placement_types import (
+    Partial,
+    Placement,
+    Replicate,
+    Shard,
+    cutting_order,
+)
+from pullback.operators.create.sizes import empty, zeros_like
 
-__all__ = ["gathered", "local_shape", "moved", "part_of", "same_everywhere", "scattered"]
+__all__ = [
+    "everywhere",
+    "gathered",
+    "lengths",
+    "local_shape",
+    "moved",
+    "part_of",
+    "same_everywhere",
+    "scattered",
+]
 
 
 def local_shape(
     shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement]
 ) -> tuple[tuple[int, ...], tuple[int, ...]]:
     """The shape of this rank's part of a tensor, and where it begins."""
-    sizes, starts = list(shape), [0] * len(shape)
-    coordinate = mesh.get_coordinate()
-    if coordinate is None:
+    if mesh.get_coordinate() is None:
         return (0,), (0,)
-    for number, placement in enumerate(placements):
+    return _cut(shape, mesh, placements, cutting_order(placements))
+
+
+def _cut(
+    shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], numbers: Sequence[int]
+) -> tuple[tuple[int, ...], tuple[int, ...]]:
+    """The same, once these dimensions of the mesh have cut it."""
+    sizes, starts = list(shape), [0] * len(shape)
+    for number in numbers:
+        placement = placements[number]
         if isinstance(placement, Shard):
             dim = placement.dim
-            begin, end = Shard.part(sizes[dim], mesh.size(number), coordinate[number])
+            ranks, rank = mesh.size(number), mesh.get_local_rank(number)
+            begin, end = Shard.part(sizes[dim], ranks, rank)
             starts[dim] += begin
             sizes[dim] = end - begin
     return tuple(sizes), tuple(starts)
@@ -84,6 +107,18 @@ def scattered(whole: Tensor, mesh: DeviceMesh, number: int, dim: int, op: Reduce
     return part[: end - begin].movedim(0, dim)
 
 
+def lengths(
+    shape: Sequence[int], mesh: DeviceMesh, placements: Sequence[Placement], number: int
+) -> int:
+    """On how many ranks along a dimension of the mesh there is anything, of what it cuts."""
+    placement = placements[number]
+    assert isinstance(placement, Shard)
+    order = cutting_order(placements)
+    length = _cut(shape, mesh, placements, order[: order.index(number)])[0][placement.dim]
+    step = -(-length // mesh.size(number))
+    return -(-length // step) if step else 0
+
+
 def moved(
     part: Tensor,
     shape: Sequence[int],
@@ -96,55 +131,59 @@ def moved(
     Parts of parts (two mesh dimensions that cut one dimension) are put together from the innermost
     on, and cut again from the outermost on.
     """
+    count = len(wanted)
+    order, wanted_order = cutting_order(placements), cutting_order(wanted)
     with no_grad():
-        kept = 0  # mesh dimensions, from the first on, along which nothing changes
-        while kept < len(wanted) and placements[kept] == wanted[kept]:
+        kept = 0  # mesh dimensions, from the first that cuts on, along which nothing changes
+        while kept < count and order[kept] == wanted_order[kept]:
+            if placements[order[kept]] != wanted[order[kept]]:
+                break
             kept += 1
         now = part.detach()
-        for number in reversed(range(kept, len(wanted))):
-            outer = local_shape(shape, mesh, [*placements[:number]])[0]
+        for place in reversed(range(kept, count)):
+            number = order[place]
             before, after = placements[number], wanted[number]
             if isinstance(before, Shard):
-                now = gathered(now, mesh, number, before.dim, outer[before.dim])
+                length = _cut(shape, mesh, placements, order[:place])[0][before.dim]
+                now = gathered(now, mesh, number, before.dim, length)
             elif isinstance(before, Partial):
-                now = _reduced(now, mesh, number, before, after, last=number == len(wanted) - 1)
-                if isinstance(after, Shard) and number == len(wanted) - 1:
-                    placements = [*placements[:number], after]
-        return _cut_again(now, shape, mesh, placements, wanted, kept)
+                # Nothing else changes: the reduction leaves each rank its part at once.
+                if place == kept == count - 1 and isinstance(after, Shard):
+                    op = ReduceOp.of(before.reduce_op)
+                    return scattered(now, mesh, number, after.dim, op).contiguous()
+                now = _reduced(now, mesh, number, before, after)
+        return _cut_again(now, mesh, placements, wanted, wanted_order[kept:])
 
 
 def _reduced(
-    now: Tensor, mesh: DeviceMesh, number: int, before: Partial, after: Placement, *, last: bool
+    now: Tensor, mesh: DeviceMesh, number: int, before: Partial, after: Placement
 ) -> Tensor:
-    op = ReduceOp.of(before.reduce_op)
     if isinstance(after, Partial):
+        if after != before:
+            raise NotImplementedError(f"{before} does not become {after}.")
         return now
-    if isinstance(after, Shard) and last:
-        return scattered(now, mesh, number, after.dim, op)
     total = now.clone().contiguous()
-    all_reduce(total, op=op, group=mesh.get_group(number))
+    all_reduce(total, op=ReduceOp.of(before.reduce_op), group=mesh.get_group(number))
     return total
 
 
 def _cut_again(
     now: Tensor,
-    shape: Sequence[int],
     mesh: DeviceMesh,
     placements: Sequence[Placement],
     wanted: Sequence[Placement],
-    kept: int,
+    numbers: Sequence[int],
 ) -> Tensor:
-    for number in range(kept, len(wanted)):
-        after = wanted[number]
-        if isinstance(after, Shard) and placements[number] is not after:
-            begin, end = Shard.part(
-                now.shape[after.dim], mesh.size(number), mesh.get_local_rank(number)
-            )
+    for number in numbers:
+        after, rank = wanted[number], mesh.get_local_rank(number)
+        if isinstance(after, Shard):
+            begin, end = Shard.part(now.shape[after.dim], mesh.size(number), rank)
             now = now.narrow(after.dim, begin, end - begin)
         elif isinstance(after, Partial) and not isinstance(placements[number], Partial):
             if after.reduce_op != "sum":
                 raise NotImplementedError(f"Nothing becomes {after}; a sum does.")
-            now = now if mesh.get_local_rank(number) == 0 else now * 0
+            # Not a product with 0: there may be infinities.
+            now = now if rank == 0 else zeros_like(now)
     return now.contiguous()
 
 

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
 from typing import Any
 
 from pullback.core.explain.absent import all_refusing as _all_refusing
@@ -50,6 +51,16 @@ class Shard(Placement):
 
 
 @dataclass(frozen=True)
+class _StridedShard(Shard):
+    """A part of what later dimensions of the mesh have cut already.
+
+    As `fully_shard` leaves it on rows that tensor parallelism has shared out before.
+    """
+
+    split_factor: int = 1
+
+
+@dataclass(frozen=True)
 class Replicate(Placement):
     """Whole on each rank."""
 
@@ -59,6 +70,11 @@ class Partial(Placement):
     """On each rank a summand."""
 
     reduce_op: str = "sum"
+
+
+def cutting_order(placements: Sequence[Placement]) -> list[int]:
+    """In which order dimensions of the mesh cut a tensor: the strided ones last."""
+    return sorted(range(len(placements)), key=lambda n: isinstance(placements[n], _StridedShard))
 
 
 def normalized(placements: Any, mesh: Any, dims: int) -> tuple[Placement, ...]:
@@ -71,11 +87,11 @@ def normalized(placements: Any, mesh: Any, dims: int) -> tuple[Placement, ...]:
         if isinstance(one, Shard):
             if not -dims <= one.dim < dims:
                 raise ValueError(f"{one}: the tensor has {dims} dimensions.")
-            one = Shard(one.dim % dims)
+            one = replace(one, dim=one.dim % dims)
         made.append(one)
     return tuple(made)
 
 
 # Not as a function of the module: type checkers would take every name for one it has.
-globals()["__getattr__"] = _all_refusing(__name__, ("DTensorSpec", "TensorMeta", "_StridedShard"))
+globals()["__getattr__"] = _all_refusing(__name__, ("DTensorSpec", "TensorMeta"))
 __dir__ = _only_public(globals())

@@ -13,6 +13,7 @@ from pullback.autograd.function.apply import finish
 from pullback.autograd.function.saved import save
 from pullback.core.mode import NO_GRAD, current
 from pullback.core.node import QUIET
+from pullback.core.writer import block, define, indented
 from pullback.library.call import fallback, returns
 from pullback.library.call.bail_out import MISSING, bail_out, check_aliases
 from pullback.library.call.binding import accepts_as_is
@@ -23,11 +24,10 @@ from pullback.library.registry import Operator
 from pullback.library.schema.types import OptionalType
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import Unwatched, observed, observers
-from pullback.operators.writing.call import by_name, operands
+from pullback.operators.writing.call import by_name
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.record import FRAME_LINES, PLACED, edge_from
 from pullback.operators.writing.steps import MODE_LINES
-from pullback.operators.writing.writer import block, define, indented
 
 
 def written(operator: Operator) -> Any:
@@ -96,10 +96,15 @@ def lines_of(operator: Operator, *, watched: bool = True) -> list[str]:
         return block("def __call__(self, /, *args, **kwargs)", [*given * watched, whole])
     args = "".join(f"{param.local}, " for param in op.params if not param.keyword_only)
     kwargs = by_name([param.name for param in op.params if param.keyword_only])
-    lines = _shown_lines(f"self, {args}*surplus", f"{kwargs}**named", operands(op)) * watched
+    lines = _shown_lines(f"self, {args}*surplus", f"{kwargs}**named", _operands(op)) * watched
     leaving = f"return bail_out(operator, ({args}), surplus, {{**named, {kwargs}}})"
     lines += [*_head(operator, leaving), *_recorded(operator), *_unrecorded(operator)]
     return block(f"def __call__({_signature(op)})", lines)
+
+
+def _operands(op: Op) -> str:
+    """The tensors of a call, as the inside of a tuple."""
+    return "".join(f"{param.local}, " for param in op.inputs)
 
 
 def _shown_lines(args: str, kwargs: str, operands: str) -> list[str]:
@@ -146,7 +151,7 @@ def _open(operator: Operator, bail_out: str) -> list[str]:
         return [bail_out]
     op = operator.declaration
     tracked = " or ".join(f"{param.local}._node is not None" for param in op.inputs)
-    attached = f"attach(operator, [{operands(op)}], [r])"
+    attached = f"attach(operator, [{_operands(op)}], [r])"
     return [
         "kernel = operator.open_kernel",
         *block("if kernel is None", [bail_out]),
@@ -163,7 +168,7 @@ def _kernel_call(operator: Operator) -> list[str]:
     op = operator.declaration
     same = " or ".join(f"b is a{i} or a{i}.base is b" for i in range(len(op.inputs)))
     aliases = block(
-        f"if b.base is not None or {same}", [f"check_aliases(operator, ({operands(op)}), r)"]
+        f"if b.base is not None or {same}", [f"check_aliases(operator, ({_operands(op)}), r)"]
     )
     return [
         f"r = kernel({_passed(operator)})",
@@ -267,7 +272,7 @@ def _led_to_node(op: Op) -> list[str]:
 def _unrecorded(operator: Operator) -> list[str]:
     body = _kernel_call(operator)
     # Else it would say that the no_grad here is why it has no history.
-    cause = f"r._cell = inherited({operands(operator.declaration)})"
+    cause = f"r._cell = inherited({_operands(operator.declaration)})"
     return [
         # Changing the mode costs a third of a small operator.
         *block("if mode is NO_GRAD", [*body, "return r"]),

@@ -1,8 +1,9 @@
-"""LSTM and GRU layers on a device: a product and a launch for each time, in either direction.
+"""LSTM and GRU layers on a device, in either direction: by cuDNN where it is installed.
 
-In operators a time is a dozen launches forward and twice as many back. Here the inputs' share of
-all times is one product, the gradients of weights are one each, and only the states' share waits
-for the time before. Usual calls alone: what is said in `fused` holds here too.
+Else a time is a product and a launch; in operators it is a dozen launches forward and twice as many
+back. The inputs' share of all times is one product, the gradients of weights are one each, and only
+the states' share waits for the time before. Usual calls alone: what is said in `fused` holds here
+too.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from typing import Any, NamedTuple
 from pullback.autograd.function import Function
 from pullback.core.arrays import LIBRARIES
 from pullback.core.mode import fast, get_mode
+from pullback.core.ports import ports
+from pullback.core.process.determinism import wish
 from pullback.core.tensor import Tensor, wrap
 from pullback.nn import functional as F
 from pullback.nn.base.fused import PLAIN, by_steps, is_watched
@@ -54,7 +57,8 @@ def is_usual(kind: str, tensors: list[Any]) -> bool:
 def run(call: Call, tensors: list[Any]) -> tuple[Any, ...]:
     """Outputs and last states (each as of one layer of several) of one layer in one direction."""
     if get_mode() is fast.no_grad:
-        return _values(call, *tensors[:7])[0]
+        layer = _by_cudnn(call, *tensors[:6])
+        return _values(call, layer, *tensors[:7], training=False)[0]
     made: tuple[Any, ...] = Layer.apply(call, *tensors[:7])
     return made
 
@@ -65,7 +69,8 @@ class Layer(Function):
     @staticmethod
     def forward(ctx: Any, call: Call, *tensors: Any) -> Any:
         """Values; what is not there is not saved."""
-        results, kept = _values(call, *tensors)
+        ctx.layer = _by_cudnn(call, *tensors[:6])
+        results, kept = _values(call, ctx.layer, *tensors)
         ctx.call, ctx.present = call, [one is not None for one in tensors]
         saved = [one for one in tensors if one is not None]
         ctx.save_for_backward(*saved, results[0], *kept)
@@ -86,15 +91,20 @@ class Layer(Function):
         )
         if not plain:
             return None, *by_steps(ctx.call.steps, [*given, None], [*wanted, False], g)[:7]
+        if ctx.layer is not None:
+            return None, *_gradients_there(ctx.call, ctx.layer, given, list(following), g, wanted)
         return None, *_gradients(ctx.call, given, list(following), g, wanted)
 
 
 def _values(
-    call: Call, input: Any, hidden: Any, cell: Any, of_input: Any, of_state: Any, input_bias: Any,
-    state_bias: Any,
+    call: Call, layer: Any, input: Any, hidden: Any, cell: Any, of_input: Any, of_state: Any,
+    input_bias: Any, state_bias: Any, *, training: bool = True,
 ) -> tuple[tuple[Tensor, ...], list[Tensor]]:  # fmt: skip
     """The results, and what the adjoint needs: gates, and cells or what candidates got."""
     library: Any = LIBRARIES[type(input._array)]
+    if layer is not None:
+        weights = of_input, of_state, input_bias, state_bias
+        return _values_there(library, layer, call, input, hidden, cell, weights, training=training)
     kernels, matmul, empty = library.recurrence, library.blas.matmul, library.cupy.empty
     is_lstm = call.kind == "LSTM"
     bias = input_bias
@@ -202,3 +212,66 @@ def _states_before(library: Any, call: Call, out: Any, hidden: Any) -> Any:
     else:
         states[1:], states[0] = out[:-1], hidden
     return states
+
+
+# By cuDNN -----------------------------------------------------------------------------------------
+
+
+def _by_cudnn(
+    call: Call, input: Any, hidden: Any, cell: Any, of_input: Any, of_state: Any, bias: Any
+) -> Any:
+    """What computes such a layer; None where that is left to kernels of our own."""
+    library: Any = LIBRARIES[type(input._array)]
+    if library.cudnn.library() is None:
+        return None
+    enabled, deterministic, exact = ports.cudnn_switches("rnn")
+    if not enabled or deterministic or wish.enabled:  # its sums have no promised order
+        return None
+    how = {"has_bias": bias is not None, "exact": exact}
+    return library.cudnn.layers.layer(call.kind, input._array, hidden._array.shape[-1], **how)
+
+
+def _values_there(
+    library: Any, layer: Any, call: Call, input: Any, hidden: Any, cell: Any, weights: Any, *,
+    training: bool,
+) -> tuple[tuple[Tensor, ...], list[Tensor]]:  # fmt: skip
+    """The results, and what the library keeps for the way back: the weights in one piece."""
+    x, first, inside = _given(library, call, input, hidden, cell)
+    joined = layer.joined([None if one is None else one._array for one in weights])
+    out, *lasts, kept = layer.forward(x, first, inside, joined, training=training)
+    results = [wrap(one[None]) for one in lasts if one is not None]
+    out = wrap(_turned(library, call, out))
+    return (out, *results), [] if kept is None else [wrap(kept)]
+
+
+def _gradients_there(
+    call: Call, layer: Any, given: list[Any], kept: list[Any], g: tuple[Any, ...], wanted: Any
+) -> list[Any]:
+    out, reserved = (one._array for one in kept)
+    library: Any = LIBRARIES[type(out)]
+    input, hidden, cell, *weights = given
+    x, first, inside = _given(library, call, input, hidden, cell)
+    joined = layer.joined([None if one is None else one._array for one in weights])
+    g_out, *g_states = (None if one is None else _in_order(library, one._array) for one in g)
+    g_out = library.cupy.zeros(out.shape, out.dtype) if g_out is None else g_out
+    arrived = _turned(library, call, g_out), *[*g_states, None][:2]
+    of_x, of_hidden, of_cell, of_weights = layer.backward(
+        x, first, inside, joined, _turned(library, call, out), reserved, arrived
+    )
+    found = [_turned(library, call, of_x), of_hidden, of_cell, *layer.apart(of_weights)]
+    return [
+        wrap(one) if one is not None and needed else None
+        for one, needed in zip(found, wanted, strict=True)
+    ]
+
+
+def _given(library: Any, call: Call, input: Any, hidden: Any, cell: Any) -> tuple[Any, ...]:
+    """Inputs in the order in which they are read, and first states, in order in memory."""
+    x = _turned(library, call, _in_order(library, input._array))
+    first = _in_order(library, hidden._array)
+    return x, first, None if cell is None else _in_order(library, cell._array)
+
+
+def _turned(library: Any, call: Call, array: Any) -> Any:
+    """Last time first, for a layer that runs backwards."""
+    return _in_order(library, array[::-1]) if call.backwards else array

@@ -17,13 +17,13 @@ from typing import Any
 
 import numpy
 
+from pullback.core.writer import block, define, named, theirs
 from pullback.operators.cuda.launch import Kernel
 from pullback.operators.cuda.stored import STORED, computed_in, head_of
 from pullback.operators.formula.in_c import word
 from pullback.operators.formula.language import BOOLEAN
 from pullback.operators.formula.words import NUMPY, WORDS
 from pullback.operators.writing.inline import Inlined
-from pullback.operators.writing.writer import block, define, named, theirs
 
 __all__ = ["Fused", "fused_rule", "fused_ufunc"]
 

@@ -30,10 +30,10 @@ import numpy
 
 from pullback.core.home import home_of, is_in_package
 from pullback.operators.arrays.direct import DIRECT
+from pullback.operators.choice import choice_among, chooses_for, is_choice
 from pullback.operators.conditions import always
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.choice import choice_among, chooses_for, is_choice
-from pullback.operators.writing.layers import code_of
 
 __all__ = ["KERNEL_OVERRIDES", "copied", "on_device", "override_of", "replace", "unbound_forward"]
 

@@ -15,10 +15,14 @@ from pullback.core.device import device
 from pullback.core.explain import anomaly
 from pullback.core.faults import device_fault
 from pullback.core.promotion import is_half
+from pullback.operators.choice import is_choice
 from pullback.operators.cuda import backward_streams, overrides
+from pullback.operators.cuda.along import Along
 from pullback.operators.cuda.attention import Attention
 from pullback.operators.cuda.biased import Biased
 from pullback.operators.cuda.blas import Blas
+from pullback.operators.cuda.channels import Channels, grouping
+from pullback.operators.cuda.cudnn import Cudnn
 from pullback.operators.cuda.filters import Filters
 from pullback.operators.cuda.fused import Fused, fused_rule, fused_ufunc
 from pullback.operators.cuda.kernel_overrides import copied, on_device, unbound_forward
@@ -30,10 +34,10 @@ from pullback.operators.cuda.recurrence import Recurrence
 from pullback.operators.cuda.rows import Rows
 from pullback.operators.cuda.updates import Updates
 from pullback.operators.cuda.windows import Windows
+from pullback.operators.nn.norm.layout import layout
 from pullback.operators.running import interpret
-from pullback.operators.writing.choice import is_choice
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.nodes import blank_nodes, rules_apart, written_class
-from pullback.operators.writing.specialise import array_call
 
 __all__ = ["CudaLibrary"]
 
@@ -55,6 +59,8 @@ class CudaLibrary(Library):
         self.blas = Blas(cupy)
         self.biased = Biased(cupy, self.blas)
         self.rows, self.windows = Rows(cupy), Windows(cupy)
+        self.channels, self.cudnn = Channels(cupy), Cudnn(cupy)
+        self.along = Along(cupy)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.updates, self.recurrence = Updates(cupy), Recurrence(cupy)
@@ -211,6 +217,20 @@ class CudaLibrary(Library):
             with self.beside(total):
                 return self._add(total, one, total) if into else self._add(total, one)
         return self._add(total, one, total) if into else self._add(total, one)
+
+    def channel_statistics(self, array: Array, over: Any) -> Any:
+        """Mean, inverse deviation and variance of channels; None where there is no kernel."""
+        if self.count > 1 or not array.size or not self.channels.fits(array):
+            return None
+        of = grouping(array.shape, layout(array.shape, over), over)
+        return None if of is None else self.channels.statistics(array, of, over.eps)
+
+    def follow_statistics(self, known: Any, mean: Array, variance: Array, parts: Any) -> bool:
+        """Move running statistics, which are in the type that known ones were computed in."""
+        if not self.channels.fits(known[0], mean, variance) or mean is variance:
+            return False
+        self.channels.follow(mean, variance, known, parts)
+        return True
 
     def recorded(self, node: Any, inputs: Iterable[Any] = ()) -> None:
         """Note stream and device of a node's forward, where there are several."""

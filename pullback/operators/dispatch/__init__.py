@@ -1,4 +1,5 @@
-"""Who looks on: observers of every call, and the user's dispatch and function modes.
+"""Who looks on, and who is asked: observers, modes, and what stands before a function's own code.
 
-Start with `dispatch`. Imports core, `declare` and `writing`; never a family.
+Start with `dispatch`; `intercept` puts guards (`guards`, `layers`) before public functions. Imports
+core, `declare` and `writing`; never a family.
 """

@@ -2,7 +2,7 @@
 
 A function that asks keeps its object; its code is replaced, so whoever holds the function (a
 from-import, a method) asks too. Compositions of operators get a guard, once, when they are loaded
-(`writing/guards.py`, 0.06 us; those declared `quick` do not). Everything else asks only
+(`dispatch/guards.py`, 0.06 us; those declared `quick` do not). Everything else asks only
 while somebody is there who could answer: a function or dispatch mode, a class with a
 `__torch_function__` that was met, a proxy of a tracer.
 """
@@ -18,17 +18,17 @@ from pullback.core import origin
 from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
+from pullback.core.writer import with_constants
 from pullback.operators.dispatch import dispatch
-from pullback.operators.guarding import REFUSALS, explained, named
-from pullback.operators.writing.guards import (
+from pullback.operators.dispatch.guards import (
     as_given,
     asking_code,
     check_options,
     guard_of,
     required_by_name,
 )
-from pullback.operators.writing.layers import LAYERS, Layer
-from pullback.operators.writing.writer import with_constants
+from pullback.operators.dispatch.layers import LAYERS, Layer
+from pullback.operators.guarding import REFUSALS, explained, named
 
 __all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
 

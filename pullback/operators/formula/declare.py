@@ -30,13 +30,13 @@ from numpy import ndarray
 from pullback.core.arrays import F32
 from pullback.core.home import home_of
 from pullback.core.tensor import Tensor
+from pullback.core.writer import block, define, theirs
 from pullback.operators.declare import elementwise
 from pullback.operators.formula import derive
 from pullback.operators.formula.formulas import Formula, Slope
 from pullback.operators.formula.kernels import FEW, SCALARS, Kernels
 from pullback.operators.formula.language import Expr, make, replaced, symbol
 from pullback.operators.formula.steps import Steps
-from pullback.operators.writing.writer import block, define, theirs
 
 __all__ = ["forward_of", "pointwise"]
 

@@ -17,6 +17,7 @@ from numpy import ndarray
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
+from pullback.core.writer import block, define
 from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.native import MANY, by_machine_code
@@ -26,7 +27,6 @@ from pullback.operators.formula.formulas import Formula
 from pullback.operators.formula.in_numpy import Lines, body_of
 from pullback.operators.formula.language import Expr, const, make, symbol
 from pullback.operators.options import as_number
-from pullback.operators.writing.writer import block, define
 
 __all__ = ["Kernels"]
 

@@ -18,6 +18,7 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import INFERENCE_CELL
 from pullback.core.view import USUAL, View, attach
+from pullback.operators.adapter import Adapter, adapted
 from pullback.operators.arrays.scatter import INT64
 from pullback.operators.dispatch.dispatch import any_handler
 from pullback.operators.indexing.advanced import _index, index
@@ -33,7 +34,6 @@ from pullback.operators.indexing.keys import (
     spans,
 )
 from pullback.operators.shape.views import alias, select, slice_along, unsqueeze
-from pullback.operators.writing.adapter import Adapter, adapted
 
 __all__ = ["basic_part", "getitem"]
 

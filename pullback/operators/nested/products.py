@@ -106,11 +106,16 @@ def scaled_dot_product_attention(
     if is_nested(attn_mask):
         raise errors.not_taken_nested("scaled_dot_product_attention", "torch.jagged", " as mask")
     form, other = form_of(query), form_of(key)
-    if form.dim != query._array.ndim - 2 or other.dim != form.dim:
+    if form.dim > query._array.ndim - 2 or other.dim != form.dim:
         raise RuntimeError(
             "scaled_dot_product_attention: nested tensors need their ragged dimension before the "
             f"last, as (batch, heads, {form.rows.symbol}, size); got {tuple(query._array.shape)} "
             f"and {tuple(key._array.shape)}. Call transpose(1, 2) first."
+        )
+    if form.dim < query._array.ndim - 2 and not form.rows.same_lengths(other.rows):
+        raise RuntimeError(
+            "scaled_dot_product_attention: query and key have different lengths in the dimension "
+            f"{form.rows.symbol}, which stands beside the batch. Call transpose(1, 2) first."
         )
     if not other.rows.same_lengths(form_of(value).rows):
         raise RuntimeError("scaled_dot_product_attention: key and value have different lengths.")

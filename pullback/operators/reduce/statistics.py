@@ -238,21 +238,22 @@ def _if_felt(
 
 _BY_DIM = "correction(input dim * correction keepdim)"
 _SPREAD: dict[str, Any] = {
-    "casts_out": True,
     "method": False,
     "aten_defaults": {"dim": None},
     "meta": "lengths kept",
 }
+_ALONE: dict[str, Any] = {**_SPREAD, "casts_out": True}
+_WITH_MEAN: dict[str, Any] = {**_SPREAD, "outputs": "spread average"}
 
 
-@primitive(**_SPREAD, input=_var_adjoint, jvp=_var_tangent, name="var", aten=f"var.{_BY_DIM}")
+@primitive(**_ALONE, input=_var_adjoint, jvp=_var_tangent, name="var", aten=f"var.{_BY_DIM}")
 def _var(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
     return _moments(xp, "var", input, dim, correction, keepdim)[0]
 
 
-@primitive(**_SPREAD, input=_std_adjoint, jvp=_std_tangent, name="std", aten=f"std.{_BY_DIM}")
+@primitive(**_ALONE, input=_std_adjoint, jvp=_std_tangent, name="std", aten=f"std.{_BY_DIM}")
 def _std(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
 ) -> Array:
@@ -268,12 +269,9 @@ def _std(
         _var_tangent(d_input, input, dim, correction, keepdim),
         mean(d_input, dim, keepdim),
     ),
-    outputs="spread average",
+    **_WITH_MEAN,
     name="var_mean",
-    method=False,
-    aten="var_mean.correction(input dim * correction keepdim)",
-    aten_defaults={"dim": None},
-    meta="lengths kept",
+    aten=f"var_mean.{_BY_DIM}",
 )
 def _var_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False
@@ -290,12 +288,9 @@ def _var_mean(
         _std_tangent(d_input, input, spread, dim, correction, keepdim),
         mean(d_input, dim, keepdim),
     ),
-    outputs="spread average",
+    **_WITH_MEAN,
     name="std_mean",
-    method=False,
-    aten="std_mean.correction(input dim * correction keepdim)",
-    aten_defaults={"dim": None},
-    meta="lengths kept",
+    aten=f"std_mean.{_BY_DIM}",
 )
 def _std_mean(
     xp: Namespace, input: Array, dim: Dims = None, correction: float = 1, keepdim: bool = False

@@ -60,7 +60,20 @@ def saved_names(plan: Any) -> dict[str, property]:
         if name in tensors:
             raw = property(partial(_raw_value, name=name))
             made |= dict.fromkeys([f"_raw_saved_{shown}" for shown in _shown_as(name)], raw)
+    if "dims" in plan.kept and ("first" in plan.kept or "indices" in plan.kept):
+        made["_saved_indices"] = property(_saved_indices)
     return made
+
+
+def _saved_indices(node: Any) -> tuple[Any, ...]:
+    """What an indexing node was indexed with: a tensor for each dimension that has one, or None."""
+    kept = type(node).plan.kept
+    if "indices" in kept:
+        given = _saved_value(node, "indices")
+    else:
+        given = [_saved_value(node, name) for name in ("first", "second") if name in kept]
+    by_dim = dict(zip(node.s_dims, given, strict=False))
+    return tuple(by_dim.get(dim) for dim in range(max(by_dim, default=-1) + 1))
 
 
 def _shown_as(name: str) -> list[str]:

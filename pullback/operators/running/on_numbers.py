@@ -30,8 +30,8 @@ from pullback.core.numbers.types import (
     of_element,
 )
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.choice import is_choice
 from pullback.operators.declare import Op
-from pullback.operators.writing.choice import is_choice
 
 __all__ = ["CLEAR", "among", "as_tensor", "compute"]
 

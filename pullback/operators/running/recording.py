@@ -24,7 +24,8 @@ from pullback.core.version import own_cell
 from pullback.core.view import NOWHERE, CreationMeta, attach, edge_of
 from pullback.operators.arrays.strides import root
 from pullback.operators.declare import Op
-from pullback.operators.writing.nodes import SeveralOutputs, node_class
+from pullback.operators.running.outputs import SeveralOutputs
+from pullback.operators.writing.nodes import node_class
 
 
 def input_edges(op: Op, values: dict[str, Any]) -> tuple[Edge | None, ...]:

@@ -29,9 +29,9 @@ from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL
 from pullback.operators.arrays.blocks import ZEROS
 from pullback.operators.declare import METHODS, Op
+from pullback.operators.plan import plan_of
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.overlap import check_read_apart
-from pullback.operators.writing.plan import plan_of
 
 _PLAIN = frozenset((int, float))
 # Those that would read what they have written, were their source to overlap with the target.

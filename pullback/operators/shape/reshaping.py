@@ -23,6 +23,7 @@ from pullback.core.layout import (
 )
 from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
+from pullback.operators.adapter import Adapter, adapted
 from pullback.operators.arrays.row_major import row_major
 from pullback.operators.arrays.strides import element_strides, storage_offset
 from pullback.operators.declare import (
@@ -62,7 +63,6 @@ from pullback.operators.shape.views import (
     unfold,
     unsqueeze,
 )
-from pullback.operators.writing.adapter import Adapter, adapted
 
 # Other families find all of reshaping here, also what is written in views.py and restriding.py.
 __all__ = [

@@ -6,10 +6,10 @@ import warnings
 from typing import Any
 
 from pullback.core.origin import stacklevel
+from pullback.operators.adapter import Adapter, adapted
 from pullback.operators.declare import method
 from pullback.operators.deferred.views import conj
 from pullback.operators.shape.views import _permute, transpose
-from pullback.operators.writing.adapter import Adapter, adapted
 
 FOUND_IN = {
     "torch": "adjoint",

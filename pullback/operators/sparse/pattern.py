@@ -178,7 +178,14 @@ _TRANSPOSED = {
 def coordinates(
     indices: Array, shape: tuple[int, ...], dense_dim: int, *, coalesced: bool = False
 ) -> Pattern:
-    """A pattern of coordinates, a column each."""
+    """A pattern of coordinates, a column each.
+
+    Places are compared as their numbers in the dense tensor, so these have to be 64-bit ints.
+    """
+    if math.prod(shape) >= 2**63:
+        raise RuntimeError(
+            f"A sparse tensor of size {shape} stands for more elements than a 64-bit int can count."
+        )
     made = Pattern(sparse_coo, shape, dense_dim)
     made.stored = indices
     made.coalesced = coalesced or indices.shape[1] < 2

@@ -20,44 +20,23 @@ from pullback.core.mode import Dual, Hooked, Mapped, current, get_mode
 from pullback.core.ports import ports
 from pullback.core.process.first_use import first_use
 from pullback.core.saved import pack_plainly
+from pullback.core.writer import block, define, named, theirs
+from pullback.operators.adapter import Adapter
+from pullback.operators.adapter import stub as adapter_stub
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import REQUIRED, Op, stub
+from pullback.operators.dispatch.layers import code_of, put
 from pullback.operators.dispatch.observers import Unwatched, observers
 from pullback.operators.options import NORMALISE, TYPED, UNFILLED
 from pullback.operators.running import inplace, interpret, overlap
-from pullback.operators.writing.adapter import Adapter
-from pullback.operators.writing.adapter import stub as adapter_stub
+from pullback.operators.running.on_arrays import array_call, float_call
+from pullback.operators.writing import record, steps
 from pullback.operators.writing.call import arguments, everything, rare_lines, signature_of
 from pullback.operators.writing.inplace import inplace_lines_of
-from pullback.operators.writing.layers import code_of, put
 from pullback.operators.writing.names import COMMON
 from pullback.operators.writing.nodes import blank_nodes, node_class, rewrite_nodes
 from pullback.operators.writing.rare import rare_form
-from pullback.operators.writing.record import (
-    edge_lines,
-    nowhere_lines,
-    packed_inputs,
-    recorded_lines,
-    recorder_lines,
-    viewed_lines,
-)
 from pullback.operators.writing.sequence import gives_sequence, sequence_lines, takes_sequence
-from pullback.operators.writing.specialise import array_call, float_call
-from pullback.operators.writing.steps import (
-    MODE_LINES,
-    UNUSUAL_MODE,
-    array_lines,
-    computed_lines,
-    fits,
-    has_fast_path,
-    mixed_lines,
-    normalised_lines,
-    not_plain,
-    other_arrays,
-    saves_tensors,
-    takes_mixed,
-)
-from pullback.operators.writing.writer import block, define, named, theirs
 
 
 def build(
@@ -193,10 +172,9 @@ def plainly(op: Op) -> Any:
     if body is None:
         return None
     lines = block(f"def plainly(mode, {arguments(op)})", body)
-    # The user called the function whose form calls this.
-    lines = [line.replace("getframe(1)", "getframe(3)") for line in lines]
     scope = {**scope_of(op), "called": op.name, "call": below_level, "elsewhere": below_level}
-    return define(lines, scope, f"{op.name}, below")
+    # The user called the function whose form calls this.
+    return define(record.called_from(3, lines), scope, f"{op.name}, below")
 
 
 def below_level(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -242,7 +220,7 @@ def scope_of(op: Op) -> dict[str, Any]:
         "into": op.out_kernel,
         "ufunc": getattr(numpy, direct) if direct else None,
         "of_floats": getattr(numpy, floats) if floats else None,
-        "fits": fits(op),
+        "fits": steps.fits(op),
         "blank_nodes": blank_nodes(node_class(op)) if op.rules else None,
     }
 
@@ -250,7 +228,7 @@ def scope_of(op: Op) -> dict[str, Any]:
 @cache
 def recorder_of(op: Op) -> Any:
     """The function that gives an operator's result its node; None for those that need more."""
-    lines = recorder_lines(op) if has_fast_path(op) else None
+    lines = record.recorder_lines(op) if steps.has_fast_path(op) else None
     return None if lines is None else define(lines, scope_of(op), f"record {op.name}")
 
 
@@ -282,7 +260,7 @@ def body_of(op: Op, *, below: bool = False) -> list[str] | None:
     """From the arguments to the result; None where that goes step by step."""
     if takes_sequence(op) or gives_sequence(op):
         return [*_mode_lines(op, below=below), *sequence_lines(op)]
-    return _fast_path(op, below=below) if has_fast_path(op) else None
+    return _fast_path(op, below=below) if steps.has_fast_path(op) else None
 
 
 def _mode_lines(op: Op, *, below: bool) -> list[str]:
@@ -290,7 +268,7 @@ def _mode_lines(op: Op, *, below: bool) -> list[str]:
     if below:
         return ["plain = fast.plain"]
     form = f"return forms[mode.__class__](mode, {arguments(op)})"
-    return [*MODE_LINES, *block(f"if {UNUSUAL_MODE}", [form])]
+    return [*steps.MODE_LINES, *block(f"if {steps.UNUSUAL_MODE}", [form])]
 
 
 def hooked_lines_of(op: Op) -> list[str]:
@@ -298,34 +276,37 @@ def hooked_lines_of(op: Op) -> list[str]:
     unhooked = f"return plainly(mode.usual, {arguments(op)})"
     bail_out = f"return call(op, {everything(op)})"
     lines = block("if fast.plain is None", [bail_out])
-    if not saves_tensors(op):
+    if not steps.saves_tensors(op):
         return block(f"def hooked(mode, {arguments(op)})", [*lines, unhooked])
     lines += block("if not mode.grad", [unhooked])
     if any(param.name == "dtype" for param in op.params):  # whole numbers have no history
         lines += block(f"if {theirs('dtype')} is not None", [bail_out])
     lines += ["hooks, mode = mode, mode.usual", *_fast_path(op, below=True, hooked=True)]
     # The user called the function that calls this.
-    lines = [line.replace("getframe(1)", "getframe(2)") for line in lines]
-    return block(f"def hooked(mode, {arguments(op)})", lines)
+    return block(f"def hooked(mode, {arguments(op)})", record.called_from(2, lines))
 
 
 def _fast_path(
     op: Op, *, below: bool = False, adapter: Adapter | None = None, hooked: bool = False
 ) -> list[str]:
     bail_out = f"return call(op, {everything(op)})"
-    mixed = takes_mixed(op)
-    lines = array_lines(op, bail_out, mixed=mixed)
+    mixed = steps.takes_mixed(op)
+    lines = steps.array_lines(op, bail_out, mixed=mixed)
     if arrays.LIBRARIES:
-        lines += block(f"if {other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
+        lines += block(f"if {steps.other_arrays(op)}", [f"return elsewhere(op, {everything(op)})"])
     lines += _mode_lines(op, below=below)
-    unusual = not_plain(op, mixed=mixed)
+    unusual = steps.not_plain(op, mixed=mixed)
     lines += block(f"if {' or '.join(unusual)}", [bail_out]) if unusual else []
-    lines += mixed_lines(op, bail_out) if mixed else []
-    lines += normalised_lines(op) if adapter is None or not adapter.is_normal else []
-    lines += [*edge_lines(op), *nowhere_lines(op), *packed_inputs(op)] if hooked else []
-    lines += computed_lines(op, "" if adapter is None else adapter.inline)
+    lines += steps.mixed_lines(op, bail_out) if mixed else []
+    lines += steps.normalised_lines(op) if adapter is None or not adapter.is_normal else []
+    lines += (
+        [*record.edge_lines(op), *record.nowhere_lines(op), *record.packed_inputs(op)]
+        if hooked
+        else []
+    )
+    lines += steps.computed_lines(op, "" if adapter is None else adapter.inline)
     view = op.kind == "view"
-    return lines + (viewed_lines(op) if view else recorded_lines(op, hooked=hooked))
+    return lines + (record.viewed_lines(op) if view else record.recorded_lines(op, hooked=hooked))
 
 
 ports.fill(build=build, recorder_of=recorder_of, split_large=split_large)

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
+from pullback.core.writer import either, theirs
 from pullback.operators.declare import REQUIRED, Op, Param
-from pullback.operators.writing.writer import either, theirs
 
 
 def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
@@ -79,11 +79,6 @@ def all_names(op: Op, *, out: bool = True) -> str:
 def by_name(names: list[str]) -> str:
     """Variables as the inside of a dict."""
     return "".join(f"'{name}': {theirs(name)}, " for name in names)
-
-
-def operands(op: Op) -> str:
-    """The tensors of a call, as the inside of a tuple."""
-    return "".join(f"{param.local}, " for param in op.inputs)
 
 
 def arguments(op: Op) -> str:

@@ -14,10 +14,10 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, number_array
+from pullback.core.writer import theirs
 from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.declare import OPERATORS, Op, Param, parameters_of
-from pullback.operators.writing.specialise import kernel, with_operators
-from pullback.operators.writing.writer import theirs
+from pullback.operators.running.on_arrays import kernel, with_operators
 
 
 class Inlined:

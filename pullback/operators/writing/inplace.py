@@ -2,40 +2,29 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 from pullback.core.version import MOST_WRITES
-from pullback.operators.declare import Op, Param
+from pullback.core.writer import block, filled
+from pullback.operators.declare import Op
+from pullback.operators.plan import plan_of
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.running.overlap import LENIENT
+from pullback.operators.writing import record, steps
 from pullback.operators.writing.call import everything, rare_lines, signature_of
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.record import (
-    FRAME_LINES,
-    edge_lines,
-    node_lines,
-    nowhere_lines,
-    unless_absent,
-)
-from pullback.operators.writing.specialise import array_call
-from pullback.operators.writing.steps import (
-    MODE_LINES,
-    UNUSUAL_MODE,
-    array_lines,
-    asks_for_size,
-    differs,
-    forward_call,
-    has_fast_path,
-    maybe_number,
-    normalised_lines,
-    not_plain,
-    saves_tensors,
-    tried_lines,
-)
-from pullback.operators.writing.writer import block, filled
 
+# A write is counted, with its place: `bump` of core/version.py, in line.
+_COUNTED = f"""
+if cell.__class__ is tuple:
+    cell = {{target}}._cell = [*cell]
+cell[0] += 1
+{{frame}}
+if code is not None:
+    cell.append((called, code, frame.f_lasti))
+    if len(cell) > {MOST_WRITES}:
+        shorten(cell)
+"""
 # Where saved-tensor hooks are all that is unusual, what saves nothing goes on as without them.
 _STEPS = f"""
-if {UNUSUAL_MODE}:
+if {steps.UNUSUAL_MODE}:
     if mode.__class__ is not Hooked or plain is None or {{besides}}:
         {{bail_out}}
     mode = mode.usual
@@ -53,14 +42,7 @@ if mode is plain and {{has_history}}a0.dtype.kind in 'fcV':
             check_history_can_change(called, {{target}})
         {{before_write}}
 {{computed}}
-if cell.__class__ is tuple:
-    cell = {{target}}._cell = [*cell]
-cell[0] += 1
-{{frame}}
-if code is not None:
-    cell.append((called, code, frame.f_lasti))
-    if len(cell) > {MOST_WRITES}:
-        shorten(cell)
+{{counted}}
 if mode is not plain:
     return {{target}}
 if tracked:
@@ -74,17 +56,22 @@ return {{target}}
 """
 
 
+def counted_lines(target: str) -> list[str]:
+    """Count a write to a tensor whose counter is `cell`, with the line that it came from."""
+    return filled(_COUNTED, target=target, frame=record.FRAME_LINES)
+
+
 def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     """The in-place form; its first line asks who looks on."""
     head = f"def written({signature_of(op, out=False)})"
     lines = rare_lines(op, watched=watched, out=False)
     bail_out = f"return call_inplace(op, called, {everything(op)})"
     starts_with_target = bool(op.differentiable) and op.differentiable[0] == op.inputs[0]
-    if not has_fast_path(op) or len(op.outputs) > 1 or not starts_with_target:
+    if not steps.has_fast_path(op) or len(op.outputs) > 1 or not starts_with_target:
         return block(head, [*lines, bail_out])
     target = op.inputs[0].local
     saves_target = any(param is op.inputs[0] for param in plan_of(op).inputs)
-    lines += [*array_lines(op, bail_out), *MODE_LINES, f"cell = {target}._cell"]
+    lines += [*steps.array_lines(op, bail_out), *steps.MODE_LINES, f"cell = {target}._cell"]
     return block(
         head,
         lines
@@ -92,19 +79,19 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
             _STEPS,
             target=target,
             bail_out=bail_out,
-            besides="True" if saves_tensors(op) else "before_write",
-            unusual=" or ".join([*not_plain(op, inplace=True), "cell is INFERENCE_CELL"]),
-            normalised=normalised_lines(op),
+            besides="True" if steps.saves_tensors(op) else "before_write",
+            unusual=" or ".join([*steps.not_plain(op, inplace=True), "cell is INFERENCE_CELL"]),
+            normalised=steps.normalised_lines(op),
             memory=_memory_checked(op, bail_out),
             has_history=_has_history(op),
-            edges=edge_lines(op),
-            nowhere=nowhere_lines(op, bail_out),
+            edges=record.edge_lines(op),
+            nowhere=record.nowhere_lines(op, bail_out),
             led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
             before_write=_before_write(op),
             computed=_computed(op),
-            frame=FRAME_LINES,
+            counted=counted_lines(target),
             old=[f"{target} = old"] if saves_target else [],
-            node=node_lines(op, inplace=True),
+            node=record.node_lines(op, inplace=True),
             adopted=_adopted(op),
         ),
     )
@@ -114,22 +101,15 @@ def _has_history(op: Op) -> str:
     """Whether a tensor has a place in a graph, asked first: most that are written to have none."""
     if any(param.kind != "tensor" for param in op.inputs):
         return ""
-    return f"({' or '.join(_claims(op, op.differentiable, '_node is not None'))}) and "
-
-
-def _claims(op: Op, params: Iterable[Param], claim: str) -> list[str]:
-    """A claim about each tensor; none of a number."""
-    return [
-        f"(not is_number and {one.local}.{claim})" if one is maybe_number(op)
-        else f"{one.local}.{claim}"
-        for one in params
-    ]  # fmt: skip
+    known = [steps.of_tensor(op, p, f"{p.local}._node is not None") for p in op.differentiable]
+    return f"({' or '.join(known)}) and "
 
 
 def _adopted(op: Op) -> list[str]:
     """What is written into a tensor without history may say why it has none."""
     others = [param for param in op.inputs[1:] if param.kind == "tensor"]
-    known = " or ".join(_claims(op, others, "_cell is not UNWRITTEN"))
+    asked = [steps.of_tensor(op, one, f"{one.local}._cell is not UNWRITTEN") for one in others]
+    known = " or ".join(asked)
     adopted = f"adopt({', '.join(one.local for one in (op.inputs[0], *others))})"
     return block(f"if {known}", [adopted]) if known else []
 
@@ -137,16 +117,13 @@ def _adopted(op: Op) -> list[str]:
 def _memory_checked(op: Op, bail_out: str) -> list[str]:
     """Only views are expanded; operands of which none is a view do not overlap in part."""
     if op.apart:
-        return [f"check_apart(called, {', '.join(f'a{i}' for i in range(len(op.inputs)))})"]
+        return [f"check_apart(called, {steps.arrays_of(op)})"]
     if op.name + "_" in LENIENT:  # an expanded target is written step by step
         return block("if a0.base is not None and 0 in a0.strides", [bail_out])
     sources = op.inputs[1:] if op.kind == "elementwise" else ()
-    given = []
-    for i, param in enumerate(sources, 1):  # a number is no view
-        absent = f"a{i} is not None and " if param.kind == "optional" else ""
-        absent = "not is_number and " if param is maybe_number(op) else absent
-        given.append(f"({absent}a{i}.base is not None)" if absent else f"a{i}.base is not None")
-    checked = f"check_writable(called, {', '.join(f'a{i}' for i in range(len(sources) + 1))})"
+    arrays = [(f"a{i}", one) for i, one in enumerate(sources, 1)]  # a number is no view
+    given = [steps.of_tensor(op, one, f"{a}.base is not None", a) for a, one in arrays]
+    checked = f"check_writable(called, {', '.join(['a0', *(a for a, _ in arrays)])})"
     return block(f"if {' or '.join(['a0.base is not None', *given])}", [checked])
 
 
@@ -158,7 +135,7 @@ def _before_write(op: Op) -> list[str]:
         if param is op.inputs[0]:
             lines.append(f"old = old_value({param.local}, n0) if {needed} else None")
         else:
-            version = unless_absent(op, param, f"{param.local}._cell[0]")
+            version = record.unless_absent(op, param, f"{param.local}._cell[0]")
             lines.append(f"v_{param.name} = {version}")
     return lines
 
@@ -172,26 +149,25 @@ def _computed(op: Op) -> list[str]:
     """Compute into the target itself where one array function does it, else write afterwards."""
     direct = array_call(op)
     options = [param for param in op.params if not param.is_tensor]
-    after = [f"r = {forward_call(op)[0]}", "r = asarray(r)"]
+    after = [f"r = {steps.forward_call(op)[0]}", "r = asarray(r)"]
     after += [f"check_fit(called, {op.inputs[0].local}, r)", "a0[...] = r"]
     lines: list[str] = []
     if direct:
-        arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
+        arguments = steps.arrays_of(op)
         # A result of another dtype (comparisons) does not go into the target directly.
-        usual = " and ".join(["fits", *(f"not ({differs(p)})" for p in options)])
+        usual = " and ".join(["fits", *(f"not ({steps.differs(p)})" for p in options)])
         usual += " and a0.flags.c_contiguous" if direct in WRONG_IN_PLACE else ""
         into = [f"ufunc({arguments}, a0)"]
-        if asks_for_size(op):
+        if steps.asks_for_size(op):
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
             into = [*block("if a0.size < LARGE", into), *shared]
         lines += block(f"if {usual}", into)
     if op.out_kernel is not None:
-        number = iter(range(len(op.inputs)))
-        given = [f"a{next(number)}" if one.is_tensor else one.local for one in op.params]
+        given = [value for _, value in steps.values_of(op)]
         claims = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]
         if op.promote is None:  # else they are of one dtype, or the line was left
             claims += [f"a{i}.dtype is a0.dtype" for i in range(1, len(op.inputs))]
         claims += [f"({p.local}.__class__ is float or {p.local}.__class__ is int)" for p in options]
         into = [f"into(a0, {', '.join(given)})"]
         lines += block(f"{'elif' if direct else 'if'} {' and '.join(claims)}", into)
-    return tried_lines(op, [*lines, *block("else", after)] if lines else after, "a0")
+    return steps.tried_lines(op, [*lines, *block("else", after)] if lines else after, "a0")

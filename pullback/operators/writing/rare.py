@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.core.version import bump
+from pullback.core.writer import block, define, filled, theirs
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import observed, observers
 from pullback.operators.options import UNFILLED, numbers_between, respelled
 from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
-from pullback.operators.writing.steps import MODE_LINES, array_lines, differs, fits, maybe_number
-from pullback.operators.writing.writer import block, define, either, theirs
+from pullback.operators.writing.inplace import counted_lines
+from pullback.operators.writing.record import called_from
+from pullback.operators.writing.steps import array_lines, arrays_of, differs, fits, of_tensor
 
 __all__ = ["rare_form"]
 
@@ -50,39 +51,53 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
     return _filling(op, scope, rare) if fills and watched and named[-1:] == ["out"] else rare
 
 
+# Whatever is not the plain case is left to `rare`, which does all cases.
+_FILLING = """
+if more is not UNFILLED or observers.active is not None or {out}.__class__ is not Tensor:
+    {rare}
+{arrays}
+mode, plain = get_mode(), fast.plain
+target, cell = {out}._array, {out}._cell
+dtype, shape = target.dtype, target.shape
+if type(target) is not host_array or target.base is not None or cell is INFERENCE_CELL:
+    {rare}
+if not shape or (dtype is not F32 and dtype is not F64){options}:
+    {rare}
+{unlike}
+if mode is plain:
+    if {recorded}:
+        {rare}
+elif mode is not fast.no_grad:
+    {rare}
+ufunc({given}, target)
+{counted}
+return {out}
+"""
+
+
 def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
     """The form of what is one array function, which may write into `out`; `rare` does the rest."""
-    out, names, number = theirs("out"), all_names(op), maybe_number(op)
-    bail_out = [f"return rare({names})"]
-    unlike = ["(dtype is not F32 and dtype is not F64)", f"{out}._cell is INFERENCE_CELL"]
-    unlike += [differs(param) for param in op.params if not param.is_tensor]
-    for array, param in [("target", None), *((f"a{i}", one) for i, one in enumerate(op.inputs))]:
-        known = out if param is None else param.local
-        conditions = [
-            *(f"type({array}) is not host_array", f"{array}.base is not None"),
-            "not target.shape" if param is None else f"{array}.shape != target.shape",
-            f"(mode is plain and {known}._node is not None)",
-        ]
-        if param is not None:
-            unlike.append(f"{array}.dtype is not dtype")
-        if number is not None and param is number:
-            conditions = [f"(not is_number and {one})" for one in conditions]
-        unlike += conditions
-    lines = [
-        *either(
-            ["more is not UNFILLED", "observers.active is not None", f"{out} is None"], bail_out
-        ),
-        *array_lines(op, bail_out[0]),
-        *MODE_LINES,
-        *either([f"{out}.__class__ is not Tensor", _OTHER_MODE], bail_out),
-        f"target, dtype = {out}._array, {out}._array.dtype",
-        *either(unlike, bail_out),
-        f"ufunc({', '.join(f'a{i}' for i in range(len(op.inputs)))}, target)",
-        f"bump({out}, called)",
-        f"return {out}",
-    ]
-    names_in_it = {**scope, "rare": rare, "bump": bump}
-    return define(block(f"def filling({names})", lines), names_in_it, f"{op.name}, into out")
-
-
-_OTHER_MODE = "(mode is not plain and mode is not fast.no_grad)"
+    out, names = theirs("out"), all_names(op)
+    bail_out = f"return rare({names})"
+    unlike: list[str] = []
+    recorded = [f"{out}._node is not None"]
+    for i, param in enumerate(op.inputs):
+        other = f"type(a{i}) is not host_array or a{i}.base is not None or a{i}.shape != shape"
+        other = of_tensor(op, param, f"({other})")
+        unlike += block(f"if a{i}.dtype is not dtype or {other}", [bail_out])
+        recorded.append(of_tensor(op, param, f"{param.local}._node is not None"))
+    differing = [f" or {differs(param)}" for param in op.params if not param.is_tensor]
+    lines = filled(
+        _FILLING,
+        out=out,
+        rare=bail_out,
+        arrays=array_lines(op, bail_out),
+        options="".join(differing),
+        unlike=unlike,
+        recorded=" or ".join(recorded),
+        given=arrays_of(op),
+        # The user called the function that calls this.
+        counted=called_from(2, counted_lines(out)),
+    )
+    title = f"{op.name}, into out"
+    return define(block(f"def filling({names})", lines), {**scope, "rare": rare}, title)

@@ -6,12 +6,12 @@ By themselves they are the `recorder` of results that came from a handler below 
 
 from __future__ import annotations
 
+from pullback.core.writer import block, either, filled, indented, theirs
 from pullback.operators.declare import Op, Param
+from pullback.operators.plan import plan_of, several_outputs
+from pullback.operators.running.on_arrays import array_call
 from pullback.operators.writing.call import arguments, everything
-from pullback.operators.writing.plan import plan_of, several_outputs
-from pullback.operators.writing.specialise import array_call
 from pullback.operators.writing.steps import knows_dtype, maybe_number
-from pullback.operators.writing.writer import block, either, filled, indented, theirs
 
 # The version counter of a result without history, and how a view was made, where grad mode is off.
 UNRECORDED = "fast.unrecorded if mode is not fast.inference else INFERENCE_CELL"
@@ -27,6 +27,13 @@ if (code := (frame := getframe(1)).f_code) is not last_user.code:
 PLACED = [
     "node._code, node._lasti, node._seq = code, frame.f_lasti, next(numbering.numbers)",
 ]
+
+
+def called_from(frame: int, lines: list[str]) -> list[str]:
+    """The lines of a function that the user called by way of others: in which frame up."""
+    return [line.replace("getframe(1)", f"getframe({frame})") for line in lines]
+
+
 _UNRECORDED = f"""
 if mode is not plain:
     {{cells}} = {UNRECORDED}

@@ -5,19 +5,14 @@ As build.py, whose lines these are, but with loops over the sequence where that 
 
 from __future__ import annotations
 
+import re
+
 from pullback.core.arrays import LIBRARIES
+from pullback.core.writer import filled, theirs
 from pullback.operators.declare import Op
+from pullback.operators.plan import plan_of
+from pullback.operators.writing import record, steps
 from pullback.operators.writing.call import everything
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.record import (
-    FRAME_LINES,
-    PLACED,
-    UNRECORDED,
-    VIEW_OF_MODE,
-    edge_from,
-)
-from pullback.operators.writing.steps import forward_call, normalised_lines
-from pullback.operators.writing.writer import filled, theirs
 
 
 def takes_sequence(op: Op) -> bool:
@@ -38,31 +33,33 @@ def _saves_nothing(op: Op) -> bool:
 
 def sequence_lines(op: Op) -> list[str]:
     """The function's body, once the mode is known."""
-    name = op.inputs[0].name
     takes = takes_sequence(op)
     node = [
         "node = next(blank_nodes)",
         f"node._edges, node._cold = {'tuple(edges)' if takes else '(edge,)'}, None",
         "node._g_shape, node._g_dtype = {0}.shape, {0}.dtype".format("r" if takes else "a0"),
         *(f"node.s_{one} = {theirs(one)}" for one in plan_of(op).options),
-        *FRAME_LINES,
-        *PLACED,
+        *(
+            f"node.s_{shapes} = tuple([one.shape for one in arrays])"
+            for shapes in plan_of(op).derived
+        ),
+        *record.FRAME_LINES,
+        *record.PLACED,
     ]
-    if f"{name}_shape" in plan_of(op).derived and takes:
-        node.append(f"node.s_{name}_shape = tuple([one.shape for one in arrays])")
     source = op.inputs[0].local
     other = "any([type(one) is not ndarray for one in arrays])"
-    call = forward_call(op)[0]
+    bail_out = f"return call(op, {everything(op)})"
+    computed = steps.tried_lines(op, [f"r = {steps.forward_call(op)[0]}"])
     return filled(
         _JOINED if takes else _PARTS,
-        name=name,
         source=source,
-        bail_out=f"return call(op, {everything(op)})",
+        bail_out=bail_out,
+        array=[] if takes else steps.array_lines(op, bail_out),
         other=other if LIBRARIES else "type(arrays[0]) is not ndarray",
-        call=call.replace("a0", "arrays", 1) if takes else call,
-        normalised=normalised_lines(op),
-        edge=edge_from("edge", f"{source}._node if mode is plain else None", source),
-        edge_of_one=edge_from("edge", "one._node", "one"),
+        computed=[re.sub(r"\ba0\b", "arrays", line) for line in computed] if takes else computed,
+        normalised=steps.normalised_lines(op),
+        edge=record.edge_from("edge", f"{source}._node if mode is plain else None", source),
+        edge_of_one=record.edge_from("edge", "one._node", "one"),
         node=node,
     )
 
@@ -78,16 +75,13 @@ except BAIL_OUTS:
     {{bail_out}}
 if not arrays or {{other}}:
     {{bail_out}}
-try:
-    r = {{call}}
-except REFUSALS as error:
-    raise explained(op, {{{{'{{name}}': arrays}}}}, error) from None
+{{computed}}
 if type(r) is not ndarray:
     {{bail_out}}
 result = next(blanks)
 result._array, result._cell, result._node = r, UNWRITTEN, None
 if mode is not plain:
-    result._cell = {UNRECORDED}
+    result._cell = {record.UNRECORDED}
     return result
 cell = {{source}}[0]._cell
 alike = cell.__class__ is tuple
@@ -115,29 +109,23 @@ return result
 """
 # With `attach` in line for parts of what is no view itself.
 _PARTS = f"""
-try:
-    a0 = {{source}}._plain
-except BAIL_OUTS:
-    {{bail_out}}
+{{array}}
 if type(a0) is not ndarray:
     {{bail_out}}
 {{normalised}}
-try:
-    arrays = {{call}}
-except REFUSALS as error:
-    raise explained(op, {{{{'{{name}}': a0}}}}, error) from None
-creation = MULTI_OUTPUT if mode is plain else {VIEW_OF_MODE}
+{{computed}}
+creation = MULTI_OUTPUT if mode is plain else {record.VIEW_OF_MODE}
 {{edge}}
 node = None
 if edge is not None:
     {{node}}
-    node._g_sizes = [(one.shape, one.dtype) for one in arrays]
+    node._g_sizes = [(one.shape, one.dtype) for one in r]
 cell = {{source}}._cell
 of_base = cell is not INFERENCE_CELL and {{source}}._node.__class__ is not View
 if of_base and cell.__class__ is tuple:
     cell = {{source}}._cell = [*cell]
 made = []
-for one in arrays:
+for one in r:
     result = next(blanks)
     result._array = one
     edge = None

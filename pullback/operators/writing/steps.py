@@ -8,13 +8,13 @@ from __future__ import annotations
 import numpy
 
 from pullback.core.arrays import LIBRARIES
+from pullback.core.writer import block, filled, theirs
 from pullback.operators.arrays.large import is_elementwise
 from pullback.operators.arrays.threads import setting
 from pullback.operators.declare import Op, Param
 from pullback.operators.options import NORMALISE, TYPED
-from pullback.operators.writing.plan import plan_of
-from pullback.operators.writing.specialise import array_call, float_call
-from pullback.operators.writing.writer import block, filled, theirs
+from pullback.operators.plan import plan_of
+from pullback.operators.running.on_arrays import array_call, float_call
 
 # Under transforms and hooks `mode` is none of these; most calls ask no more than the first.
 UNUSUAL_MODE = "mode is not plain and mode not in fast.others"
@@ -53,6 +53,17 @@ def array_lines(op: Op, bail_out: str, *, mixed: bool = False) -> list[str]:
     return lines
 
 
+def arrays_of(op: Op) -> str:
+    """The arrays of the inputs, as arguments."""
+    return ", ".join(f"a{i}" for i in range(len(op.inputs)))
+
+
+def values_of(op: Op) -> list[tuple[Param, str]]:
+    """All parameters with their values as kernels take them: arrays, and options as they are."""
+    arrays = iter(arrays_of(op).split(", "))
+    return [(param, next(arrays) if param.is_tensor else param.local) for param in op.params]
+
+
 def maybe_number(op: Op) -> Param | None:
     """The input that may be a Python number without leaving the fast path."""
     last = op.inputs[-1] if len(op.inputs) > 1 else None
@@ -61,6 +72,13 @@ def maybe_number(op: Op) -> Param | None:
     if op.promote is not None:
         return last if op.kind == "elementwise" and len(op.inputs) == 2 else None
     return last if last.kind == "tensor" and last.name in op.rules else None
+
+
+def of_tensor(op: Op, param: Param, claim: str, value: str = "") -> str:
+    """A claim about a tensor, which a number does not make, nor a `value` that is not given."""
+    absent = "not is_number and " if param is maybe_number(op) else ""
+    absent = f"{value} is not None and " if value and param.kind == "optional" else absent
+    return f"({absent}{claim})" if absent else claim
 
 
 def takes_mixed(op: Op) -> bool:
@@ -90,18 +108,13 @@ def mixed_lines(op: Op, bail_out: str) -> list[str]:
         f"{param.local} if is_number else a{i}" if param is number else f"a{i}"
         for i, param in enumerate(op.inputs)
     )
-    arrays = "".join(f"a{i}, " for i in range(len(op.inputs)))
+    arrays = f"{arrays_of(op)}, "
     again = []
     if knows_dtype(op):
         differ, again = differ.replace("a0.dtype", "(dtype := a0.dtype)", 1), ["dtype = a0.dtype"]
-    parts = {
-        "differ": differ,
-        "given": given,
-        "bail_out": bail_out,
-        "arrays": arrays,
-        "again": again,
-    }
-    return filled(_MIXED, **parts) if differ else []
+    if not differ:
+        return []
+    return filled(_MIXED, differ=differ, given=given, bail_out=bail_out, arrays=arrays, again=again)
 
 
 def _other_dtypes(op: Op) -> list[str]:
@@ -136,11 +149,8 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
         conditions += _other_dtypes(op)
         if maybe_number(op) is not None:  # which was brought to the dtype
             conditions[0] = f"(not is_number and {conditions[0]})"
-        conditions += [
-            f"(a{i} is not None and a0.dtype is not a{i}.dtype)"
-            for i, param in enumerate(op.inputs)
-            if param.kind == "optional"
-        ]
+        optional = [(f"a{i}", one) for i, one in enumerate(op.inputs) if one.kind == "optional"]
+        conditions += [of_tensor(op, one, f"a0.dtype is not {a}.dtype", a) for a, one in optional]
     if LIBRARIES:
         conditions += [other_arrays(op)] * inplace  # an in-place form has one way out
     elif array_call(op) is None:
@@ -150,13 +160,9 @@ def not_plain(op: Op, *, inplace: bool = False, mixed: bool = False) -> list[str
 
 def other_arrays(op: Op) -> str:
     """The condition on which an operand is no array of the usual type."""
-    conditions = []
-    for i, param in enumerate(op.inputs):
-        known = "not is_number and " if param is maybe_number(op) else ""
-        known = f"a{i} is not None and " if param.kind == "optional" else known
-        other = f"{known}type(a{i}) is not ndarray"
-        conditions.append(f"({other})" if known else other)
-    return " or ".join(conditions)
+    numbered = enumerate(op.inputs)
+    claims = [of_tensor(op, one, f"type(a{i}) is not ndarray", f"a{i}") for i, one in numbered]
+    return " or ".join(claims)
 
 
 def normalised_lines(op: Op) -> list[str]:
@@ -190,12 +196,8 @@ def normalised_lines(op: Op) -> list[str]:
 
 def forward_call(op: Op) -> tuple[str, str]:
     """The forward as a call with all options, and as the array function it is at their defaults."""
-    arguments = ", ".join(f"a{i}" for i in range(len(op.inputs)))
-    number = iter(range(len(op.inputs)))
-    named = []
-    for param in op.params:
-        value = f"a{next(number)}" if param.is_tensor else param.local
-        named.append(f"{param.name}={value}" if param.keyword_only else value)
+    arguments = arrays_of(op)
+    named = [f"{p.name}={value}" if p.keyword_only else value for p, value in values_of(op)]
     general = f"forward(numpy, {', '.join(named)})"
     unusual = [differs(param) for param in op.params if not param.is_tensor]
     if float_call(op):

@@ -8,14 +8,19 @@ import numpy
 
 from pullback.core.arrays import Array
 
-__all__ = ["Sets", "spans"]
+__all__ = ["Sets", "as_counts", "spans"]
+
+
+def as_counts(numbers: Array) -> Array:
+    """As NumPy takes counts and rows: where addresses have 32 bits, no int64."""
+    return numbers.astype(numpy.intp, copy=False)
 
 
 def spans(starts: Array, counts: Array) -> Array:
     """`starts[0], starts[0] + 1, ...`, then from `starts[1]`, each as many as its count."""
     ends = counts.cumsum()
     total = int(ends[-1]) if ends.size else 0
-    return numpy.arange(total) + numpy.repeat(starts - ends + counts, counts)
+    return numpy.arange(total) + numpy.repeat(starts - ends + counts, as_counts(counts))
 
 
 class Sets:
@@ -33,7 +38,7 @@ class Sets:
     @property
     def counts(self) -> Array:
         """How many each set has."""
-        return numpy.diff(self.starts)
+        return as_counts(numpy.diff(self.starts))
 
     @property
     def owners(self) -> Array:
@@ -51,8 +56,8 @@ class Sets:
         if not members.size:
             return Sets.empty(count)
         width = int(members.max()) + 1
-        keys = numpy.unique(owners * width + members)
-        owners = keys // width
+        keys = numpy.unique(owners.astype(numpy.int64, copy=False) * width + members)
+        owners = as_counts(keys // width)
         starts = numpy.zeros(count + 1, numpy.int64)
         numpy.cumsum(numpy.bincount(owners, minlength=count), out=starts[1:])
         return Sets(starts, keys - owners * width)

@@ -523,3 +523,36 @@ def test_modules_of_many_kinds_are_captured(backend, make):
         torch.testing.assert_close(a, b, rtol=1e-4, atol=1e-5)
         torch.testing.assert_close(a.grad, b.grad, rtol=1e-4, atol=1e-5)
     assert counters["compile"]["hits"] > hits
+
+
+@pytest.mark.parametrize("backend", [None, "python"])
+def test_a_function_in_parts_that_returns_nothing_runs_once_a_call(backend):
+    seen, total = [], torch.zeros(3)
+
+    @torch.compile(backend=backend)
+    def step(x):
+        y = x * 2
+        seen.append(y.sum().item())
+        print(end="")
+        total.add_(y)
+
+    for count in range(1, 24):
+        assert step(torch.ones(3)) is None
+        assert len(seen) == count
+        assert total.tolist() == [2.0 * count] * 3
+
+
+def test_a_function_in_parts_that_writes_nothing_and_returns_nothing_runs_once_a_call(capsys):
+    kept = {}
+
+    @torch.compile
+    def step(x):
+        x = x + torch.rand(3)
+        print("once")
+        x = x + torch.rand(3)
+        {**kept}.get("a")
+        torch.rand(3)
+
+    for _ in range(16):
+        step(torch.ones(3))
+        assert capsys.readouterr().out == "once\n"

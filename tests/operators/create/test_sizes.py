@@ -5,7 +5,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.create.sizes import full_like, new_zeros, zeros_like
-from pullback.operators.writing.specialise import on_arrays
+from pullback.operators.running.on_arrays import on_arrays
 
 
 @pytest.mark.parametrize("make", [torch.zeros, torch.ones, torch.empty, torch.rand, torch.randn])

@@ -6,9 +6,9 @@ import sys
 import pytest
 
 import pullback as torch
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.dispatch.observers import observe, observers, stop
 from pullback.operators.pointwise.arithmetic import mul
-from pullback.operators.writing.layers import code_of
 
 
 class Log:

@@ -7,8 +7,8 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators.running.on_arrays import on_arrays
 from pullback.operators.tensor.convert import astype
-from pullback.operators.writing.specialise import on_arrays
 
 
 def grad(output, leaf, **options):

@@ -12,8 +12,8 @@ import pullback as torch
 from pullback.operators import declare
 from pullback.operators.declare import OPERATORS, Array, Op, primitive
 from pullback.operators.running import interpret
+from pullback.operators.running.on_arrays import array_call, kernel, on_arrays
 from pullback.operators.writing import build
-from pullback.operators.writing.specialise import array_call, kernel, on_arrays
 
 
 def test_a_forward_that_is_one_array_call_is_bound_directly():

@@ -6,13 +6,13 @@ import numpy as np
 import pytest
 
 import pullback as torch
+from pullback.core.writer import named
 from pullback.operators.declare import elementwise
 from pullback.operators.linalg import products
 from pullback.operators.pointwise import arithmetic, extrema, trigonometry
 from pullback.operators.pointwise import exponentials as pointwise
 from pullback.operators.reduce import sums as reduction
 from pullback.operators.writing.inline import inlined
-from pullback.operators.writing.writer import named
 
 
 def lines_of(function, name, *, tensors=False):

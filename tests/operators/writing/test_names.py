@@ -9,6 +9,7 @@ from types import FunctionType
 import pytest
 
 import pullback as torch
+from pullback.core.writer import named
 from pullback.func import jvp
 from pullback.library import _scoped_library
 from pullback.library.call.fast_path import lines_of as call_lines_of
@@ -22,9 +23,8 @@ from pullback.operators.declare import (
     Namespace,
     unwritten,
 )
+from pullback.operators.running.on_arrays import on_arrays
 from pullback.operators.writing import build, inplace, nodes, record
-from pullback.operators.writing.specialise import on_arrays
-from pullback.operators.writing.writer import named
 from pullback.transforms import dual
 
 graph = torch.autograd.graph
@@ -257,8 +257,8 @@ def test_a_name_that_python_cannot_write_takes_the_whole_way():
 
 def test_a_guard_keeps_a_compositions_names():
     """`layer` and `plain` are names of the guard, too."""
-    from pullback.operators.writing.guards import guard_of
-    from pullback.operators.writing.layers import Layer
+    from pullback.operators.dispatch.guards import guard_of
+    from pullback.operators.dispatch.layers import Layer
 
     def composed(layer, plain, asks, *, error=1, found=2, explain=3, REFUSALS=4, Tensor=5):  # noqa: N803
         return layer, plain, asks, error, found, explain, REFUSALS, Tensor

@@ -96,3 +96,10 @@ def test_limits_are_written_over_the_target():
         memory = x._array
         assert x.clamp_(-1, 0.5)._array is memory
         numpy.testing.assert_array_equal(memory, expected.numpy())
+
+
+def test_the_write_is_noted_where_the_user_called():
+    x, out = torch.tensor(X), torch.zeros(2, 3, dtype=torch.float64)
+    torch.mul(x, x, out=out)
+    _, (called, code, _) = out._cell
+    assert (called, code.co_name) == ("mul", "test_the_write_is_noted_where_the_user_called")

@@ -17,11 +17,12 @@ def load() -> None:
         factors,
         host,
         images,
+        norms,
         products,
         rows,
         sums,
     )
 
-    simple = sums, products, rows, images, convolutions, attention, factors, draws, host
+    simple = sums, products, rows, norms, images, convolutions, attention, factors, draws, host
     for kernels in simple:
         kernels.enter()

@@ -1,6 +1,7 @@
-"""Convolutions of images: few filters by kernels of their own, many as products with columns.
+"""Convolutions: by cuDNN where it is installed and switched on, half precision as it is.
 
-Other dimensions go the host's way.
+Else those of images have kernels of their own for few filters and are products with columns for
+many, and other dimensions go the host's way.
 """
 
 from __future__ import annotations
@@ -9,6 +10,9 @@ import math
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.ports import ports
+from pullback.core.process.determinism import wish
+from pullback.operators.cuda.cudnn_plans import Geometry, Wanted
 from pullback.operators.cuda.found import found
 from pullback.operators.cuda.kernel_overrides import replace
 
@@ -32,6 +36,13 @@ def _correlated(
     from pullback.operators.nn.conv import kernels
 
     library = found.library
+    by_cudnn, switches = _switches()
+    if by_cudnn:
+        geometry_of = Geometry(stride, padding, dilation, groups)
+        reached = _number(input.shape[2:], weight.shape[2:], stride, padding, dilation)
+        made = library.cudnn.correlate(input, weight, bias, reached, geometry_of, switches)
+        if made is not None:
+            return made
     number: tuple[int, ...] = ()
     if _are_usual(input, weight, bias):
         number = _number(input.shape[2:], weight.shape[2:], stride, padding, dilation)
@@ -43,6 +54,42 @@ def _correlated(
     if size < _LONG and library.filters.are_few(weight.shape[0], groups, input):
         return library.filters.correlate(input, weight, bias, *geometry)
     return _by_columns(input, weight, bias, *geometry)
+
+
+def _switches() -> tuple[bool, Wanted]:
+    """Whether cuDNN is asked, and how exact and in what order it must compute."""
+    if found.library.cudnn.library() is None:
+        return False, Wanted(exact=True, deterministic=False)
+    enabled, deterministic, exact = ports.cudnn_switches()
+    return enabled, Wanted(exact, deterministic or wish.enabled)
+
+
+def _as_it_is(xp: Any, kernel: Any, arrays: list[Any], *options: Any) -> Any:
+    """Half precision: by cuDNN, which adds up in single; else computed in single as a whole."""
+    from pullback.operators.nn.conv import operators
+
+    by_cudnn, switches = _switches()
+    made: Any = None
+    if by_cudnn:
+        made = _half(arrays, options, switches)
+    if made is None:
+        original = found.library.original(operators._in_single)
+        made = original(xp, kernel, arrays, *options)
+    return made
+
+
+def _half(arrays: list[Any], options: Any, switches: Wanted) -> Any:
+    """A convolution, or an adjoint: it has a size, or no more than two arrays."""
+    cudnn = found.library.cudnn
+    *size, stride, padding, dilation, groups = options
+    geometry = Geometry(stride, padding, dilation, groups)
+    if len(arrays) == 2:
+        return cudnn.filter_gradient(*arrays, *size, geometry, switches)
+    if size:
+        return cudnn.spread(*arrays, *size, geometry, switches)
+    input, weight, bias = arrays
+    number = _number(input.shape[2:], weight.shape[2:], stride, padding, dilation)
+    return cudnn.correlate(input, weight, bias, number, geometry, switches)
 
 
 def _are_usual(input: Any, weight: Any, bias: Any) -> bool:
@@ -116,6 +163,12 @@ def _spread(
     """The adjoint with respect to the image: each element of it looks for its windows."""
     from pullback.operators.nn.conv import adjoint
 
+    by_cudnn, switches = _switches()
+    if by_cudnn:
+        options = Geometry(stride, padding, dilation, groups)
+        made = found.library.cudnn.spread(input, weight, bias, size, options, switches)
+        if made is not None:
+            return made
     filters = found.library.filters
     channels = weight.shape[1] * groups
     few = _are_usual(input, weight, bias) and filters.are_few(channels, groups, input)
@@ -142,6 +195,13 @@ def _weight_gradient(
     library = found.library
     outputs, channels = gradient.shape[1], input.shape[1]
     options = kernel, stride, padding, dilation, groups
+    by_cudnn, switches = _switches()
+    if by_cudnn:
+        made = library.cudnn.filter_gradient(
+            gradient, input, kernel, Geometry(*options[1:]), switches
+        )
+        if made is not None:
+            return made
     if gradient.dtype is input.dtype and library.windows.fits(input) and gradient.size:
         elements = channels // groups * math.prod(kernel)
         few = library.filters.are_short(outputs, elements, groups, gradient, input)
@@ -189,6 +249,7 @@ def enter() -> None:
     replace(
         {
             operators._bias_gradient: _bias_gradient,
+            operators._in_single: _as_it_is,
             kernels.correlated: _correlated,
             kernels.weight_gradient: _weight_gradient,
             adjoint.spread: _spread,

@@ -1,4 +1,4 @@
-"""Softmax, norm layers and losses over classes: whole rows at once, and no look at the values.
+"""Softmax and losses over classes: whole rows at once, and no look at the values.
 
 The host goes through blocks that stay in cache and takes shorter ways where values allow it; a
 device is given few, large pieces of work and is asked nothing.
@@ -80,127 +80,6 @@ def _log_softmax_adjoint(xp: Any, gradient: Any, output: Any, dim: int) -> Any:
     g, y = _wide(gradient), _wide(output)
     made = g - xp.cupy.exp(y) * g.sum(dim, keepdims=True)
     return made.astype(output.dtype, copy=False)
-
-
-# Norms --------------------------------------------------------------------------------------------
-
-
-def _unit(xp: Any, x: Any, seen: Any, over: Any) -> tuple[Any, Any]:
-    """The standardised input in the shape of the layout, and the inverse deviation."""
-    whole = x.reshape(seen.shape)
-    inverse = x.dtype.type(1 / max(seen.size, 1))
-    if over.centred:
-        whole = whole - whole.sum(seen.dims, keepdims=True) * inverse
-    variance = (whole * whole).sum(seen.dims, keepdims=True) * inverse
-    rstd = xp.cupyx.rsqrt(variance + x.dtype.type(over.eps))
-    return whole * rstd, rstd
-
-
-def _are_rows(seen: Any, over: Any, x: Any, *weights: Any) -> bool:
-    """Whether it is a layer norm of rows, for which there is a kernel."""
-    if not over.centred or seen.order is not None or seen.weights is not None:
-        return False
-    given = [one for one in weights if one is not None]
-    return all(one.shape == seen.row for one in given) and _kernels().fits(x, *given)
-
-
-def _standardise(
-    xp: Any, x: Any, weight: Any, bias: Any, seen: Any, over: Any, known: Any = None
-) -> Any:
-    """Statistics that the caller knows are worked out again: the kernel reads the rows anyway."""
-    if _are_rows(seen, over, x, weight, bias):
-        return _kernels().norm(x, seen.size, weight, bias, over.eps)
-    full, _ = _unit(xp, x, seen, over)
-    if weight is not None:
-        full *= weight if seen.weights is None else weight.reshape(seen.weights)
-    if bias is not None:
-        full += bias if seen.weights is None else bias.reshape(seen.weights)
-    return full.reshape(x.shape)
-
-
-def _layer_norm(xp: Any, input: Any, weight: Any, bias: Any, over: Any, known: Any = None) -> Any:
-    """Half precision is read and written by the kernel itself."""
-    from pullback.operators.nn.norm import standardise
-    from pullback.operators.nn.norm.layout import layout
-
-    if input.dtype.itemsize == 2:
-        seen = layout(input.shape, over)
-        if _are_rows(seen, over, input, weight, bias):
-            return _kernels().norm(input, seen.size, weight, bias, over.eps)
-    return found.library.original(standardise._standardise)(xp, input, weight, bias, over, known)
-
-
-def _layer_gradients(
-    edges: Any,
-    g: Any,
-    input: Any,
-    weight: Any,
-    weight_shape: Any,
-    bias_shape: Any,
-    over: Any,
-    known: Any,
-) -> Any:
-    from pullback.operators.nn.norm import standardise
-    from pullback.operators.nn.norm.layout import layout
-
-    if g.dtype.itemsize == 2:
-        seen = layout(input.shape, over)
-        shapes = [one for one in (weight_shape, bias_shape) if one is not None]
-        rows = all(one == seen.row for one in shapes) and _are_rows(seen, over, input, weight)
-        if rows and _kernels().fits(input, g):
-            how = {"wants_input": True, "wants_weights": bool(shapes)}
-            made = _kernels().norm_gradients(g, input, seen.size, weight, over.eps, **how)
-            return made[0], *(_shaped(one, seen.row) for one in made[1:])
-    original = found.library.original(standardise._gradients)
-    return original(edges, g, input, weight, weight_shape, bias_shape, over, known)
-
-
-def _standard_gradients(
-    xp: Any,
-    g: Any,
-    x: Any,
-    weight: Any,
-    seen: Any,
-    over: Any,
-    wanted: Any,
-    known: Any = None,
-) -> tuple[Any, Any, Any]:
-    shapes = [one for one in (wanted.weight, wanted.bias) if one is not None]
-    if all(one == seen.row for one in shapes) and _are_rows(seen, over, x, weight):
-        g = g.reshape(x.shape)
-        if _kernels().fits(x, g):
-            how = {"wants_input": wanted.input, "wants_weights": bool(shapes)}
-            out, of_weight, of_bias = _kernels().norm_gradients(
-                g, x, seen.size, weight, over.eps, **how
-            )
-            return out, _shaped(of_weight, seen.row), _shaped(of_bias, seen.row)
-    unit, rstd = _unit(xp, x, seen, over)
-    g = g.reshape(seen.shape)
-    out = of_weight = of_bias = None
-    if wanted.weight is not None:
-        of_weight = _added_up(g * unit, wanted.weight, seen)
-    if wanted.bias is not None:
-        of_bias = _added_up(g, wanted.bias, seen)
-    if wanted.input:
-        v = g if weight is None else g * seen.broadcast(weight)
-        inverse = v.dtype.type(1 / max(seen.size, 1))
-        made = v - unit * ((v * unit).sum(seen.dims, keepdims=True) * inverse)
-        if over.centred:
-            made -= v.sum(seen.dims, keepdims=True) * inverse
-        made *= rstd
-        out = made.reshape(x.shape)
-    return out, of_weight, of_bias
-
-
-def _shaped(array: Any, shape: tuple[int, ...]) -> Any:
-    """No view without need: who keeps a gradient copies those."""
-    return array if array is None or array.shape == shape else array.reshape(shape)
-
-
-def _added_up(array: Any, shape: tuple[int, ...], seen: Any) -> Any:
-    from pullback.operators.nn.norm.gradients import sum_to
-
-    return sum_to(array, shape if seen.weights is None else seen.weights).reshape(shape)
 
 
 # Losses over classes ------------------------------------------------------------------------------
@@ -324,17 +203,11 @@ def _later(xp: Any, queries: int, keys: int) -> Any:
     return known
 
 
-def _number(value: float, dtype: Any) -> Any:
-    """Beside arrays of a device, numbers stay numbers."""
-    return dtype.type(value)
-
-
 def enter() -> None:
     """Into the table."""
     from pullback.operators.nn.activation import softmax
     from pullback.operators.nn.attention import dot_product
     from pullback.operators.nn.loss import classes
-    from pullback.operators.nn.norm import gradients, kernels, standardise
 
     replace(
         {
@@ -342,11 +215,6 @@ def enter() -> None:
             softmax._softmax_adjoint: _softmax_adjoint,
             softmax.log_softmax: _log_softmax,
             softmax._log_softmax_adjoint: _log_softmax_adjoint,
-            kernels.standardise: _standardise,
-            kernels.number: _number,
-            gradients.gradients: _standard_gradients,
-            standardise._standardise: _layer_norm,
-            standardise._gradients: _layer_gradients,
             classes._losses: _losses,
             classes._reduced: _reduced,
             classes._coefficients: _coefficients,

@@ -15,6 +15,7 @@ import numpy
 from pullback.core import origin
 from pullback.core.arrays import LIBRARIES, namespace
 from pullback.core.mode import get_mode
+from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.constants import beside
@@ -66,12 +67,17 @@ def _dropped(op: str, input: Any, p: float, *, inplace: bool, channels: bool = F
     if p == 1:  # nothing is left to chance
         none = wrap(numpy.zeros((), array.dtype))
         return _mul_(input, none) if inplace else mul(input, none)
-    if get_mode().dispatch:
+    if _is_answered(input):
         mask = mask_by_operators(input, p, channels=channels).div_(1 - p)
         return _mul_(input, mask) if inplace else mul(input, mask)
     factor = array.dtype.type(1 / (1 - p))
     mask = drawn(op, lambda: _scaled(input, kept(input, p, channels=channels), factor))
     return _mul_(input, mask) if inplace else mul(input, mask)
+
+
+def _is_answered(input: Tensor) -> bool:
+    """Whether a mode, or the input's class, is to see how the mask is drawn."""
+    return bool(get_mode().dispatch or input._overrides & DISPATCH)
 
 
 def mask_by_operators(input: Any, p: float, *, channels: bool) -> Any:
@@ -211,7 +217,7 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         zero = wrap(numpy.zeros((), input._array.dtype))
         return _mul_(input, zero) if inplace else mul(input, zero)
     kind = input._array.dtype.type
-    if get_mode().dispatch:
+    if _is_answered(input):
         mask = mask_by_operators(input, p, channels=channels)
     else:
         mask = drawn(

@@ -95,6 +95,18 @@ class Taps:
             self._casts[dtype] = known
         return known
 
+    def filled(self, dtype: Any) -> list[Any]:
+        """Columns and weights as (number, most taps of a row); -1 and 0 where a row has no more."""
+        known = self._casts.get(("filled", dtype))
+        if known is None:
+            shape = self.number, len(self.taps)
+            places, weights = numpy.full(shape, -1, numpy.int32), numpy.zeros(shape, dtype)
+            for slot, (where, columns, scale) in enumerate(self.taps):
+                rows = slice(None) if where is None else where
+                places[rows, slot], weights[rows, slot] = columns, 1 if scale is None else scale
+            known = self._casts["filled", dtype] = [places, weights]
+        return known
+
     def in_16_bits(self) -> tuple[Array, int]:
         """Weights as whole numbers, (size, number), and the bits by which they are too large."""
         exact = self.matrix(numpy.float64)

@@ -193,34 +193,39 @@ def standardise(
     known: tuple[Array, Array, Array] | None = None,
 ) -> Array:
     """`(x - mean) / deviation * weight + bias`; by statistics of channels if they are known."""
-    if seen.few and known is None and xp is numpy:
-        rows = few_rows(xp, seen.in_rows(x), over)[0]
-        if weight is not None:
-            rows *= seen.weights_in_rows(weight)
-        if bias is not None:
-            rows += seen.weights_in_rows(bias)
-        return seen.from_rows(rows, x.shape)
-    if known is not None:
-        if x.size >= MANY and seen.run > 1 and weight is not None and bias is not None:
-            made = by_machine_code(programs.STANDARDISED_CHANNELS, (x, *known[:2], weight, bias))
-            if made is not None:
-                return made[0]
-        return _scaled_channels(xp, x, weight, bias, seen, known[:2])
-    if x.size and is_row(shape_of(weight), seen) and is_row(shape_of(bias), seen):
-        return _standardise_rows(xp, x, weight, bias, seen, over)
-    elif x.size and seen.run > 1:
-        return _standardise_runs(xp, x, weight, bias, seen, over)
-    elif x.size and seen.order is None:
-        full = _standardise_rows(xp, x, None, None, seen, over).reshape(seen.shape)
-    else:
+    if known is None:
         mean, rstd = statistics(xp, x, seen, over)
-        whole = xp.ascontiguousarray(x).reshape(seen.shape)
-        full = (whole if mean is None else whole - mean) * rstd
+    else:
+        mean, rstd = (seen.broadcast(one) for one in known[:2])
+    whole = xp.ascontiguousarray(x).reshape(seen.shape)
+    full = (whole if mean is None else whole - mean) * rstd
+    return weighted(full, weight, bias, seen).reshape(x.shape)
+
+
+def weighted(full: Array, weight: Array | None, bias: Array | None, seen: Layout) -> Array:
+    """Scaled and shifted in place, in the shape of the layout."""
     if weight is not None:
-        full *= weight if seen.weights is None else weight.reshape(seen.weights)
+        full *= seen.broadcast(weight)
     if bias is not None:
-        full += bias if seen.weights is None else bias.reshape(seen.weights)
-    return full.reshape(x.shape)
+        full += seen.broadcast(bias)
+    return full
+
+
+def standardised_few(
+    x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+) -> Array:
+    """The same of few elements, by rows."""
+    rows = few_rows(numpy, seen.in_rows(x), over)[0]
+    if weight is not None:
+        rows *= seen.weights_in_rows(weight)
+    if bias is not None:
+        rows += seen.weights_in_rows(bias)
+    return seen.from_rows(rows, x.shape)
+
+
+def are_rows(weight: Array | None, bias: Array | None, seen: Layout) -> bool:
+    """Whether statistics are those of rows in order, and weights belong to places in a row."""
+    return is_row(shape_of(weight), seen) and is_row(shape_of(bias), seen)
 
 
 def few_rows(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
@@ -235,19 +240,24 @@ def few_rows(xp: Namespace, x: Array, over: Over) -> tuple[Array, Array]:
     return x / deviation, deviation
 
 
-def _standardise_rows(
+def rows_by_machine_code(
+    x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
+) -> Array | None:
+    """Rows in one go; None where NumPy should do it."""
+    given = [one.reshape(seen.size) for one in (weight, bias) if one is not None]
+    rows, options = x.reshape(seen.rows, seen.size), (over.eps, over.centred, weight is not None)
+    made = by_machine_code(programs.STANDARDISED_ROWS, (rows, *given), *options)
+    return None if made is None else made[0].reshape(x.shape)
+
+
+def standardised_rows(
     xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
 ) -> Array:
+    """Rows in blocks that stay in cache."""
     shape = (seen.rows, seen.size)
     row = None if weight is None else weight.reshape(seen.size)
     added = None if bias is None else bias.reshape(seen.size)
     rows = x.reshape(shape)
-    if x.size >= MANY:
-        given = [one for one in (row, added) if one is not None]
-        options = over.eps, over.centred, row is not None
-        made = by_machine_code(programs.STANDARDISED_ROWS, (rows, *given), *options)
-        if made is not None:
-            return made[0].reshape(x.shape)
     if x.size <= BLOCK:
         return _standardised(xp, rows, row, added, over).reshape(x.shape)
     out = xp.empty(shape, x.dtype)
@@ -291,13 +301,7 @@ def outer(xp: Namespace, values: Array, row: Array | None, shape: Any) -> Array:
     return xp.matmul(pair.T, rows)
 
 
-def _standardise_runs(
-    xp: Namespace, x: Array, weight: Array | None, bias: Array | None, seen: Layout, over: Over
-) -> Array:
-    return _scaled_channels(xp, x, weight, bias, seen, run_statistics(xp, x, seen, over))
-
-
-def _scaled_channels(
+def scaled_channels(
     xp: Namespace,
     x: Array,
     weight: Array | None,
@@ -305,6 +309,7 @@ def _scaled_channels(
     seen: Layout,
     known: tuple[Array | None, Array],
 ) -> Array:
+    """`(x - mean) * rstd * weight + bias`, by the mean and inverse deviation of runs."""
     mean, factor = known
     if weight is not None:
         factor = factor * weight.reshape(seen.lead_weights)

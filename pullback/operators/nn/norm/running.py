@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import Array, Namespace
+from pullback.core.arrays import LIBRARIES, Array, Namespace
 from pullback.core.mode import Hooked, changed, current, fast, get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
@@ -182,7 +182,10 @@ def plain_statistics(input: Any, over: Over) -> tuple[Array, Array, Array] | Non
     if (mode is not fast.plain and mode is not fast.no_grad) or answers(input):
         return _captured_statistics(input, over)
     array = input._array
-    if type(array) is not numpy.ndarray or array.dtype.char not in "fd" or not array.size:
+    if type(array) is not numpy.ndarray:
+        library: Any = LIBRARIES.get(type(array))
+        return None if library is None else library.channel_statistics(array, over)
+    if array.dtype.char not in "fd" or not array.size:
         return None
     return kernels.channel_statistics(numpy, array, layout(array.shape, over), over)
 
@@ -198,6 +201,13 @@ def follow(
     kept = 1 - momentum
     # The count first: a size that a capture remembers is asked before a float, and stays one.
     unbiased = count * momentum / (count - 1 if count != 1 else math.nan)
+    library: Any = LIBRARIES.get(type(known[0]))
+    if library is not None:
+        both, parts = (running_mean._array, running_var._array), (kept, momentum, unbiased)
+        if library.follow_statistics(known, *both, parts):
+            bump(running_mean, "batch_norm")
+            bump(running_var, "batch_norm")
+            return
     for running, found, part in (
         (running_mean, known[0], momentum),
         (running_var, known[2], unbiased),

@@ -17,15 +17,29 @@ from __future__ import annotations
 import math
 from typing import Any
 
+import numpy
+
 from pullback.core.arrays import namespace
 from pullback.core.errors import unsupported
+from pullback.operators.arrays import native, programs
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.reductions import MANY
-from pullback.operators.declare import Array, Namespace, primitive
+from pullback.operators.arrays.rows import FEW, SHORT
+from pullback.operators.conditions import (
+    at_least,
+    at_most,
+    fact,
+    floating,
+    given,
+    host,
+    not_empty,
+    says,
+)
+from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.norm import batch as batched
 from pullback.operators.nn.norm import gradients, kernels
-from pullback.operators.nn.norm.layout import Over, layout
+from pullback.operators.nn.norm.layout import Layout, Over, layout
 from pullback.operators.reduce.sums import sum, sum_to_size
 from pullback.operators.shape.reshaping import reshape
 
@@ -150,7 +164,7 @@ def _standardise(
         return _in_single(xp, layer_standardise, [input, weight, bias], over)
     seen = layout(input.shape, over)
     made = kernels.standardise(xp, input, weight, bias, seen, over, known)
-    return made if input.flags.c_contiguous else _laid_out(input, made, over)
+    return _laid_out(input, made, over)
 
 
 def _named(name: str) -> Any:
@@ -168,6 +182,68 @@ def _named(name: str) -> Any:
 layer_standardise = _named("Layer")
 batch_standardise = _named("Batch")
 group_standardise = _named("Group")
+
+
+# Kernels ------------------------------------------------------------------------------------------
+
+_NORMS = layer_standardise, batch_standardise, group_standardise
+_seen = fact("seen", "layout(input_shape, over)", layout=layout)
+_known = host & floating & _seen & says("known is not None")
+_elements = host & floating & given(known=None) & not_empty & _seen
+_rows = _elements & says("are_rows(weight, bias, seen)", are_rows=kernels.are_rows)
+
+
+@kernel(batch_standardise, when=_known & at_least(native.MANY) & says(
+    "weight is not None", "bias is not None", "seen.run > 1"
+), machine_code=True)  # fmt: skip
+def _many_by_statistics(
+    input: Array, weight: Array, bias: Array, over: Over, known: Any
+) -> Array | None:
+    given = (input, known[0], known[1], weight, bias)
+    made = native.by_machine_code(programs.STANDARDISED_CHANNELS, given)
+    return None if made is None else _laid_out(input, made[0], over)
+
+
+@kernel(batch_standardise, when=_known)
+def _by_statistics(
+    input: Array, seen: Layout, weight: Any, bias: Any, over: Over, known: Any
+) -> Array:
+    made = kernels.scaled_channels(numpy, input, weight, bias, seen, known[:2])
+    return _laid_out(input, made, over)
+
+
+@kernel(*_NORMS, when=_elements & at_most(FEW) & at_most(SHORT, "seen.size"))
+def _few(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
+    made = kernels.standardised_few(input, weight, bias, seen, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
+
+
+@kernel(*_NORMS, when=_rows & at_least(native.MANY), machine_code=True)
+def _many_rows(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array | None:
+    made = kernels.rows_by_machine_code(input, weight, bias, seen, over)
+    return None if made is None else _laid_out(input, made, over)
+
+
+@kernel(*_NORMS, when=_rows)
+def _in_blocks(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
+    made = kernels.standardised_rows(numpy, input, weight, bias, seen, over)
+    return _laid_out(input, made, over)
+
+
+@kernel(*_NORMS, when=_elements & says("seen.run > 1"))
+def _by_runs(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
+    known = kernels.run_statistics(numpy, input, seen, over)
+    made = kernels.scaled_channels(numpy, input, weight, bias, seen, known)
+    return _laid_out(input, made, over)
+
+
+@kernel(*_NORMS, when=_elements & says("seen.order is None"))
+def _rows_apart(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
+    plain = Over(seen.dims, over.eps, over.centred)  # groups apart, and weights afterwards
+    forward: Any = layer_standardise.op.forward
+    full = forward(numpy, numpy.ascontiguousarray(input).reshape(seen.shape), None, None, plain)
+    made = kernels.weighted(full, weight, bias, seen).reshape(input.shape)
+    return _laid_out(input, made, over)
 
 
 # Derivatives --------------------------------------------------------------------------------------

@@ -5,8 +5,8 @@ from __future__ import annotations
 from functools import cache
 from typing import Any
 
+from pullback.core.writer import theirs
 from pullback.operators.declare import Op, parameters_of
-from pullback.operators.writing.writer import theirs
 
 __all__ = ["Plan", "plan_of", "several_outputs"]
 

@@ -17,7 +17,7 @@ import numpy
 from pullback.core.arrays import F32, F64
 from pullback.core.home import is_ours
 from pullback.operators.conditions import may_run
-from pullback.operators.writing.layers import code_of
+from pullback.operators.dispatch.layers import code_of
 
 _made: dict[tuple[Any, Any], Any] = {}
 

@@ -25,9 +25,9 @@ import numpy
 
 from pullback.core.home import home_of
 from pullback.core.process.first_use import first_use
+from pullback.core.writer import block, define, named, theirs
 from pullback.operators.conditions import FACTS
 from pullback.operators.kernels import Kernel
-from pullback.operators.writing.writer import block, define, named, theirs
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
@@ -201,8 +201,10 @@ class _Writer:
         self.params = {param.name for param in op.params}
         self.optional = {param.name for param in op.inputs if param.kind == "optional"}
         self.scope: dict[str, Any] = {"numpy": numpy, **_defaults(op)}
+        self.facts: dict[str, str] = {}
         for one in kernels:
             self.scope |= one.when.scope
+            self.facts |= one.when.facts
         self.numbers = {id(one): number for number, one in enumerate(kernels)}
 
     def tree(self, pending: _Pending, known: set[str]) -> list[str]:
@@ -238,11 +240,10 @@ class _Writer:
         after, inside = {*known}, {*known}
         for number, question in enumerate(asked):
             text = question
-            for found in [*_FACT.finditer(question)]:
-                fact, owner = found[0], found[1]
-                if owner not in self.params or owner in self.optional or fact in inside:
+            for fact in self.facts_in(question):
+                if fact in inside:
                     continue
-                value = f"{theirs(owner)}.{found[2]}"
+                value = self.value(fact, inside)
                 if " or " in question[: question.find(fact)]:  # may be passed over
                     before.append(f"{fact} = {value}")
                     after.add(fact)
@@ -253,6 +254,23 @@ class _Writer:
                     after.add(fact)  # the first question is always asked
             texts.append(self.marked(text))
         return before, texts, inside, after
+
+    def facts_in(self, text: str) -> list[str]:
+        """The facts that a text asks for, those of the family first."""
+        of_tensors = [one[0] for one in _FACT.finditer(text)
+                      if one[1] in self.params and one[1] not in self.optional]  # fmt: skip
+        own = [one for one in self.facts if re.search(rf"(?<![\w.$]){one}\b", text)]
+        return [*own, *of_tensors]
+
+    def value(self, fact: str, known: set[str]) -> str:
+        """What a fact stands for, as text, where these are known."""
+        if fact not in self.facts:
+            owner, _, what = fact.rpartition("_")
+            return f"{theirs(owner)}.{what}"
+        text = self.facts[fact]
+        for one in sorted({*self.facts_in(text)} - known):
+            text = re.sub(rf"(?<![\w.]){one}\b", self.value(one, known), text)
+        return self.marked(text)
 
     def marked(self, text: str) -> str:
         """Text about parameters and facts, with parameters marked as not ours to name."""
@@ -272,8 +290,7 @@ class _Writer:
         for name in kernel.params:
             if name == "xp" or name in self.params or name in known:
                 continue
-            owner, _, fact = name.rpartition("_")
-            lines.append(f"{name} = {theirs(owner)}.{fact}")
+            lines.append(f"{name} = {self.value(name, known)}")
         made = None if self.notes else self.expression(kernel)
         if made is None:
             called = f"kernel_{self.numbers[id(kernel)]}_{kernel.name}"

@@ -20,11 +20,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
-from pullback.operators.guarding import REFUSALS, explained
-from pullback.operators.options import TYPED
-from pullback.operators.writing.call import by_name
-from pullback.operators.writing.writer import (
+from pullback.core.writer import (
     block,
     constant,
     define,
@@ -32,6 +28,10 @@ from pullback.operators.writing.writer import (
     theirs,
     with_constants,
 )
+from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
+from pullback.operators.guarding import REFUSALS, explained
+from pullback.operators.options import TYPED
+from pullback.operators.writing.call import by_name
 
 __all__ = ["as_given", "asking_code", "check_options", "guard_of", "required_by_name"]
 

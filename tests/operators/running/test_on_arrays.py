@@ -9,10 +9,10 @@ import pytest
 
 from pullback import operators
 from pullback.operators.declare import OPERATORS
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.nn.activation.functions import tanhshrink
-from pullback.operators.writing import specialise
-from pullback.operators.writing.layers import code_of
-from pullback.operators.writing.specialise import kernel, on_arrays, with_operators
+from pullback.operators.running import on_arrays as on_bare_arrays
+from pullback.operators.running.on_arrays import kernel, on_arrays, with_operators
 
 
 class StoppedError(Exception):
@@ -45,7 +45,7 @@ def _functions_under(function, seen):
     if not function.__module__.startswith("pullback.operators."):
         return
     seen.add(function)
-    for name in specialise._global_names(code_of(function)):
+    for name in on_bare_arrays._global_names(code_of(function)):
         _functions_under(function.__globals__.get(name), seen)
 
 
@@ -62,7 +62,7 @@ def test_rules_name_operators_as_globals_and_never_through_a_module():
     hidden = [
         f"{function.__module__}.{function.__qualname__}: {name}"
         for function in reached
-        for name in specialise._global_names(code_of(function))
+        for name in on_bare_arrays._global_names(code_of(function))
         if type(module := function.__globals__.get(name)) is ModuleType
         and any(type(one) is FunctionType and hasattr(one, "op") for one in vars(module).values())
     ]

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import pullback
-from pullback.operators.writing.writer import (
+from pullback.core.writer import (
     block,
     constant,
     define,
@@ -107,7 +107,7 @@ def test_only_the_writer_runs_written_text():
     }
     # The debugger runs what its user types, and a pass as source runs as its user would run it.
     users = {"autograd/debug/session.py", "compiled/source/__init__.py"}
-    assert found == {"operators/writing/writer.py", *users}
+    assert found == {"core/writer.py", *users}
 
 
 def is_exec(node):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 import pullback as torch
-from pullback.operators.writing.adapter import Adapter
+from pullback.operators.adapter import Adapter
 from pullback.operators.writing.build import lines_of
 from pullback.utils._python_dispatch import TorchDispatchMode
 

@@ -1,0 +1,196 @@
+"""Tensors that are made in parts: each rank makes its own, so that no rank needs the whole.
+
+Random ones are those of the whole, so that they do not depend on the layout.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from pullback.core.tensor import Tensor
+from pullback.distributed.device_mesh import DeviceMesh, _mesh_resources
+from pullback.distributed.tensor import layouts
+from pullback.distributed.tensor.drawing import everywhere_alike
+from pullback.distributed.tensor.dtensor import DTensor
+from pullback.distributed.tensor.placement_types import Placement, normalized
+from pullback.operators.create import sizes
+from pullback.operators.random import tensors as random
+
+__all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
+
+_Where = Sequence[Placement] | None
+
+
+def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
+    listed = size[0] if len(size) == 1 and isinstance(size[0], (list, tuple)) else size
+    return tuple(int(one) for one in listed)
+
+
+def _placed(
+    size: tuple[Any, ...], mesh: DeviceMesh | None, where: _Where
+) -> tuple[tuple[int, ...], DeviceMesh, tuple[Placement, ...]]:
+    shape = _shape(size)
+    mesh = _mesh_resources.get_current_mesh() if mesh is None else mesh
+    given = layouts.everywhere(mesh) if where is None else where
+    placements = normalized(given, mesh, len(shape))
+    if any(one.is_partial() for one in placements):
+        raise ValueError("A tensor is made whole or in parts, not as partial sums.")
+    return shape, mesh, placements
+
+
+def _in_parts(
+    make: Callable[[tuple[int, ...]], Tensor],
+    size: tuple[Any, ...],
+    mesh: DeviceMesh | None,
+    where: _Where,
+    *,
+    requires_grad: bool,
+) -> DTensor:
+    shape, mesh, placements = _placed(size, mesh, where)
+    part = make(layouts.local_shape(shape, mesh, placements)[0])
+    return DTensor(part, mesh, placements, shape, requires_grad)
+
+
+def _drawn(
+    make: Callable[[tuple[int, ...]], Tensor],
+    size: tuple[Any, ...],
+    mesh: DeviceMesh | None,
+    where: _Where,
+    *,
+    requires_grad: bool,
+) -> DTensor:
+    shape, mesh, placements = _placed(size, mesh, where)
+    whole = everywhere_alike(lambda: make(shape), mesh)
+    part = layouts.part_of(whole, mesh, placements)
+    return DTensor(part, mesh, placements, shape, requires_grad)
+
+
+def zeros(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """Zeros that lie over a mesh.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, zeros
+    >>> def part():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return zeros(3, 2, device_mesh=mesh, placements=[Shard(0)]).to_local().shape
+    >>> dist.threads.run(part, 2)
+    [torch.Size([2, 2]), torch.Size([1, 2])]
+    """
+    return _in_parts(
+        lambda shape: sizes.zeros(shape, dtype=dtype),
+        size,
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )
+
+
+def ones(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """Ones that lie over a mesh."""
+    return _in_parts(
+        lambda shape: sizes.ones(shape, dtype=dtype),
+        size,
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )
+
+
+def empty(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """Memory for a tensor that lies over a mesh."""
+    return _in_parts(
+        lambda shape: sizes.empty(shape, dtype=dtype),
+        size,
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )
+
+
+def full(
+    size: Any,
+    fill_value: Any,
+    *,
+    dtype: Any = None,
+    layout: Any = None,
+    requires_grad: bool = False,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """One number everywhere, over a mesh."""
+    return _in_parts(
+        lambda shape: sizes.full(shape, fill_value, dtype=dtype),
+        (size,) if isinstance(size, int) else tuple(size),
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )
+
+
+def rand(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """Random numbers from 0 to 1, the same whole in every layout."""
+    return _drawn(
+        lambda shape: random.rand(shape, dtype=dtype),
+        size,
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )
+
+
+def randn(
+    *size: Any,
+    requires_grad: bool = False,
+    dtype: Any = None,
+    layout: Any = None,
+    device_mesh: DeviceMesh | None = None,
+    placements: _Where = None,
+) -> DTensor:
+    """Normal random numbers, the same whole in every layout.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, randn
+    >>> def whole():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return randn(4, device_mesh=mesh, placements=[Shard(0)]).full_tensor().shape
+    >>> dist.threads.run(whole, 2)
+    [torch.Size([4]), torch.Size([4])]
+    """
+    return _drawn(
+        lambda shape: random.randn(shape, dtype=dtype),
+        size,
+        device_mesh,
+        placements,
+        requires_grad=requires_grad,
+    )

@@ -1,0 +1,139 @@
+"""What must work in a browser too: run by Pyodide, and by the Python of the other tests.
+
+Each function is one claim; the last lines call them all and say which went well.
+"""
+
+import functools
+import io
+import sys
+import time
+import warnings
+
+import pullback as torch
+from pullback.utils.checkpoint import checkpoint
+
+
+class Double(torch.autograd.Function):
+    """Its nodes keep the tensors that they saved, and with them the nodes before."""
+
+    @staticmethod
+    def forward(ctx, x):
+        ctx.save_for_backward(x)
+        return x * 1.0
+
+    @staticmethod
+    def backward(ctx, g):
+        return g
+
+
+def long_graphs_are_freed():
+    """Far more nodes than the stack of a browser has room for."""
+    kinds = {
+        "product": lambda y: y * 1.0,
+        "view": lambda y: y.view(2, 2).view(4),
+        "outputs": lambda y: torch.stack(y.unbind(0)),
+        "in place": lambda y: y.mul_(1.0),
+        "Function": Double.apply,
+        "checkpoint": lambda y: checkpoint(lambda z: z * 1.0, y, use_reentrant=False),
+    }
+    for with_pass in (True, False):
+        for step in kinds.values():
+            y = torch.ones(4, requires_grad=True) * 1.0
+            for _ in range(6000):
+                y = step(y)
+            if with_pass:
+                y.sum().backward()
+            del y
+    _out, pulled = torch.func.vjp(
+        lambda x: functools.reduce(lambda a, _: a * 1.0, range(6000), x), torch.ones(3)
+    )
+    assert pulled(torch.ones(3))[0].tolist() == [1.0, 1.0, 1.0]
+
+
+def a_network_trains_and_is_saved():
+    torch.manual_seed(0)
+    model = torch.nn.Sequential(torch.nn.Linear(2, 16), torch.nn.Tanh(), torch.nn.Linear(16, 1))
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    x = torch.randn(64, 2)
+    y = (x[:, :1] * x[:, 1:]).sin()
+    losses = []
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = torch.nn.functional.mse_loss(model(x), y)
+        loss.backward()
+        optimizer.step()
+        losses.append(loss.item())
+    assert losses[-1] < 0.5 * losses[0]
+    file = io.BytesIO()
+    torch.save(model.state_dict(), file)
+    file.seek(0)
+    model.load_state_dict(torch.load(file))
+
+
+def transforms_compose():
+    second = torch.func.vmap(torch.func.grad(torch.func.grad(lambda v: v**3)))
+    assert second(torch.tensor([1.0, 2.0])).tolist() == [6.0, 12.0]
+    assert torch.func.jacrev(torch.sin)(torch.zeros(2)).tolist() == [[1.0, 0.0], [0.0, 1.0]]
+    x = torch.ones(3, dtype=torch.float64, requires_grad=True)
+    assert torch.autograd.gradcheck(lambda x: x.exp().prod(), x)
+
+
+def integers_have_64_bits():
+    """NumPy's own default is 32 where addresses are."""
+    assert torch.tensor([1, 2]).dtype == torch.arange(3).dtype == torch.int64
+    assert torch.ones(3, dtype=torch.int32).sum().dtype == torch.int64
+    assert torch.tensor(2**40).item() == 2**40
+    x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
+    assert x.argsort().dtype == x.max(0).indices.dtype == torch.int64
+    x[torch.tensor([0, 0, 2])].sum().backward()
+    assert x.grad.tolist() == [2.0, 0.0, 1.0]
+
+
+def patterns_of_sparse_derivatives_are_found():
+    def energy(x):
+        return ((x[1:] - x[:-1]) ** 2).sum() + x.exp().sum()
+
+    pattern = torch.func.hessian_sparsity(energy)(torch.zeros(5))
+    dense = torch.func.hessian(energy)(torch.zeros(5))
+    assert torch.equal(
+        torch.func.sparse_hessian(energy, pattern=pattern)(torch.zeros(5)).to_dense(), dense
+    )
+
+
+def loaders_without_processes_say_so():
+    data = torch.utils.data.TensorDataset(torch.arange(4.0))
+    with warnings.catch_warnings(record=True) as caught:
+        warnings.simplefilter("always")
+        loader = torch.utils.data.DataLoader(data, batch_size=2, num_workers=2)
+    if sys.platform == "emscripten":
+        assert [one.category for one in caught] == [UserWarning]
+        assert [batch[0].tolist() for batch in loader] == [[0.0, 1.0], [2.0, 3.0]]
+
+
+def graphs_are_drawn():
+    x = torch.ones(2, requires_grad=True)
+    assert "<iframe" in torch.autograd.graph.show((x * 2).sum())._repr_html_()
+
+
+def compiled_functions_run():
+    x = torch.ones(3, requires_grad=True)
+    torch.compile(lambda x: (x.sin() * x).sum())(x).backward()
+    assert torch.allclose(x.grad, x.detach().sin() + x.detach().cos())
+
+
+CLAIMS = [
+    a_network_trains_and_is_saved,
+    transforms_compose,
+    integers_have_64_bits,
+    patterns_of_sparse_derivatives_are_found,
+    loaders_without_processes_say_so,
+    graphs_are_drawn,
+    compiled_functions_run,
+    long_graphs_are_freed,
+]
+
+if __name__ == "__main__":
+    for claim in CLAIMS:
+        began = time.perf_counter()
+        claim()
+        print(f"ok {claim.__name__} {time.perf_counter() - began:.1f} s", flush=True)
