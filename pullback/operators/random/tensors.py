@@ -152,8 +152,9 @@ def randn(
         >>> torch.randn(2, 3).shape
         torch.Size([2, 3])
     """
+    shape: tuple[int, ...] = sizes
     if len(sizes) == 1 and sizes[0].__class__ is int and size is None and sizes[0] >= 0:
-        shape, count = sizes, sizes[0]
+        count = sizes[0]
     else:
         shape = shape_argument("randn", sizes, size)
         count = math.prod(shape)
