@@ -72,6 +72,10 @@ class Library:
         """What is the same for all arrays on one block of memory, and the bytes of it."""
         raise NotImplementedError
 
+    def is_alone(self, array: Array) -> bool:
+        """Whether no other array lies on the memory of this one, which is all of a block."""
+        return False
+
     def channel_statistics(self, array: Array, over: Any) -> Any:
         """Mean, inverse deviation and variance of channels, by a kernel; None where it has none."""
         return None

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import Array, OtherArray, namespace
+from pullback.core.arrays import LIBRARIES, Array, OtherArray, namespace
 from pullback.core.overriding import DISPATCH
 
 
@@ -32,8 +32,11 @@ def is_sole_reference(array: Any, references: int, others: int = 0) -> bool:
 
     `references` is `getrefcount` of it, called where the name is. Then its memory may be kept.
     """
-    if references > ALONE + others or type(array) is not numpy.ndarray:
+    if references > ALONE + others:
         return False
+    if type(array) is not numpy.ndarray:
+        library = LIBRARIES.get(type(array))
+        return library is not None and library.is_alone(array)
     base = array.base
     if base is not None:  # all of an array that nobody but this view of it holds
         if type(base) is not numpy.ndarray or base.base is not None or base.size != array.size:

@@ -22,12 +22,12 @@ __all__ = ["NodeStreams", "hold", "noted", "several"]
 
 
 class _Several:
-    """Whether there is a stream besides the default one."""
+    """Whether there is a stream besides the default one, and whether a pass has gone to another."""
 
-    __slots__ = ("used",)
+    __slots__ = ("crossed", "used")
 
     def __init__(self) -> None:
-        self.used = False
+        self.used = self.crossed = False
 
 
 several = _Several()
@@ -62,6 +62,7 @@ class NodeStreams:
         caller = found.cupy.cuda.get_current_stream()
         if caller.ptr == own.ptr:
             return None
+        several.crossed = True
         own.wait_event(caller.record())
         own.use()
         return caller, own, None
@@ -74,6 +75,7 @@ class NodeStreams:
         own = _streams.get(node)
         if there.id == before.id and (own is None or own.ptr == caller.ptr):
             return None
+        several.crossed = True
         event = caller.record()
         there.use()
         before_there = cuda.get_current_stream()

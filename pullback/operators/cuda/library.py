@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import AbstractContextManager, nullcontext
 from functools import partial
+from sys import getrefcount
 from typing import Any
 
 import numpy
@@ -61,6 +62,8 @@ class CudaLibrary(Library):
         self.rows, self.windows = Rows(cupy), Windows(cupy)
         self.channels, self.cudnn = Channels(cupy), Cudnn(cupy)
         self.along = Along(cupy)
+        alone = cupy.ndarray((1,), "f4")
+        self._holders = _holders(alone)
         self.attention, self.filters = Attention(cupy), Filters(cupy)
         self.philox, self.pool = Philox(cupy), Pool(cupy, count)
         self.updates, self.recurrence = Updates(cupy), Recurrence(cupy)
@@ -218,6 +221,12 @@ class CudaLibrary(Library):
                 return self._add(total, one, total) if into else self._add(total, one)
         return self._add(total, one, total) if into else self._add(total, one)
 
+    def is_alone(self, array: Array) -> bool:
+        """Whether no other array lies on its memory, which no other stream may read either."""
+        if array.base is not None or backward_streams.several.crossed:
+            return False
+        return _holders(array) == self._holders
+
     def channel_statistics(self, array: Array, over: Any) -> Any:
         """Mean, inverse deviation and variance of channels; None where there is no kernel."""
         if self.count > 1 or not array.size or not self.channels.fits(array):
@@ -254,6 +263,13 @@ class CudaLibrary(Library):
     def rules(self, op: Any) -> Any:
         """What an operator's nodes run on such arrays, as a function of what they keep."""
         return rules_apart(op, self._names, self._specialised)
+
+
+def _holders(array: Any) -> tuple[int, int]:
+    """How many hold an array's pointer, and the memory that it points to."""
+    pointer = array.data
+    memory = pointer.mem
+    return getrefcount(pointer), getrefcount(memory)
 
 
 def _flat(values: Iterable[Any]) -> Iterator[Any]:

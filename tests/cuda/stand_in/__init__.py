@@ -86,6 +86,15 @@ def _place(array: ndarray) -> None:
     owner = array._owner
     array._on = current.device if owner is None else owner._on
     array._memory = memory_of(array._a.nbytes) if owner is None and array._a.size else None
+    array._block = Block(array) if owner is None else owner._block
+
+
+class Block:
+    """The memory of an array, which its views hold as well."""
+
+    def __init__(self, whole):
+        self.ptr = whole._a.__array_interface__["data"][0]
+        self.size = 0 if whole._memory is None else whole._memory.mem.size
 
 
 class Pointer:
@@ -95,9 +104,7 @@ class Pointer:
 
     @property
     def mem(self):
-        whole = self.array if self.array._owner is None else self.array._owner
-        size = 0 if whole._memory is None else whole._memory.mem.size
-        return types.SimpleNamespace(ptr=whole.data.ptr, size=size)
+        return self.array._block
 
     def __add__(self, offset):
         return Pointer(self.array, self.ptr + offset)
@@ -111,6 +118,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
     _owner: Any
     _on: int
     _memory: Any
+    _block: Any
 
     def __init__(self, shape, dtype=float, memptr=None, strides=None, order="C"):
         self._owner = None
