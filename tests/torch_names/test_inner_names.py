@@ -243,9 +243,9 @@ def test_a_tensor_enters_and_leaves_a_running_map():
 
 def test_modules_that_libraries_import_at_their_top():
     from pullback.distributed._tensor.experimental import register_sharding
-    from pullback.distributed.tensor.parallel.style import ParallelStyle
 
     import pullback.distributed  # noqa: F401  # which adds the two below
+    from pullback.distributed.tensor.parallel.style import ParallelStyle
     from pullback.utils.data._utils.collate import np_str_obj_array_pattern
     from pullback.utils.data._utils.worker import _generate_state
     from pullback.utils.data.dataloader import _collate_fn_t
