@@ -135,6 +135,8 @@ class Ports:
     met_by: Callable[[str, tuple[Any, ...]], tuple[bool, Any]]
     # operators/dispatch/intercept -> asking: function and arguments as torch would report them.
     spelled: Callable[[Any, tuple[Any, ...], dict[str, Any]], tuple[Any, Any, Any]]
+    # operators/dispatch/intercept -> asking: whether a function is Python in torch.
+    is_python: Callable[[Any], bool]
     # engine -> transforms: a function called once with the examples of a batch, results stacked.
     over_batch: Callable[[Callable[..., list[Any]], Any, int], list[Any]]
     # transforms -> autograd: output and out_dims of a custom Function on a batch.

@@ -40,7 +40,7 @@ class UserOp(Op):
         self.positional = tuple(param.name for param in self.params if not param.keyword_only)
         self.keywords = frozenset(param.name for param in self.params if param.keyword_only)
         self.gradient_names = ()
-        self.spellings = {}
+        self.spellings = self.operand_names = {}
 
     @property
     def function(self) -> Any:

@@ -57,6 +57,8 @@ __all__ = [
 ]
 
 REQUIRED: Any = object()
+# What torch's parser takes for an operand besides its own name: NumPy's names.
+OPERAND_NAMES = {"input": ("x", "a", "x1"), "other": ("x2",)}
 _TENSOR_KINDS = {"Array": "tensor", "Array | None": "optional", "Arrays": "tensors"}
 _OPTION_KINDS = {"Dim": "dim", "Dims": "dims", "Shape": "shape"}
 # Annotations that alone say which values there are; options.py refuses others. `bool` has `flags`.
@@ -209,6 +211,13 @@ class Op:
             theirs: ours
             for theirs, ours in (("axis", "dim"), ("keepdims", "keepdim"))
             if ours in known and theirs not in known and not self.name.startswith("_")
+        }
+        # And those of operands: `torch.sin(x=t)`, `torch.add(x1=a, x2=b)`.
+        self.operand_names: dict[str, str] = {
+            theirs: param.name
+            for param in self.inputs
+            for theirs in OPERAND_NAMES.get(param.name, ())
+            if param.kind == "tensor" and theirs not in known and not self.name.startswith("_")
         }
         # What rules may call the gradients of the outputs.
         several = tuple(f"g_{name}" for name in self.outputs if name not in self.fixed_outputs)

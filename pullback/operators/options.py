@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+import inspect
 import operator
 import warnings
-from collections.abc import Callable, Iterable, Mapping, Set
+from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from functools import wraps
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import numpy
 
 from pullback.core import errors, origin
 from pullback.core.memory.narrow import is_of_numbers
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import REQUIRED, Op
+from pullback.operators.declare import OPERAND_NAMES, REQUIRED, Op
 
+T = TypeVar("T", bound=Callable[..., Any])
 # Not `int | float` where it is asked: four classes joined anew take twenty times as long.
 _LISTS, _UNORDERED, _BYTES = (tuple, list), (Set, Mapping), (bytes, bytearray)
 _REAL = (int, float, numpy.generic)
@@ -31,7 +33,7 @@ def as_dim(dim: Any, ndim: int, op: str) -> int:
     try:
         number = operator.index(dim)
     except TypeError:
-        raise errors.not_an_int(op, "dim", dim) from None
+        raise missing(op, "dim") if dim is REQUIRED else errors.not_an_int(op, "dim", dim) from None
     limit = ndim or 1
     if not -limit <= number < limit:
         raise errors.bad_dim(op, number, ndim)
@@ -218,27 +220,34 @@ NORMALISE: dict[str, Callable[[Any, int, str], Any]] = {
 }
 
 
-_INPUT = frozenset(("x", "a", "x1"))  # NumPy's names for the first argument
+def other_names(own: Sequence[str]) -> dict[str, str]:
+    """NumPy's names of operands among these parameters: other -> its own."""
+    return {
+        theirs: ours
+        for ours, names in OPERAND_NAMES.items()
+        for theirs in names
+        if ours in own and theirs not in own
+    }
 
 
 def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     """Let a plain function of operators take `axis` and `keepdims` as declared ones do.
 
-    And `x`, `a` or `x1` for `input`, which cost a call without names nothing here.
+    And NumPy's names of operands, which cost a call without names nothing here.
     """
     code = function.__code__
     own = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    others = _INPUT.difference(own) if own[:1] == ("input",) else frozenset()
+    others = other_names(own)
 
     @wraps(function)
     def spelled(*args: Any, axis: Any = None, keepdims: Any = None, **kwargs: Any) -> Any:
         if axis is None and keepdims is None and not kwargs:  # to hand on no names takes 0.1 us
             return function(*args)
-        found = [kwargs.pop(theirs) for theirs in others & kwargs.keys()]
+        found = [(others[theirs], kwargs.pop(theirs)) for theirs in others.keys() & kwargs.keys()]
         for name, value in (
             ("dim", axis),
             ("keepdim", keepdims),
-            *[("input", one) for one in found],
+            *found,
         ):
             if value is not None:
                 if name in kwargs:
@@ -249,8 +258,39 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
     return spelled
 
 
+def numpy_named(function: T) -> T:
+    """Show a function that has NumPy's names of operands as parameters without them.
+
+    They stand by place, where Python fills them in at once, and are not meant to be given so.
+    """
+    shown = inspect.signature(function)
+    others = {name for names in OPERAND_NAMES.values() for name in names}
+    parameters = [
+        one.replace(default=one.empty) if one.default is REQUIRED else one
+        for one in shown.parameters.values()
+        if one.name not in others
+    ]
+    function.__signature__ = shown.replace(parameters=parameters)  # type: ignore[attr-defined]  # inspect's name
+    return function
+
+
+def operand(called: str, name: str, given: Any, **others: Any) -> Any:
+    """An operand that came under one of its other names, and may under no other."""
+    for theirs, value in others.items():
+        if value is None:
+            continue
+        if given is not REQUIRED:
+            raise both_names(called, name, theirs)
+        given = value
+    return given
+
+
 def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Let a plain function of operators take arguments under other names too: other -> its own."""
+    """Let a plain function of operators take arguments under other names too: other -> its own.
+
+    And NumPy's names of its first operand.
+    """
+    names |= dict.fromkeys(OPERAND_NAMES["input"], "input")
 
     def decorated(function: Callable[..., Any]) -> Callable[..., Any]:
         @wraps(function)
@@ -268,22 +308,40 @@ def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., An
     return decorated
 
 
-def respelled(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+def respelled(
+    op: Op, called: str, args: tuple[Any, ...], renamed: dict[str, Any], kwargs: dict[str, Any]
+) -> Any:
     """The call under torch's names; where it lacks an argument, the error that says which."""
     given = dict(zip(op.positional, args, strict=True)) | kwargs
     given = {name: value for name, value in given.items() if value is not REQUIRED}
     defaults = {param.name: param.default for param in op.params}
-    for theirs, ours in op.spellings.items():
-        value = given.pop(theirs)
+    names = {**op.spellings, **op.operand_names}
+    for theirs, value in renamed.items():
         if value is None:
             continue
-        if given.get(ours, defaults[ours]) != defaults[ours]:
-            raise TypeError(f"{op.name}() got both {ours!r} and {theirs!r}, which mean the same.")
+        ours = names[theirs]
+        usual = defaults[ours]
+        if ours in given and (usual is REQUIRED or given[ours] != usual):
+            raise both_names(called, ours, theirs)
         given[ours] = value
     for name, default in defaults.items():
         if default is REQUIRED and name not in given:
-            raise TypeError(f"{op.name}() misses its argument {name!r}.")
-    return op.function(**given)
+            raise missing(called, name)
+    function = op.function if called == op.name else getattr(Tensor, called)
+    return function(**given)
+
+
+def both_names(called: str, ours: str, theirs: str) -> TypeError:
+    """An argument was given twice, under two names."""
+    return TypeError(
+        f"{called}() got both {ours!r} and {theirs!r}, which mean the same, or more arguments by "
+        "position than it takes."
+    )
+
+
+def missing(called: str, name: str) -> TypeError:
+    """An argument that must be given was not."""
+    return TypeError(f"{called}() misses its argument {name!r}.")
 
 
 # The default of the places that stand between an operator's last argument and its keywords.

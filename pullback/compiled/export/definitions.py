@@ -34,7 +34,7 @@ from pullback.compiled.export.values import CannotWrite, by_value, named_elsewhe
 from pullback.core.home import home_of as module_of
 from pullback.core.home import scope_name
 from pullback.operators.choice import written
-from pullback.operators.dispatch.layers import code_of
+from pullback.operators.dispatch.layers import code_of, own_of
 from pullback.operators.formula.in_python import function_of_steps, plain_function
 from pullback.operators.formula.steps import Steps
 
@@ -194,7 +194,7 @@ class Definitions:
     # Definitions ----------------------------------------------------------------------------
 
     def _function(self, function: FunctionType, hint: str) -> str:
-        code, defaults = code_of(function), function.__defaults__ or ()
+        code, defaults = code_of(function), own_of(function).__defaults__ or ()
         key = (id(code), *self._closed_over(function), *map(id, defaults))
         known = self._known.get(key)
         if known is not None:
@@ -254,7 +254,7 @@ class Definitions:
             return ast.parse(self.of(value, "default"), mode="eval").body
 
         args, named = node.args, function.__kwdefaults__ or {}
-        pairs = zip(args.defaults, function.__defaults__ or (), strict=True)
+        pairs = zip(args.defaults, own_of(function).__defaults__ or (), strict=True)
         keywords = zip(args.kw_defaults, args.kwonlyargs, strict=True)
         arguments = ast.arguments(
             args.posonlyargs, args.args, args.vararg, args.kwonlyargs,

@@ -68,6 +68,8 @@ _BY_NAME = {
         threshold triplet_margin_loss triplet_margin_with_distance_loss unfold
     """,
 }
+# Which one function is here with its namesake in `torch` itself, that is not Python.
+_NATIVE_TOO = frozenset(("celu", "group_norm", "layer_norm", "rms_norm", "selu", "threshold"))
 # Options that F's functions do not have in torch; the C functions below them do.
 _NOT_NAMED = frozenset({"cudnn_enable", "cudnn_enabled"})
 
@@ -157,6 +159,11 @@ def reported_dunder(name: str) -> str:
 def by_name(function: Any) -> bool:
     """Whether it is Python in torch, so that options are reported by name."""
     return function in _by_name
+
+
+def _is_python(function: Any) -> bool:
+    """Whether torch has it in Python alone, where its parser does not take NumPy's names."""
+    return function in _by_name and function.__name__ not in _NATIVE_TOO
 
 
 def public_functions() -> list[FunctionType]:
@@ -260,7 +267,7 @@ def _named(
     return tuple(positional), named
 
 
-ports.fill(spelled=_spelled)
+ports.fill(spelled=_spelled, is_python=_is_python)
 
 
 # The first time -----------------------------------------------------------------------------------

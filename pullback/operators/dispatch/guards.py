@@ -8,6 +8,8 @@
         except REFUSALS as error:
             ...  # says which argument was no tensor, see guarding.py
 
+Where torch's parser takes NumPy's names for operands, so does the guard: `flatten(x=t)`.
+
 Only arguments without a default are looked at before: what overrides calls is seldom an option,
 and an operator below meets it there. Where that refuses it instead, options are looked at, too.
 """
@@ -15,6 +17,7 @@ and an operator below meets it there. Where that refuses it instead, options are
 from __future__ import annotations
 
 import inspect
+from collections.abc import Iterable
 from functools import cache
 from types import CodeType, FunctionType
 from typing import Any
@@ -24,20 +27,27 @@ from pullback.core.writer import (
     block,
     constant,
     define,
+    either,
     indented,
     theirs,
     with_constants,
 )
+from pullback.operators.declare import OPERAND_NAMES, REQUIRED
 from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
+from pullback.operators.dispatch.given import defaults_of, kinds_of
 from pullback.operators.guarding import REFUSALS, explained
 from pullback.operators.options import TYPED
 from pullback.operators.writing.call import by_name
 
-__all__ = ["as_given", "asking_code", "check_options", "guard_of", "required_by_name"]
+__all__ = ["asking_code", "guard_defaults", "guard_of", "required_by_name"]
 
 
-def guard_of(function: FunctionType, layer: Any) -> CodeType:
-    """The code of a function with `function`'s parameters that looks before it calls."""
+def guard_of(function: FunctionType, layer: Any, renamed: Iterable[str] = ()) -> CodeType:
+    """The code of a function with `function`'s parameters that looks before it calls.
+
+    `renamed` are other names of operands, which it takes too; then its defaults are
+    `guard_defaults`.
+    """
     code = function.__code__
     names = code.co_varnames
     count, named = code.co_argcount, code.co_kwonlyargcount
@@ -46,9 +56,12 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     more = rest.pop(0) if code.co_flags & inspect.CO_VARARGS else None
     others = rest.pop(0) if code.co_flags & inspect.CO_VARKEYWORDS else None
     required = positional[: count - len(function.__defaults__ or ())]
+    usual = defaults_of(function)
+    operands = [x for x in OPERAND_NAMES if usual.get(x) is REQUIRED]  # it looks for other names
+    absent = [x for x in required if renamed]  # as it may be, under another name
     looks = [
         f"({x}.__class__ is not Tensor and {x}.__class__ not in QUIET and asks({x}))"
-        for x in map(theirs, required)
+        for x in map(theirs, [*required, *operands])
         if function.__annotations__.get(x[1:]) != "Sequence[int]"  # a shape, which torch asks not
     ]
     looks += [f"asks({theirs(more)})"] if more else []
@@ -61,18 +74,20 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
         "plain": layer.plain,
         "Tensor": Tensor,
         "QUIET": QUIET,
+        "REQUIRED": REQUIRED,
         "asks": any_handler,
         "asks_things": any_thing,
         "explain": explained,
         "REFUSALS": REFUSALS,
         **{one.check.__name__: one.check for one in TYPED.values()},
     }
-    options = _looked_at(function)
+    options = kinds_of(function)
     asked = [theirs(x) for x in (*positional[len(required) :], *keywords)]
     take = f"return layer.take_guarded({', '.join([f'({values})', *extra])})"
     # Optional ones, as a bias, are asked where the function would refuse them.
     things = block(f"if asks_things(({', '.join(asked)},))", [take]) if asked else []
     lines = [
+        *_renamed_lines(renamed, absent, values),
         *block(
             f"if {' or '.join(looks) or 'False'}",
             [take],
@@ -91,10 +106,26 @@ def guard_of(function: FunctionType, layer: Any) -> CodeType:
     # A function's globals are its module's, so names of ours are constants of the code.
     used = [name for name in ours if any(name in line for line in lines)]
     lines = [*(f"{name} = {constant(name)}" for name in used), *lines]
-    head = f"def guard({_parameters(code, positional, keywords, more, others)})"
+    places = [*positional, *renamed]
+    head = f"def guard({_parameters(code, places, keywords, more, others)})"
     title = f"{function.__name__}, asking"
     made = code_closing_over(block(head, lines), code.co_freevars, title)
     return with_constants(made, **ours).replace(co_name=function.__name__)
+
+
+def guard_defaults(function: FunctionType, renamed: Iterable[str]) -> tuple[Any, ...] | None:
+    """The defaults for that code: what has other names may stay away, and so may they."""
+    own = function.__defaults__ or ()
+    absent = function.__code__.co_argcount - len(own)
+    others = [None for _ in renamed]
+    return (*[REQUIRED] * absent, *own, *others) if others else function.__defaults__
+
+
+def _renamed_lines(renamed: Iterable[str], absent: list[str], values: str) -> list[str]:
+    """Leave where an operand has another name, or an argument is absent."""
+    found = [f"{theirs(name)} is not None" for name in renamed]
+    found += [f"{theirs(name)} is REQUIRED" for name in absent]
+    return either(found, [f"return layer.take_renamed(({values}), {{{by_name([*renamed])}}})"])
 
 
 def _unnamed(positional: list[str], keywords: list[str], more: Any, others: Any) -> list[str]:
@@ -103,56 +134,6 @@ def _unnamed(positional: list[str], keywords: list[str], more: Any, others: Any)
         return []
     call = f"return plain({_arguments(positional, keywords, more, None)})"
     return block(f"if not {theirs(others)}", [call])
-
-
-# Options that torch asks in Python, where 1 counts as True; whatever else is an option by True or
-# False is refused there if it is anything else. `keepdim` has checks of its own.
-_COUNTED = """
-    inplace return_indices antialias get_infos center sym full swap hard keepdim keepdims
-    need_weights use_separate_proj_weight average_attn_weights size_average reduce
-"""
-_TRUTHY = frozenset(_COUNTED.split())
-_ALL_IN_PYTHON = frozenset({"multi_head_attention_forward"})
-
-
-@cache
-def _looked_at(function: FunctionType) -> dict[str, str]:
-    """The options that are one kind of value and nothing else: their names, and the kind.
-
-    By annotation; which dimension is meant is looked at where it is used.
-    """
-    if function.__name__ in _ALL_IN_PYTHON:
-        return {}
-    code = function.__code__
-    names = code.co_varnames[: code.co_argcount + code.co_kwonlyargcount]
-    found = {name: str(function.__annotations__.get(name)) for name in names}
-    for name, usual in _defaults(function).items():  # which may be a sign that nothing was given
-        if found[name] in TYPED and type(usual) not in TYPED[found[name]].usual:
-            del found[name]
-    return {
-        name: kind
-        for name, kind in found.items()
-        if kind in TYPED and name not in _TRUTHY and not _is_dim(name)
-    }
-
-
-def _defaults(function: FunctionType) -> dict[str, Any]:
-    positional = function.__code__.co_varnames[: function.__code__.co_argcount]
-    defaults = function.__defaults__ or ()
-    by_place = zip(positional[len(positional) - len(defaults) :], defaults, strict=True)
-    return dict(by_place) | (function.__kwdefaults__ or {})
-
-
-def _is_dim(name: str) -> bool:
-    return name.startswith(("dim", "axis")) or name.endswith(("dim", "axis"))
-
-
-def check_options(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
-    """What a guard looks at, for a call that came another way."""
-    if looked_at := _looked_at(function):
-        given = dict(zip(function.__code__.co_varnames, args, strict=False)) | kwargs
-        for name in looked_at.keys() & given.keys():
-            TYPED[looked_at[name]].check(given[name], function.__name__, name)
 
 
 def _option_lines(called: str, looked_at: dict[str, str]) -> list[str]:
@@ -206,24 +187,3 @@ def _arguments(positional: list[str], keywords: list[str], more: Any, others: An
     parts = [*map(theirs, positional), *([f"*{theirs(more)}"] if more else [])]
     parts += [f"{name}={theirs(name)}" for name in keywords]
     return ", ".join([*parts, *([f"**{theirs(others)}"] if others else [])])
-
-
-def as_given(
-    function: FunctionType, values: tuple[Any, ...]
-) -> tuple[tuple[Any, ...], dict[str, Any]]:
-    """Arguments by position and by name, without those that stand at their defaults."""
-    code = function.__code__
-    count = code.co_argcount
-    args, rest = values[:count], values[count:]
-    defaults = function.__defaults__ or ()
-    at = count
-    while at > count - len(defaults) and args[at - 1] is defaults[at - 1 - (count - len(defaults))]:
-        at -= 1
-    names = code.co_varnames[count : count + code.co_kwonlyargcount]
-    usual = function.__kwdefaults__ or {}
-    kwargs = {
-        name: value
-        for name, value in zip(names, rest, strict=True)
-        if name not in usual or value is not usual[name]
-    }
-    return args[:at], kwargs

@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import threading
 from collections.abc import Callable, Iterable
+from inspect import CO_VARARGS
 from types import CodeType, FrameType, FunctionType
 from typing import Any
 
@@ -19,16 +20,18 @@ from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.writer import with_constants
+from pullback.operators.declare import REQUIRED
 from pullback.operators.dispatch import dispatch
+from pullback.operators.dispatch.given import as_given, check_options, defaults_of
 from pullback.operators.dispatch.guards import (
-    as_given,
     asking_code,
-    check_options,
+    guard_defaults,
     guard_of,
     required_by_name,
 )
 from pullback.operators.dispatch.layers import LAYERS, Layer
 from pullback.operators.guarding import REFUSALS, explained, named
+from pullback.operators.options import both_names, other_names
 
 __all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
 
@@ -82,10 +85,43 @@ class _Asking(Layer):
     def _take_first(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """The first call of a function that looks: now its guard is written; few are ever used."""
         with _change:
-            written = self.guarding = guard_of(self.plain, self)
+            renamed = self._other_names()
+            written = self.guarding = guard_of(self.plain, self, renamed)
+            # The code that is there takes whatever comes, so the order of these is safe.
+            self.function.__defaults__ = guard_defaults(self.plain, renamed)
             if not self.users:
                 self.function.__code__ = written
         return self.function(*args, **kwargs)
+
+    def _other_names(self) -> dict[str, str]:
+        """NumPy's names of operands, unless the function is Python in torch, and has no parser."""
+        code = self.plain.__code__
+        if code.co_flags & CO_VARARGS or ports.is_python(self.function):
+            return {}
+        return other_names(code.co_varnames[: code.co_argcount])
+
+    def take_renamed(self, values: tuple[Any, ...], renamed: dict[str, Any]) -> Any:
+        """A call that names operands as NumPy does, or lacks an argument."""
+        args, kwargs = as_given(self.plain, values)
+        own = self.plain.__code__.co_varnames
+        usual = defaults_of(self.plain)
+        given = {
+            name: one
+            for name, one in zip(own, args, strict=False)
+            if one is not REQUIRED and (name not in usual or one is not usual[name])
+        }
+        given |= kwargs
+        return self._run_renamed(given, {n: v for n, v in renamed.items() if v is not None})
+
+    def _run_renamed(self, given: dict[str, Any], renamed: dict[str, Any]) -> Any:
+        known = self._other_names()
+        for theirs, value in renamed.items():
+            if known[theirs] in given:
+                raise both_names(self.function.__name__, known[theirs], theirs)
+            given[known[theirs]] = value
+        if renamed:
+            return self.function(**given)
+        return self.plain(**given)  # which lacks one: Python says which
 
     def use(self, user: Any, *, wanted: bool) -> None:
         """Ask, or stop asking, on behalf of somebody."""
@@ -137,6 +173,13 @@ class _Asking(Layer):
 
     def _take(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         """To a mode, to an argument that overrides calls, to a maker, or as it always was."""
+        if kwargs and (self.guarding is not None or "always" in self.users):
+            known = self._other_names().keys() & kwargs.keys()
+            if known:
+                renamed = {name: kwargs.pop(name) for name in known}
+                own = self.plain.__code__.co_varnames
+                given = dict(zip(own, args, strict=False)) | kwargs
+                return self._run_renamed(given, renamed)
         mode = get_mode()
         if mode.functions:
             return dispatch.above(*ports.spelled(self.function, args, kwargs))

@@ -9,7 +9,7 @@ from __future__ import annotations
 from types import CodeType, FunctionType
 from typing import Any
 
-__all__ = ["LAYERS", "Layer", "code_of", "put"]
+__all__ = ["LAYERS", "Layer", "code_of", "own_of", "put"]
 
 
 class Layer:
@@ -38,6 +38,11 @@ def put(function: FunctionType, code: CodeType) -> None:
 
 def code_of(function: FunctionType) -> CodeType:
     """A function's own code, whatever layer is before it."""
-    layer = LAYERS.get(function)
-    code: CodeType = (function if layer is None else layer.plain).__code__
+    code: CodeType = own_of(function).__code__
     return code
+
+
+def own_of(function: FunctionType) -> Any:
+    """What has a function's own code and defaults, whatever layer is before it."""
+    layer = LAYERS.get(function)
+    return function if layer is None else layer.plain

@@ -16,6 +16,7 @@ from time import perf_counter_ns
 from typing import Any, Protocol, runtime_checkable
 
 from pullback.operators.declare import Op
+from pullback.operators.options import UNFILLED
 
 __all__ = [
     *("Observer", "Unwatched", "observe", "observers"),
@@ -47,14 +48,20 @@ class Timekeeper(Protocol):
 
 
 class _Observers:
-    """The switch: who looks on, None for nobody."""
+    """The switch: who looks on, None for nobody.
 
-    __slots__ = ("active",)
+    And what stands in a place of a call that nobody filled, while nobody looks on; else something
+    that stands nowhere. So one comparison asks for both.
+    """
+
+    __slots__ = ("active", "unfilled")
 
     def __init__(self) -> None:
         self.active: Observer | None = None
+        self.unfilled: object = UNFILLED
 
 
+_NOWHERE = object()
 observers = _Observers()
 _observers: list[Observer] = []
 _recorders: list[Any] = []  # those that have `noted_call`
@@ -93,6 +100,7 @@ def _switch() -> None:
     _recorders[:] = [one for one in _observers if hasattr(one, "noted_call")]
     several = len(_observers) > 1
     observers.active = _Together(tuple(_observers)) if several else next(iter(_observers), None)
+    observers.unfilled = UNFILLED if observers.active is None else _NOWHERE
 
 
 class _Together:

@@ -26,6 +26,7 @@ from pullback.operators.attach.give_way import caught, reflected
 from pullback.operators.conditions import below, floating, host, says
 from pullback.operators.declare import (
     METHODS,
+    REQUIRED,
     Array,
     Namespace,
     kernel,
@@ -37,6 +38,7 @@ from pullback.operators.declare import (
 from pullback.operators.dispatch.dispatch import DUNDERS, Unanswered
 from pullback.operators.linalg import batch as batch_products
 from pullback.operators.linalg.checks import CONVERTED, adjoint
+from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.shape.reshaping import reshape
@@ -460,13 +462,27 @@ def _of_equally_many(xp: Namespace, input: Array, other: Array) -> Array:
 
 @method
 @quick
-def matmul(input: Any, other: Any, *, out: Any = None) -> Any:
+@numpy_named
+def matmul(
+    input: Any = REQUIRED,
+    other: Any = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    x2: Any = None,
+    *,
+    out: Any = None,
+) -> Any:
     """The product of two tensors: vectors, matrices, or batches of matrices that broadcast.
 
     >>> import pullback as torch
     >>> torch.matmul(torch.ones(5, 2, 3), torch.ones(3, 4)).shape
     torch.Size([5, 2, 4])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("matmul", "input", input, x=x, a=a, x1=x1)
+    if x2 is not None:
+        other = operand("matmul", "other", other, x2=x2)
     try:
         if input.__class__ is Tensor is other.__class__:
             left, right = input._array.ndim, other._array.ndim

@@ -18,6 +18,7 @@ from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
 from pullback.operators.conditions import at_least, floating, has_dims, host, says
 from pullback.operators.declare import (
+    REQUIRED,
     Array,
     Namespace,
     Number,
@@ -27,7 +28,7 @@ from pullback.operators.declare import (
     method,
     quick,
 )
-from pullback.operators.options import as_number
+from pullback.operators.options import as_number, numpy_named, operand
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array, scalar_of
 
@@ -531,13 +532,25 @@ def _lerp_tensor(xp: Namespace, input: Array, end: Array, weight: Array) -> Arra
 
 @method
 @quick
-def lerp(input: Any, end: Any, weight: Any, *, out: Tensor | None = None) -> Any:
+@numpy_named
+def lerp(
+    input: Any = REQUIRED,
+    end: Any = REQUIRED,
+    weight: Any = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """Go from `input` to `end` by `weight`, a number or a tensor: 0 is `input`, 1 is `end`.
 
     >>> import pullback as torch
     >>> torch.lerp(torch.tensor([0.0, 10.0]), torch.tensor([10.0, 20.0]), 0.3)
     tensor([ 3., 13.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("lerp", "input", input, x=x, a=a, x1=x1)
     function = _lerp_number if isinstance(weight, _NUMBERS) else _lerp_tensor
     return function(input, end, weight, out=out)
 

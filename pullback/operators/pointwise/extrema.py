@@ -16,9 +16,18 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import clip
 from pullback.operators.arrays.reductions import number
 from pullback.operators.conditions import above, floating, host, says
-from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Namespace,
+    elementwise,
+    kernel,
+    method,
+    quick,
+)
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope
+from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
@@ -323,13 +332,25 @@ def _no_limits() -> RuntimeError:
 
 @method
 @quick
-def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = None) -> Any:
+@numpy_named
+def clamp(
+    input: Any = REQUIRED,
+    min: Any = None,
+    max: Any = None,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """Bring each element between `min` and `max`, numbers or tensors; None is no limit.
 
     >>> import pullback as torch
     >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)
     tensor([0.0000, 0.5000, 1.0000])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("clamp", "input", input, x=x, a=a, x1=x1)
     if min is None and max is None:
         raise _no_limits()
     if out is None and min.__class__ in _PLAIN and max.__class__ in _PLAIN:
@@ -341,26 +362,48 @@ def clamp(input: Any, min: Any = None, max: Any = None, *, out: Tensor | None = 
 
 @method
 @quick
-def clamp_min(input: Any, min: Any, *, out: Tensor | None = None) -> Any:
+@numpy_named
+def clamp_min(
+    input: Any = REQUIRED,
+    min: Any = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """Raise each element to `min`, a number or a tensor, where it is below.
 
     >>> import pullback as torch
     >>> torch.clamp_min(torch.tensor([1.0, 3.0]), 2)
     tensor([2., 3.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("clamp_min", "input", input, x=x, a=a, x1=x1)
     function = _clamp_min_number if isinstance(min, _REAL) else _clamp_min_tensor
     return function(input, min, out=out)
 
 
 @method
 @quick
-def clamp_max(input: Any, max: Any, *, out: Tensor | None = None) -> Any:
+@numpy_named
+def clamp_max(
+    input: Any = REQUIRED,
+    max: Any = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """Lower each element to `max`, a number or a tensor, where it is above.
 
     >>> import pullback as torch
     >>> torch.clamp_max(torch.tensor([1.0, 3.0]), 2)
     tensor([1., 2.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("clamp_max", "input", input, x=x, a=a, x1=x1)
     function = _clamp_max_number if isinstance(max, _REAL) else _clamp_max_tensor
     return function(input, max, out=out)
 

@@ -21,7 +21,16 @@ from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.row_major import in_order
 from pullback.operators.conditions import floating, says
-from pullback.operators.declare import Array, Namespace, elementwise, kernel, method, quick
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Namespace,
+    elementwise,
+    kernel,
+    method,
+    quick,
+)
+from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.arithmetic import (
     conj,
     in_single,
@@ -226,7 +235,16 @@ def _log(xp: Namespace, input: Array) -> Array:
 
 
 @quick
-def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
+@numpy_named
+def pow(
+    input: Any = REQUIRED,
+    exponent: Any = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    *,
+    out: Tensor | None = None,
+) -> Any:
     """`input` to the power of `exponent`; one of the two may be a number.
 
     >>> import pullback as torch
@@ -235,6 +253,8 @@ def pow(input: Any, exponent: Any, *, out: Tensor | None = None) -> Any:
     >>> 2 ** torch.tensor([1.0, 2.0, 3.0])
     tensor([2., 4., 8.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("pow", "input", input, x=x, a=a, x1=x1)
     if exponent.__class__ is Tensor is input.__class__ and out is None:
         return _pow_tensors(input, exponent)
     if isinstance(exponent, numpy.generic):
@@ -275,9 +295,9 @@ def square_(input: Tensor) -> Tensor:
 
 def _doubled(*operands: Any) -> list[Any]:
     """Tensors in double precision, complex if any operand is; numbers as they are."""
-    for operand in operands:
-        if not isinstance(operand, (Tensor, *NUMBERS)):
-            raise errors.not_a_tensor("float_power", "exponent", operand)
+    for one in operands:
+        if not isinstance(one, (Tensor, *NUMBERS)):
+            raise errors.not_a_tensor("float_power", "exponent", one)
     dtype = complex128 if any(is_complex(operand) for operand in operands) else float64
     return [x if isinstance(x, NUMBERS) else astype(x, dtype) for x in operands]
 

@@ -19,6 +19,7 @@ from pullback.operators.arrays.sums import total
 from pullback.operators.batching import filled, ndim_of, together
 from pullback.operators.conditions import below, flat, not_empty, says
 from pullback.operators.declare import (
+    REQUIRED,
     Array,
     Dim,
     Dims,
@@ -30,6 +31,7 @@ from pullback.operators.declare import (
     quick,
 )
 from pullback.operators.indexing.picking import kept, pick, put_back
+from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.extrema import maximum, minimum
 from pullback.operators.reduce.sums import restored
 from pullback.operators.results import result_class
@@ -290,10 +292,14 @@ _MinResult = result_class("min", "values indices")
 
 @method
 @quick
+@numpy_named
 def max(
-    input: Any,
+    input: Any = REQUIRED,
     dim: Any = NOT_GIVEN,
     keepdim: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     other: Any = None,
     out: Any = None,
@@ -306,6 +312,8 @@ def max(
     >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices
     tensor([1, 0])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("max", "input", input, x=x, a=a, x1=x1)
     if keepdim is False and out is None and other is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN:
             return _max_full(input)
@@ -318,10 +326,14 @@ def max(
 
 @method
 @quick
+@numpy_named
 def min(
-    input: Any,
+    input: Any = REQUIRED,
     dim: Any = NOT_GIVEN,
     keepdim: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     other: Any = None,
     out: Any = None,
@@ -336,6 +348,8 @@ def min(
     values=tensor([1., 2.]),
     indices=tensor([1, 0]))
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("min", "input", input, x=x, a=a, x1=x1)
     if keepdim is False and out is None and other is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN:
             return _min_full(input)

@@ -23,10 +23,19 @@ from pullback.operators.arrays.sorting import (
     searched,
 )
 from pullback.operators.conditions import at_most, below, has_dims, host, real, says
-from pullback.operators.declare import Array, Dim, Namespace, kernel, method, primitive, quick
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Dim,
+    Namespace,
+    kernel,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.indexing import batch as batch_indexing
 from pullback.operators.indexing.picking import pick, put_back
-from pullback.operators.options import as_int
+from pullback.operators.options import as_int, numpy_named, operand
 from pullback.operators.reduce.extremes import pick_chosen, put_back_chosen
 from pullback.operators.results import result_class
 
@@ -90,10 +99,14 @@ _SortResult = result_class("sort", "values indices")
 
 @method
 @quick
+@numpy_named
 def sort(
-    input: Any,
+    input: Any = REQUIRED,
     dim: int = -1,
     descending: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     stable: bool | None = None,
     out: Any = None,
@@ -105,6 +118,8 @@ def sort(
     >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
     tensor([1, 2, 0])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("sort", "input", input, x=x, a=a, x1=x1)
     if descending is not False:
         _check_descending("sort", descending)
     function = _sort_default if stable is None else _sort_stable
@@ -186,12 +201,16 @@ _TopkResult = result_class("topk", "values indices")
 
 @method
 @quick
+@numpy_named
 def topk(
-    input: Any,
-    k: int,
+    input: Any = REQUIRED,
+    k: int = REQUIRED,
     dim: int = -1,
     largest: bool = True,
     sorted: bool = True,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     out: Any = None,
     axis: int | None = None,
@@ -202,6 +221,8 @@ def topk(
     >>> torch.topk(torch.tensor([3.0, 1.0, 2.0]), 2).values
     tensor([3., 2.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("topk", "input", input, x=x, a=a, x1=x1)
     if k.__class__ is not int:
         k = as_int(k, "topk", "k")
     if out is None and axis is None:  # keywords cost every call 0.04 us

@@ -36,9 +36,18 @@ from pullback.operators.conditions import (
     not_empty,
     says,
 )
-from pullback.operators.declare import Array, Dims, Namespace, kernel, method, primitive, quick
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Dims,
+    Namespace,
+    kernel,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.linalg.products import matmul
-from pullback.operators.options import as_dims
+from pullback.operators.options import as_dims, numpy_named, operand
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.complex import complex as complex_of
 from pullback.operators.pointwise.complex import imag, real
@@ -404,17 +413,23 @@ def warn_of_freedom(op: str, correction: float) -> None:
 
 
 def _of_spread(op: str, function: Any) -> Any:
+    @numpy_named
     def spread(
-        input: Any,
+        input: Any = REQUIRED,
         dim: Any = None,
         unbiased: bool | None = None,
         keepdim: bool = False,
+        x: Any = None,
+        a: Any = None,
+        x1: Any = None,
         *,
         correction: float | None = None,
         out: Any = None,
         axis: Any = None,
         keepdims: Any = None,
     ) -> Any:
+        if x is not None or a is not None or x1 is not None:
+            input = operand(op, "input", input, x=x, a=a, x1=x1)
         usual = unbiased is None and keepdim is False and correction is None and out is None
         usual = usual and axis is None and keepdims is None and input.__class__ is Tensor
         if usual and (dim is None or dim.__class__ is int):

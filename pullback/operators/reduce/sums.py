@@ -47,6 +47,7 @@ from pullback.operators.conditions import (
     says,
 )
 from pullback.operators.declare import (
+    REQUIRED,
     Array,
     Dim,
     Dims,
@@ -57,7 +58,7 @@ from pullback.operators.declare import (
     primitive,
     quick,
 )
-from pullback.operators.options import as_shape, numpy_spelled
+from pullback.operators.options import as_shape, numpy_named, numpy_spelled, operand
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.comparison import isnan
 from pullback.operators.pointwise.exponentials import exp
@@ -188,10 +189,14 @@ def _truths_counted(xp: Namespace, input: Array) -> Array:
 # they call, and take 2 to 5 % longer.
 @method
 @quick
+@numpy_named
 def sum(
-    input: Any,
+    input: Any = REQUIRED,
     dim: Any = NOT_GIVEN,
     keepdim: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     dtype: Any = None,
     out: Any = None,
@@ -204,6 +209,8 @@ def sum(
     >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)
     tensor([4, 6])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("sum", "input", input, x=x, a=a, x1=x1)
     if dtype is None and out is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN and keepdim is False:
             return _sum_full(input)
@@ -305,10 +312,14 @@ def _few_means(xp: Namespace, input: Array, dim: Any, keepdim: bool, input_dtype
 
 @method
 @quick
+@numpy_named
 def mean(
-    input: Any,
+    input: Any = REQUIRED,
     dim: Any = NOT_GIVEN,
     keepdim: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     dtype: Any = None,
     out: Any = None,
@@ -321,6 +332,8 @@ def mean(
     >>> torch.mean(torch.tensor([[1.0, 2.0], [3.0, 4.0]]), 1)
     tensor([1.5000, 3.5000])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("mean", "input", input, x=x, a=a, x1=x1)
     if dtype is None and out is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN and keepdim is False:
             return _mean_full(input)
@@ -456,10 +469,14 @@ def _reduced_in_order(xp: Namespace, input: Array, dim: Any, keepdim: bool) -> A
 
 @method
 @quick
+@numpy_named
 def prod(
-    input: Any,
+    input: Any = REQUIRED,
     dim: Any = NOT_GIVEN,
     keepdim: bool = False,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
     *,
     dtype: Any = None,
     out: Any = None,
@@ -472,6 +489,8 @@ def prod(
     >>> torch.prod(torch.tensor([2.0, 3.0, 0.0]))
     tensor(0.)
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("prod", "input", input, x=x, a=a, x1=x1)
     if dtype is None and out is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN and keepdim is False:
             return _prod_full(input)

@@ -14,7 +14,8 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.reductions import check_keepdim
-from pullback.operators.declare import Array, Dims, Namespace, method, primitive, quick
+from pullback.operators.declare import REQUIRED, Array, Dims, Namespace, method, primitive, quick
+from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.comparison import isclose
 
 FOUND_IN = {
@@ -127,13 +128,25 @@ def allclose(
 
 @method
 @quick
-def equal(input: Tensor, other: Tensor) -> bool:
+@numpy_named
+def equal(
+    input: Tensor = REQUIRED,
+    other: Tensor = REQUIRED,
+    x: Any = None,
+    a: Any = None,
+    x1: Any = None,
+    x2: Any = None,
+) -> bool:
     """Whether two tensors have the same shape and elements; NaN equals nothing.
 
     >>> import pullback as torch
     >>> torch.equal(torch.tensor([1, 2]), torch.tensor([1, 2]))
     True
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("equal", "input", input, x=x, a=a, x1=x1)
+    if x2 is not None:
+        other = operand("equal", "other", other, x2=x2)
     if input.__class__ is Tensor is other.__class__:
         a, b = input._array, other._array
         if type(a) is numpy.ndarray is type(b) and a.shape == b.shape and a.size < _FEW:

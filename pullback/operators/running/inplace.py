@@ -67,6 +67,7 @@ def inplace_of(
 
 def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Tensor:
     """Run an operator and write its result into its first tensor."""
+    interpret.check_given(op, called, args)
     bound = interpret.bind(op, args, kwargs)
     mode = settle()
     target_name = op.inputs[0].name

@@ -36,6 +36,7 @@ from pullback.core.version import INFERENCE_CELL, UNWRITTEN
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.derive import any_dual, propagate
 from pullback.operators.dispatch import dispatch, replaced
+from pullback.operators.options import missing
 from pullback.operators.running import answered, layouts
 from pullback.operators.running.answered import normalise as normalise
 from pullback.operators.running.recording import KeptInputs, input_edges, pack_inputs, record
@@ -50,6 +51,7 @@ _KNOWN = (Tensor, tuple, list, numpy.ndarray, numpy.generic, bool, int, float, c
 
 def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     """Run an operator on whatever the user passed."""
+    check_given(op, op.name, args)
     mode = get_mode()
     if mode is FRESH:
         mode = settle()
@@ -135,6 +137,13 @@ def call(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     result = compute(op, arrays, options)
     tensors = [_result(array, mode) for array in outputs_of(op, result)]
     return finished(op, values, options, tensors, mode, kept)
+
+
+def check_given(op: Op, called: str, args: tuple[Any, ...]) -> None:
+    """Refuse a call that lacks an argument: what has NumPy's names too may stay away in a `def`."""
+    for place, one in enumerate(args):
+        if one is REQUIRED:  # `sum.full` is `sum` to users
+            raise missing(called.partition(".")[0], op.positional[place])
 
 
 def elsewhere(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

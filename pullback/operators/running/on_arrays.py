@@ -17,7 +17,7 @@ import numpy
 from pullback.core.arrays import F32, F64
 from pullback.core.home import is_ours
 from pullback.operators.conditions import may_run
-from pullback.operators.dispatch.layers import code_of
+from pullback.operators.dispatch.layers import code_of, own_of
 
 _made: dict[tuple[Any, Any], Any] = {}
 
@@ -52,8 +52,9 @@ def _with_operators(
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
-    made = FunctionType(code_of(function), scope, function.__name__, function.__defaults__, cells)
-    made.__kwdefaults__ = function.__kwdefaults__
+    own = own_of(function)
+    made = FunctionType(own.__code__, scope, function.__name__, own.__defaults__, cells)
+    made.__kwdefaults__ = own.__kwdefaults__
     making[function, key] = made  # entered first: functions may call one another
     for name in _global_names(code_of(function)):
         if name in scope:

@@ -41,7 +41,10 @@ from pullback.operators.options import (
     as_required_dims,
     as_shape,
     is_sequence,
+    missing,
+    numpy_named,
     numpy_spelled,
+    operand,
 )
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import (
@@ -305,7 +308,8 @@ METHODS["reshape"] = adapted(_view, _SHAPE_ONE_BY_ONE, _reshape_method, forward=
 
 
 @method
-def view_as(input: Any, other: Any) -> Any:
+@numpy_named
+def view_as(input: Any, other: Any = REQUIRED, x2: Any = None) -> Any:
     """`input` viewed in the shape of `other`.
 
     >>> import pullback as torch
@@ -313,11 +317,12 @@ def view_as(input: Any, other: Any) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
-    return _view(input, _shape_of("view_as", other))
+    return _view(input, _shape_of("view_as", other, x2))
 
 
 @method
-def reshape_as(input: Any, other: Any) -> Any:
+@numpy_named
+def reshape_as(input: Any, other: Any = REQUIRED, x2: Any = None) -> Any:
     """`input` in the shape of `other`.
 
     >>> import pullback as torch
@@ -325,10 +330,14 @@ def reshape_as(input: Any, other: Any) -> Any:
     tensor([[0, 1],
             [2, 3]])
     """
-    return reshape(input, _shape_of("reshape_as", other))
+    return reshape(input, _shape_of("reshape_as", other, x2))
 
 
-def _shape_of(op: str, other: Any) -> tuple[int, ...]:
+def _shape_of(op: str, other: Any, x2: Any) -> tuple[int, ...]:
+    if x2 is not None:
+        other = operand(op, "other", other, x2=x2)
+    if other is REQUIRED:
+        raise missing(op, "other")
     if not isinstance(other, Tensor):
         raise errors.not_a_tensor(op, "other", other)
     shape: tuple[int, ...] = other._array.shape
@@ -450,7 +459,8 @@ METHODS["expand"] = adapted(
 
 
 @method
-def expand_as(input: Any, other: Any) -> Any:
+@numpy_named
+def expand_as(input: Any, other: Any = REQUIRED, x2: Any = None) -> Any:
     """`input` expanded to the shape of `other`.
 
     >>> import pullback as torch
@@ -458,7 +468,7 @@ def expand_as(input: Any, other: Any) -> Any:
     tensor([[1, 2],
             [1, 2]])
     """
-    return _expand(input, _shape_of("expand_as", other))
+    return _expand(input, _shape_of("expand_as", other, x2))
 
 
 def broadcast_to(input: Any, size: Any) -> Any:

@@ -6,6 +6,8 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.layout import contiguous_format
+from pullback.operators.declare import OPERAND_NAMES, REQUIRED
+from pullback.operators.options import missing, numpy_named, operand
 from pullback.operators.pointwise.complex import view_as_complex, view_as_real
 from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.running.naming import shown_as
@@ -58,7 +60,13 @@ _EXAMPLES = {
 
 
 def _copying(name: str, function: Callable[..., Any]) -> Callable[..., Any]:
-    def copy(input: Any, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+    @numpy_named
+    def copy(input: Any = REQUIRED, *args: Any, out: Any = None, **kwargs: Any) -> Any:
+        if input is REQUIRED:
+            others = {one: kwargs.pop(one) for one in OPERAND_NAMES["input"] if one in kwargs}
+            input = operand(name, "input", input, **others)
+        if input is REQUIRED:
+            raise missing(name, "input")
         seen = function(input, *args, **kwargs)
         if out is None:
             return tuple(map(_copied, seen)) if isinstance(seen, tuple) else _copied(seen)

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from pullback.core.writer import either, theirs
+from pullback.core.writer import block, either, theirs
 from pullback.operators.declare import REQUIRED, Op, Param
+from pullback.operators.parameters import added, beyond, optional_by_name
 
 
 def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
@@ -13,7 +14,7 @@ def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
     that may come by place. So they are such, behind places that are not to be filled: who fills one
     has called rarely. A `sign` never has more than its operands.
     """
-    spelled = optional_by_spelling(op) if out else []
+    spelled = [] if sign else optional_by_name(op, out=out)
 
     def parameter(param: Param) -> str:
         if param.name in spelled:
@@ -24,30 +25,10 @@ def signature_of(op: Op, *, out: bool = True, sign: bool = False) -> str:
     if any(param.keyword_only and param.default is REQUIRED for param in op.params):
         parts.append("*")
     elif not sign:
-        parts += [f"{name} = UNFILLED" for name in beyond(op, out=out)]  # a name of ours
+        parts += [f"{name} = UNFILLED" for name in beyond(op, out=out)]  # `more` is a name of ours
     parts += [parameter(param) for param in op.params if param.keyword_only]
-    return ", ".join([*parts, *(f"{theirs(name)}=None" for name in added(op) * out)])
-
-
-def beyond(op: Op, *, out: bool = True) -> list[str]:
-    """The places after the last that may be filled: one more than numbers stood there once."""
-    keywords = [param for param in op.params if param.keyword_only]
-    if any(param.default is REQUIRED for param in keywords) or not (keywords or added(op) * out):
-        return []
-    return ["more", *(f"more{i}" for i, _ in enumerate(op.once_positional, 2))]
-
-
-def added(op: Op) -> list[str]:
-    """Keywords that a function has besides the parameters of its declaration."""
-    return [*(["out"] if op.has_out else []), *op.spellings]
-
-
-def optional_by_spelling(op: Op) -> list[str]:
-    """Required parameters that may stay away, since `axis` is given: `dim`, and those after it."""
-    if "axis" not in op.spellings:
-        return []
-    following = op.params[[param.name for param in op.params].index("dim") :]
-    return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]
+    others = [] if sign else added(op, out=out)
+    return ", ".join([*parts, *(f"{theirs(name)}=None" for name in others)])
 
 
 def rare_lines(op: Op, *, watched: bool, out: bool = True, sign: bool = False) -> list[str]:
@@ -58,14 +39,15 @@ def rare_lines(op: Op, *, watched: bool, out: bool = True, sign: bool = False) -
     conditions = ["observers.active is not None"] if watched else []
     if sign:
         return either(conditions, [f"return forms['sign']({arguments(op)})"])
-    conditions += ["more is not UNFILLED"] if beyond(op, out=out) else []
-    if out:
-        conditions += [f"{theirs(name)} is not None" for name in added(op)]
-        spelled = optional_by_spelling(op)
-        ends = dict.fromkeys((*spelled[:1], *spelled[-1:]))
-        conditions += [f"{theirs(name)} is REQUIRED" for name in ends]
+    if places := beyond(op, out=out):
+        conditions = [f"{places[0]} is not {'observers.unfilled' if watched else 'UNFILLED'}"]
+    conditions += [f"{theirs(name)} is not None" for name in added(op, out=out)]
+    # Tensors and dims that are missing are noticed where they are looked at.
+    absent = [p for p in op.params if p.name in optional_by_name(op, out=out)]
+    conditions += [f"{p.local} is REQUIRED" for p in absent if p.kind == "option"]
     form = "rare" if watched else "unwatched"
-    return either(conditions, [f"return forms[{form!r}]({all_names(op, out=out)})"])
+    leave = [f"return forms[{form!r}]({all_names(op, out=out)})"]
+    return block(f"if {' or '.join(conditions)}", leave) if conditions else []
 
 
 def all_names(op: Op, *, out: bool = True) -> str:
@@ -73,7 +55,7 @@ def all_names(op: Op, *, out: bool = True) -> str:
     names = [param.local for param in op.params if not param.keyword_only]
     names += beyond(op, out=out)
     names += [param.local for param in op.params if param.keyword_only]
-    return ", ".join([*names, *map(theirs, added(op) * out)])
+    return ", ".join([*names, *map(theirs, added(op, out=out))])
 
 
 def by_name(names: list[str]) -> str:

@@ -13,7 +13,8 @@ from pullback.core.writer import block, define, filled, theirs
 from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.dispatch.observers import observed, observers
 from pullback.operators.options import UNFILLED, numbers_between, respelled
-from pullback.operators.writing.call import added, all_names, beyond, optional_by_spelling
+from pullback.operators.parameters import added, beyond, optional_by_name
+from pullback.operators.writing.call import all_names
 from pullback.operators.writing.inplace import counted_lines
 from pullback.operators.writing.record import called_from
 from pullback.operators.writing.steps import array_lines, arrays_of, differs, fits, of_tensor
@@ -28,32 +29,41 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
     """
     out = out and kind != "sign"
     first, watched = len(op.positional), kind != "unwatched"
-    last = first + len([] if kind == "sign" else beyond(op, out=out))
-    named = [param.name for param in op.params if param.keyword_only] + added(op) * out
-    spelled = [op.positional.index(name) for name in optional_by_spelling(op)] * out
+    places = [] if kind == "sign" else beyond(op, out=out)
+    last = first + len(places)
+    others = [] if kind == "sign" else added(op, out=out)
+    named = [param.name for param in op.params if param.keyword_only] + others
+    spelled = [op.positional.index(name) for name in optional_by_name(op, out=out)]
     tensors = [op.positional.index(p.name) for p in op.inputs if not p.keyword_only]
+    names = {**op.spellings, **op.operand_names}
+    # The first place beyond the last has another name of an operand, which is absent then.
+    alias = places[0].lstrip("$") if places else ""
+    operand = op.positional.index(names[alias]) if alias in names else None
 
     def rare(*values: Any) -> Any:
         args, kwargs = values[:first], dict(zip(named, values[last:], strict=True))
         called, unfilled = scope["called"], first == last or values[first] is UNFILLED
-        if unfilled and watched and observers.active is not None:
-            operands = tuple([args[place] for place in tensors])
-            return observed(op, called, scope["unwatched"], args, kwargs, operands)
-        renamed = {name: kwargs.pop(name) for name in op.spellings} if out else {}
+        renamed = {name: kwargs.pop(name) for name in names.keys() & kwargs.keys()}
+        if not unfilled and operand is not None and args[operand] is REQUIRED:
+            renamed[alias], unfilled = values[first], True
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
         missing = [place for place in spelled if args[place] is REQUIRED]
         if missing or any(one is not None for one in renamed.values()):
-            return respelled(op, args, {**renamed, **kwargs})
+            return respelled(op, called, args, renamed, kwargs)
+        if watched and observers.active is not None:
+            operands = tuple([args[place] for place in tensors])
+            return observed(op, called, scope["unwatched"], args, kwargs, operands)
         return scope["call"](op, args, kwargs)
 
     fills = fits(op) and op.kind == "elementwise" and len(op.inputs) == first < last
-    return _filling(op, scope, rare) if fills and watched and named[-1:] == ["out"] else rare
+    fills = fills and op.has_out and out and not op.spellings
+    return _filling(op, scope, rare) if fills and watched else rare
 
 
 # Whatever is not the plain case is left to `rare`, which does all cases.
 _FILLING = """
-if more is not UNFILLED or observers.active is not None or {out}.__class__ is not Tensor:
+if {named} or {out}.__class__ is not Tensor:
     {rare}
 {arrays}
 mode, plain = get_mode(), fast.plain
@@ -87,9 +97,12 @@ def _filling(op: Op, scope: dict[str, Any], rare: Any) -> Any:
         unlike += block(f"if a{i}.dtype is not dtype or {other}", [bail_out])
         recorded.append(of_tensor(op, param, f"{param.local}._node is not None"))
     differing = [f" or {differs(param)}" for param in op.params if not param.is_tensor]
+    named = [f"{beyond(op)[0]} is not observers.unfilled"]
+    named += [f"{theirs(name)} is not None" for name in added(op) if name != "out"]
     lines = filled(
         _FILLING,
         out=out,
+        named=" or ".join(named),
         rare=bail_out,
         arrays=array_lines(op, bail_out),
         options="".join(differing),

@@ -93,8 +93,7 @@ def knows_dtype(op: Op) -> bool:
 
 _MIXED = """
 if {differ}:
-    operands = brought(op, {given})
-    if operands is None:
+    if (operands := brought(op, {given})) is None:
         {bail_out}
     {arrays}= operands
     {again}

@@ -46,9 +46,15 @@ KNOWN = {
     ("tensor_split", "without dim"),
     # Counts may be given alone; which of the two was meant, only their dtype tells.
     ("repeat_interleave", "without repeats"),
+    # What stands second by position is torch's deprecated factor there.
+    *((name, "other and x2=") for name in ("add", "sub")),
     # torch resizes the target, which no other in-place form does.
     *(("addbmm", f"{count} by position") for count in (1, 3)),
 }
+
+
+# NumPy's names of operands.
+OPERANDS = (("input", "x"), ("input", "a"), ("input", "x1"), ("other", "x2"))
 
 
 class Parameter:
@@ -125,6 +131,14 @@ def spellings(name, signature, given):
         if ours in rest:
             renamed = {theirs if key == ours else key: value for key, value in rest.items()}
             yield f"{theirs}=", first, renamed
+    for ours, theirs in OPERANDS:
+        if ours in given and ours not in positional[:least]:
+            renamed = {theirs if key == ours else key: value for key, value in given.items()}
+            yield f"{theirs}=", [renamed.pop(key) for key in positional[:least]], renamed
+            if ours in positional:  # both names at once
+                by_place = [given[key] for key in positional]
+                others = {key: value for key, value in given.items() if key not in positional}
+                yield f"{ours} and {theirs}=", by_place, {**others, theirs: given[ours]}
     for p in signature:
         plain = isinstance(p.default, int | float | str | tuple)
         if p.name not in given and plain and p.name not in ("dtype", "layout", "memory_format"):
@@ -138,7 +152,8 @@ def spellings(name, signature, given):
 
 def refused(signature):
     """The ways that lack or have too many arguments."""
-    return {"an unknown argument", *(f"without {p.name}" for p in signature)}
+    twice = {f"{ours} and {theirs}=" for ours, theirs in OPERANDS}
+    return {"an unknown argument", *(f"without {p.name}" for p in signature), *twice}
 
 
 def copied(value):

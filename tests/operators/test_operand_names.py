@@ -1,0 +1,124 @@
+"""NumPy's names of operands, which torch's parser takes beside its own: `x`, `a`, `x1` and `x2`.
+
+Torch's own answers are asked in `tests/differential/operators/test_spellings.py`.
+"""
+
+import inspect
+
+import pytest
+
+import pullback as torch
+from pullback.operators.declare import OPERAND_NAMES
+from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
+
+# Python functions in torch, which have no such parser; and what is spelled otherwise there.
+PYTHON = """
+    atleast_1d atleast_2d atleast_3d cdist lu norm split stft tensordot unique unique_consecutive
+    svd_lowrank pca_lowrank lobpcg block_diag broadcast_shapes
+"""
+APART = {"Tensor", "masked", "nn", *PYTHON.split()}
+ALIASES = [
+    (name, own, theirs)
+    for name in SAMPLES
+    if name.partition(".")[0] not in APART
+    for own, names in OPERAND_NAMES.items()
+    if own in inspect.signature(resolve(torch, name)).parameters
+    for theirs in names
+    if theirs not in inspect.signature(resolve(torch, name)).parameters
+]
+
+
+def call_by_names(name, own, theirs):
+    """The function, and the arguments of its first sample by name, one of them under another."""
+    function = resolve(torch, name)
+    dtypes = (torch.float64, torch.complex128)
+    sample = next(one for d in dtypes for one in samples_for(name, d, requires_grad=False))
+    parameters = list(inspect.signature(function).parameters.values())
+    values = (sample.input, *sample.args)
+    if any(p.kind is p.VAR_POSITIONAL for p in parameters) and len(values) > 1:
+        pytest.skip("its arguments have no names")
+    given = dict(zip([p.name for p in parameters], values, strict=False)) | sample.kwargs
+    if own not in given:
+        pytest.skip("the sample has no such operand")
+    return function, given, {theirs if key == own else key: one for key, one in given.items()}
+
+
+def values_of(result):
+    return [one.tolist() for one in tensors_in(result)] or repr(result)
+
+
+@pytest.mark.parametrize(("name", "own", "theirs"), ALIASES)
+def test_an_operand_has_numpys_names_too(name, own, theirs):
+    torch.manual_seed(0)
+    function, given, renamed = call_by_names(name, own, theirs)
+    expected = values_of(function(**given))
+    torch.manual_seed(0)
+    assert str(values_of(function(**renamed))) == str(expected)  # NaN is written alike
+    with pytest.raises(TypeError):
+        function(**given, **{theirs: given[own]})
+    assert theirs not in inspect.signature(function).parameters
+
+
+def test_there_are_many():
+    assert len(ALIASES) > 900
+
+
+@pytest.mark.parametrize(
+    ("call", "said"),
+    [
+        (lambda x: torch.sin(), "sin.. misses its argument 'input'"),
+        (lambda x: torch.mul(x), "mul.. misses its argument 'other'"),
+        (lambda x: x.mul(), "mul.. misses its argument 'other'"),
+        (lambda x: x.mul_(), "mul_.. misses its argument 'other'"),
+        (lambda x: torch.mul(x2=x), "misses its argument 'input'"),
+        (lambda x: torch.sin(x, a=x), "both 'input' and 'a'"),
+        (lambda x: torch.sin(x, x=x), "'input'"),
+        (lambda x: torch.mul(x, x, x2=x), "by position"),
+        (lambda x: torch.sin(x, y=x), "unexpected keyword argument 'y'"),
+        (lambda x: torch.sum(x, b=x), "unexpected keyword argument 'b'"),
+        (lambda x: torch.flatten(), "missing 1 required positional argument: 'input'"),
+        (lambda x: torch.flatten(x, 0, -1, x), "more arguments"),
+        (lambda x: torch.sum(), "sum.. misses its argument 'input'"),
+        (lambda x: torch.transpose(x, 0), "misses its argument 'dim'"),
+        (lambda x: torch.cumsum(x), "misses its argument 'dim'"),
+        (lambda x: torch.index_select(x, 0), "misses its argument 'index'"),
+        (lambda x: torch.unsqueeze(x1=x), "misses its argument 'dim'"),
+        (lambda x: torch.vmap(lambda v: torch.mul(v))(x), "misses its argument 'other'"),
+        (lambda x: torch.matmul(x), "other"),
+        (lambda x: torch.equal(x), "other"),
+        (lambda x: torch.topk(x), "k"),
+        (lambda x: x.view_as(), "misses its argument 'other'"),
+        (lambda x: torch.alias_copy(), "misses its argument 'input'"),
+    ],
+)
+def test_wrong_calls_say_what_is_wrong(call, said):
+    with pytest.raises(TypeError, match=said):
+        call(torch.ones(2, 2))
+
+
+def test_they_go_with_gradients_transforms_modes_and_hooks():
+    x = torch.arange(1.0, 4.0).requires_grad_()
+    torch.mul(x1=x, x2=x).sum().backward()
+    assert x.grad.tolist() == [2.0, 4.0, 6.0]
+    assert torch.vmap(lambda v: torch.add(x1=v, x2=v))(x).tolist() == [2.0, 4.0, 6.0]
+    _, tangent = torch.func.jvp(lambda v: torch.square(a=v), (x,), (torch.ones(3),))
+    assert tangent.tolist() == [2.0, 4.0, 6.0]
+    assert torch.compile(lambda v: torch.sin(x=v) + torch.flatten(a=v))(x).equal(x.sin() + x)
+    with torch.autograd.profiler.profile() as seen:
+        torch.exp(x=x)
+    assert "exp" in str([event.name for event in seen.function_events])
+
+
+def test_a_class_that_overrides_calls_is_asked():
+    class Asked(torch.Tensor):
+        @classmethod
+        def __torch_function__(cls, func, types, args=(), kwargs=None):
+            seen.append(func)
+            return super().__torch_function__(func, types, args, kwargs or {})
+
+    seen = []
+    x = torch.ones(2).as_subclass(Asked)
+    for function in (torch.sin, torch.square, torch.sum):
+        for _ in range(2):  # the first time the operator asks, later the function does
+            assert isinstance(function(x=x), Asked)
+    assert seen == [torch.sin] * 2 + [torch.square] * 2 + [torch.sum] * 2
