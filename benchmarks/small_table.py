@@ -1,8 +1,8 @@
 """The small calls that are measured one by one: Python source over a few tensors of ten elements.
 
 `x`, `y`, `p` (positive) are vectors of ten, `m` and `n` matrices of 2 x 5, `s` is square, `im` an
-image, `i` indices below 5, `k` a mask, `z` and `o` are written to and never recorded. Where a line
-has a backward, floating-point tensors are leaves in the second timing.
+image, `i` indices below 5, `k` a mask, `loss` has a history, `z` and `o` are written to and never
+recorded. Where a line has a backward, floating-point tensors are leaves in the second timing.
 """
 
 from __future__ import annotations
@@ -50,6 +50,16 @@ def tensors(torch: ModuleType, *, recorded: bool) -> dict[str, Any]:
         "im_": torch.tensor([[0, 1, 4, 2, 3], [4, 1, 0, 0, 2]]),
         "label": torch.tensor([1, 4]),
         "k": torch.tensor(np.arange(10) % 2 == 0),
+        "place": torch.tensor([1, 4]),
+        "array": np.ones(10, np.float32),
+        "loss": torch.tensor([1.5, 2.0], requires_grad=True).sum(),
+        "sequence": draw(3, 2, 8),
+        "hidden": draw(2, 4),
+        "norm": torch.nn.BatchNorm1d(5),
+        "attention": torch.nn.MultiheadAttention(8, 2),
+        "encoder": torch.nn.TransformerEncoderLayer(8, 2, 16, dropout=0.0),
+        "cell": torch.nn.LSTMCell(5, 4),
+        "criterion": torch.nn.CrossEntropyLoss(),
         "binary": torch.tensor((np.arange(10) % 2).astype(np.float32)),
     }
 
@@ -291,6 +301,8 @@ WITHOUT_BACKWARD = {
         zm[1] = w.detach()
         zm[:, 1] = 0.0
         z[k] = 0.0
+        z[i] = 1.0
+        zm[tuple(place)] += o[1]
         torch.add(o, o, out=z)
         """
     ),
@@ -330,12 +342,25 @@ WITHOUT_BACKWARD = {
         m.is_contiguous()
         m.stride()
         x.detach()
+        loss.detach()
+        loss.item()
+        loss.tolist()
+        torch.from_numpy(array)
         x.data
         parameter.grad = None
         parameter.grad
         parameter.is_leaf
         x.float()
         x.numpy if False else z.numpy()
+        """
+    ),
+    "modules": lines(
+        """
+        norm(m)
+        attention(sequence, sequence, sequence)
+        encoder(sequence)
+        cell(m, (hidden, hidden))
+        criterion(m, label)
         """
     ),
     "modes": [

@@ -8,7 +8,7 @@ from importlib.util import find_spec
 
 __all__ = ["compiled_with_cxx11_abi", "get_file_path", "install_command", "version"]
 
-VERSION = "0.1.0"  # the one place: pyproject.toml reads it from here
+VERSION = "0.2.0"  # the one place: pyproject.toml reads it from here
 
 
 def version() -> str:

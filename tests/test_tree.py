@@ -20,7 +20,7 @@ TIERS = {
 }
 # Folders of tests that go through several folders of the package, or through what is beside it.
 ACROSS = {"benchmarks", "differential", "docs", "examples", "generate", "programs", "stress"}
-ACROSS |= {"mutate", "tools", "types"}
+ACROSS |= {"mutate", "tools", "types", "wasm"}
 
 
 def test_a_reader_sees_25_folders_at_most():

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from types import ModuleType
 
 import numpy as np
@@ -81,3 +82,40 @@ def slice_writes(torch: ModuleType) -> Program:
         table.sum().backward()
 
     return Program(prepare=lambda: clear_grad([x]), run=run, answer=lambda _: grads([x]))
+
+
+def through_views(torch: ModuleType) -> tuple[list[Tensor], Callable[[], Tensor]]:
+    """The leaves, and eight rounds of writes through four views of one tensor."""
+    rng = np.random.default_rng(15)
+    shapes = [(8, 8), (8, 4), (8,), (7, 8), (22,)]
+    leaves = [torch.tensor(rng.standard_normal(shape), requires_grad=True) for shape in shapes]
+    x, a, b, c, d = leaves
+
+    def written() -> Tensor:
+        y = x.clone()
+        for i in range(8):
+            y[:, ::2].mul_(a)
+            y[i].add_(b)
+            y.t()[1:].mul_(c)
+            y.view(-1)[::3].add_(d)
+        return y
+
+    return leaves, written
+
+
+@work("32 writes through views of one tensor, forward")
+def view_writes_forward(torch: ModuleType) -> Program:
+    """Slices, rows, a transpose and strides; each write is in the history of the base."""
+    _, written = through_views(torch)
+    return Program(run=lambda _: written(), answer=lambda out: [out.detach()])
+
+
+@work("32 writes through views of one tensor, forward and backward")
+def view_writes(torch: ModuleType) -> Program:
+    """The same, with the gradients of what was written."""
+    leaves, written = through_views(torch)
+
+    def run(nothing: None) -> None:
+        written().sum().backward()
+
+    return Program(prepare=lambda: clear_grad(leaves), run=run, answer=lambda _: grads(leaves))

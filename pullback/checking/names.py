@@ -119,13 +119,22 @@ def status(path: str) -> Status:
         if why is not None:
             return Status("missing", why)
         if path in _known():
-            return Status("missing", "not here yet")
+            return Status("missing", _package_of(path) or "not here yet")
         return Status("unknown", f"no public name of torch, nor of pullback{_near(path)}")
     refused = _REFUSED.fullmatch(inspect.getdoc(found) or "")
     if refused:
         return Status("missing", refused[1])
     different = absent.difference(path)
     return Status("partly", different) if different else Status("here")
+
+
+def _package_of(path: str) -> str:
+    """What a name says that is there as soon as a package is installed; "" of any other."""
+    try:
+        getattr(pullback, path)
+    except AttributeError as error:
+        return str(error) if isinstance(error.__cause__, ImportError) else ""
+    return ""
 
 
 def _near(path: str) -> str:

@@ -177,7 +177,7 @@ class CompiledFunction:
 
     def forget_quick(self) -> None:
         """Let the next call look for its program anew."""
-        self.quick = None
+        self.quick = self._is_eager = None
         self._others.clear()
 
     def _flat(self, args: Any, kwargs: Any) -> tuple[list[Any], Any]:
@@ -236,7 +236,7 @@ class CompiledFunction:
         entry.quick = quick = quick_way(entry, args, {})
 
         def run() -> Any:
-            return entry(leaves, (args, {})) if quick is None else quick(args)
+            return self._as_called(entry, args, {}) if quick is None else quick(args)
 
         try:
             run()
@@ -266,7 +266,7 @@ class CompiledFunction:
                     return self.function(*args, **kwargs)
             made = None if kwargs or entry.quick is None else entry.quick(args)
             if made is None:
-                return self._run(entry, leaves, args, kwargs)
+                return self._as_called(entry, args, kwargs)
             return None if made is _NOTHING else made
 
         made = weighing.timed(run)
@@ -278,6 +278,12 @@ class CompiledFunction:
                 self._call_eagerly(None if kwargs else exact_outline(args))
         return made
 
+    def _as_called(self, entry: Entry, args: Any, kwargs: Any) -> Any:
+        """Run an entry with all that comes before: its guards are a part of what it costs."""
+        leaves, spec = self._flat(args, kwargs)
+        entry.guards.miss(entry.guards.mode, spec, leaves)
+        return self._run(entry, leaves, args, kwargs)
+
     def _call_eagerly(self, outline: Any) -> None:
         """Calls like this one are the function's; all are, where programs of no kind pay."""
         if outline is not None:
@@ -286,6 +292,7 @@ class CompiledFunction:
         self.forget_quick()
         if self._dropped >= _MOST_SLOWER and not self.entries and not self.families.found:
             self.failures = _MOST_TRIES
+            self._is_eager = _any_call
             self._note(f"{self._dropped} programs were slower than the function: no more are made")
 
     def _put_first(self, entry: Entry) -> None:
@@ -390,7 +397,6 @@ class CompiledFunction:
         self._met = False
         self._outlines = None
         self._slower.clear()
-        self._is_eager = None
         self._dropped = 0
         self.forget_quick()
 
@@ -510,6 +516,11 @@ def passes_captured() -> AbstractContextManager[Any]:
     from pullback.compiled.backward.takeover import compiled_autograd
 
     return compiled_autograd(fallback="silent")
+
+
+def _any_call(args: Any) -> bool:
+    """Whether a call is the function's own, where no program pays."""
+    return True
 
 
 def _may_vary(entry: Entry) -> bool:

@@ -41,7 +41,7 @@ def shown(name: str) -> str:
         return "\n".join([*form, *_of_operator(what)])
     if what is not None:
         return "\n".join(_of_composition(name, what))
-    near = sorted({known for known in OPERATORS if name.rpartition(".")[2] in known})
+    near = sorted({known for known in list(OPERATORS) if name.rpartition(".")[2] in known})
     raise Unknown(*near[:8])
 
 

@@ -60,7 +60,7 @@ class Library:
         """The class of an operator's nodes, whose rules run on such arrays."""
         raise NotImplementedError
 
-    def beside(self, array: Array) -> AbstractContextManager[Any]:
+    def on_device_of(self, array: Array) -> AbstractContextManager[Any]:
         """Inside, new arrays are on the device of `array`."""
         raise NotImplementedError
 
@@ -89,10 +89,10 @@ class Library:
 LIBRARIES: dict[type, Library] = {}
 
 
-def beside(array: Array) -> AbstractContextManager[Any]:
+def on_device_of(array: Array) -> AbstractContextManager[Any]:
     """Inside, new arrays are where `array` is, of several devices."""
     library = LIBRARIES.get(type(array))
-    return nullcontext() if library is None else library.beside(array)
+    return nullcontext() if library is None else library.on_device_of(array)
 
 
 def recorded_on_devices(node: Any) -> None:
@@ -103,6 +103,7 @@ def recorded_on_devices(node: Any) -> None:
 
 def some(mask: Array) -> bool:
     """Whether any element holds. A device is not asked, which would wait for it: there, yes.
+
     Of a wrapper without data of its own nobody can tell: yes as well.
 
     For a longer way that is right for all values, taken where some of them need it.

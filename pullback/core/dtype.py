@@ -284,7 +284,7 @@ def _missing(name: str) -> str:
     newest = " in its newest version" if name == "complex32" else ""
     return (
         f"{name} needs the package ml_dtypes{newest}, since NumPy has no such dtype; install it "
-        f"with `{install_command('ml_dtypes')}` (it is in the extra pullback[full])"
+        f"with `{install_command('ml_dtypes')}`"
     )
 
 
@@ -294,8 +294,9 @@ def __getattr__(name: str) -> Any:
         try:
             return _load(wanted)
         except ImportError as error:
-            # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used.
-            raise AttributeError(_missing(wanted)) from error
+            # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used; of no
+            # object, so that Python does not ask whether float16 was meant.
+            raise AttributeError(_missing(wanted), name=wanted, obj=None) from error
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

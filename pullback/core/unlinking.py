@@ -18,18 +18,19 @@ __all__ = ["NEEDED", "unlink"]
 
 NEEDED = sys.platform == "emscripten"
 
-_waiting: list[Any] = []
+_waiting: list[object] = []
 _emptied = [False]  # whether somebody further up empties the list
 
 
-def unlink(node: Any) -> None:
+def unlink(node: object) -> None:
     """The `__del__` of nodes. Python calls it once for each, so one that waited dies for good."""
     if _emptied[0]:
         _waiting.append(node)
         return
     _emptied[0] = True
     try:
-        for slot in _slots(type(node)):
+        cls: Any = type(node)  # object's own types leave open whether it can be hashed
+        for slot in _slots(cls):
             if hasattr(node, slot.__name__):
                 slot.__delete__(node)
         if hasattr(node, "__dict__"):

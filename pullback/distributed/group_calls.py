@@ -65,6 +65,12 @@ class GroupCalls:
         outs = output_tensors[0] if isinstance(output_tensors[0], list) else output_tensors
         return collectives.all_gather(outs, _one(input_tensors), self, async_op=True)
 
+    def allgather_coalesced(self, output_lists: Any, input_list: Any, opts: Any = None) -> Any:
+        """The same for several tensors, with a list for each rank."""
+        from pullback.distributed import collectives
+
+        return collectives.all_gather_coalesced(output_lists, input_list, self, async_op=True)
+
     def _allgather_base(self, output: Any, input: Any, opts: Any = None) -> Any:
         """Fill one tensor with what every rank gives."""
         from pullback.distributed import collectives

@@ -9,7 +9,12 @@ from collections.abc import Sequence
 
 __all__ = ["STRATEGIES", "memory_per_rank", "table"]
 
-STRATEGIES = ("DDP", "ZeRO-1", "fully_shard, kept whole", "fully_shard")
+STRATEGIES = (
+    *("DDP", "ZeRO-1", "fully_shard, kept whole", "fully_shard"),
+    *("fully_shard x tensor parallel", "tensor parallel"),
+)
+_ALWAYS_ONE = ("DDP", "tensor parallel")  # columns for the first number of ranks alone
+_TOGETHER = 8  # ranks that share matrices out, of those that shard rows
 _MODELS = ((0.1e9, 12), (1e9, 24), (7e9, 32), (70e9, 80))
 _RANKS = (8, 64)
 
@@ -46,6 +51,10 @@ def memory_per_rank(
         return part + whole + layer
     if strategy == "fully_shard":  # a layer, the next one, and the gradient of one
         return part + 3 * layer
+    if strategy == "tensor parallel":
+        return part
+    if strategy == "fully_shard x tensor parallel":
+        return part + 3 * layer / min(_TOGETHER, ranks)
     raise ValueError(f"strategy is one of {', '.join(STRATEGIES)}, got {strategy!r}.")
 
 
@@ -56,7 +65,7 @@ def table(
     columns = [
         (strategy, count)
         for strategy in STRATEGIES
-        for count in (ranks[:1] if strategy == "DDP" else ranks)
+        for count in (ranks[:1] if strategy in _ALWAYS_ONE else ranks)
     ]
     titles = [name if name == "DDP" else f"{name}, {count} ranks" for name, count in columns]
     lines = ["| parameters, layers | " + " | ".join(titles) + " |"]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
-from pullback.core.arrays import LIBRARIES, Array, OtherArray, beside
+from pullback.core.arrays import LIBRARIES, Array, OtherArray, on_device_of
 from pullback.core.dtype import OF_NUMBERS
 from pullback.core.mode import get_mode
 from pullback.core.node import LOCK_COUNT, LOCKS, AccumulateGrad, Leaf
@@ -41,7 +41,7 @@ def accumulate(leaf_node: AccumulateGrad, g: Array, *, owned: bool) -> None:
         _add(leaf, g, owned)
         return
     g = _on_its_device(leaf, g)
-    with beside(g):
+    with on_device_of(g):
         _add(leaf, g, owned)
 
 

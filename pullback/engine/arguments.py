@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import beside
+from pullback.core.arrays import on_device_of
 from pullback.core.dtype import OF_NUMBERS, from_numpy_dtype
 from pullback.core.explain.why import explain
 from pullback.core.graph import GradientEdge, internal_edge
@@ -145,7 +145,7 @@ def _implicit_gradient(root: Any, shape: tuple[int, ...], dtype: Any) -> Tensor:
         ones: Tensor = unrecorded_call(lambda: ones_like(root))
         return ones
     if isinstance(root, Tensor) and type(root._array) is not numpy.ndarray:
-        with beside(root._array):
+        with on_device_of(root._array):
             return wrap(numpy.ones_like(root._array))
     return root_gradient(shape, dtype)
 

@@ -153,7 +153,7 @@ def classes_table() -> list[str]:
         import_module(module.name)  # all declarations, whatever was loaded before
     declared = {
         key: has_overload_of_torch(key)
-        for key, op in OPERATORS.items()
+        for key, op in list(OPERATORS.items())
         if is_ours(op.forward, "operators")
         and not op.forward.__qualname__.startswith("_filler.")  # made when first drawn
     }

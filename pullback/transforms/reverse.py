@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import beside
+from pullback.core.arrays import on_device_of
 from pullback.core.captured import Scope
 from pullback.core.forward import LEVELS, open_levels
 from pullback.core.mode import FRESH, Mapped, changed, current, get_mode, settle, with_grad
@@ -159,7 +159,7 @@ def _filled_like(tensor: Tensor, value: int) -> Tensor:
     if kind or tensor._overrides & DISPATCH or get_mode().dispatch:
         filled: Tensor = unrecorded_call(lambda: (ones_like if value else zeros_like)(tensor))
         return filled
-    with beside(array):
+    with on_device_of(array):
         return wrap(numpy.full_like(array, value))
 
 

@@ -21,6 +21,10 @@ class _Scale:
         return self.value < other.value
 
 
+def _itself(one):
+    return one
+
+
 WAYS = {
     "weak set": lambda one: (kept := weakref.WeakSet([one]), lambda: next(iter(kept)))[1],
     "weak values": lambda one: (kept := weakref.WeakValueDictionary(a=one), lambda: kept["a"])[1],
@@ -92,7 +96,7 @@ WALKS = {
     "zip": (lambda items: zip(items, strict=True), lambda item: item[0]),
     "dict": (lambda items: dict(enumerate(items)).values(), lambda item: item),
     "generator": (lambda items: (one for one in items), lambda item: item),
-    "map": (lambda items: map(lambda one: one, items), lambda item: item),
+    "map": (lambda items: map(_itself, items), lambda item: item),
 }
 
 

@@ -6,6 +6,7 @@ import pullback as torch
 from pullback.compiled import trial
 from pullback.compiled.counting import counters
 from pullback.compiled.explain import explain
+from pullback.compiled.runtime.guards import Guards
 
 pytest.importorskip("llvmlite")
 
@@ -180,3 +181,34 @@ def test_an_error_of_a_weighed_call_is_the_functions():
                 f(torch.ones(2), fails)
         else:
             assert f(torch.ones(2), fails).tolist() == [2.0, 2.0]
+
+
+def test_the_guards_are_a_part_of_what_a_program_costs(monkeypatch):
+    inside, asked = [], []
+    timed, miss = trial.Weighing.timed, Guards.miss
+
+    def noted(self, run):
+        inside.append(self.wants_program)
+        try:
+            return timed(self, run)
+        finally:
+            inside.pop()
+
+    def looked(self, *args):
+        asked.extend(inside)
+        return miss(self, *args)
+
+    monkeypatch.setattr(trial.Weighing, "timed", noted)
+    monkeypatch.setattr(Guards, "miss", looked)
+    state = {"calls": 0}
+
+    @torch.compile
+    def step(x):
+        state["calls"] += 1
+        return x.sort().values.sum().item()
+
+    for _ in range(12):
+        step(torch.rand(5))
+    assert state["calls"] == 12
+    assert asked.count(True) >= 5
+    assert asked.count(False) == 0

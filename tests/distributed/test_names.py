@@ -47,6 +47,12 @@ def test_groups_have_collectives_as_methods_that_give_works():
         assert out.tolist() == [float(rank), 10.0 + rank]
         group.alltoall(rows, [torch.tensor([1.0 * rank])] * 2).wait()
         group.allreduce_coalesced([torch.ones(1), torch.ones(2)]).wait()
+        several = [[torch.zeros(1), torch.zeros(2)] for _ in range(group.size())]
+        mine = [torch.tensor([float(rank)]), torch.full((2,), float(rank))]
+        group.allgather_coalesced(several, mine).wait()
+        assert [[one.tolist() for one in row] for row in several] == [
+            [[float(r)], [float(r)] * 2] for r in range(group.size())
+        ]
         group.barrier().wait()
         group.monitored_barrier()
         if rank == 0:

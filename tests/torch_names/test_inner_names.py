@@ -242,16 +242,16 @@ def test_a_tensor_enters_and_leaves_a_running_map():
 
 
 def test_modules_that_libraries_import_at_their_top():
-    from pullback.distributed._tensor.experimental import implicit_replication
-    from pullback.distributed.tensor.parallel.style import ParallelStyle
+    from pullback.distributed._tensor.experimental import register_sharding
 
     import pullback.distributed  # noqa: F401  # which adds the two below
+    from pullback.distributed.tensor.parallel.style import ParallelStyle
     from pullback.utils.data._utils.collate import np_str_obj_array_pattern
     from pullback.utils.data._utils.worker import _generate_state
     from pullback.utils.data.dataloader import _collate_fn_t
 
     with pytest.raises(RuntimeError, match="not possible here"):
-        implicit_replication()
+        register_sharding()
     assert not isinstance(3, ParallelStyle)
     assert np_str_obj_array_pattern.search("<U3")
     assert _generate_state(5, 1) == [3025039489, 3528014902, 3507927383, 2601490367]

@@ -83,10 +83,18 @@ def integers_have_64_bits():
     assert torch.tensor([1, 2]).dtype == torch.arange(3).dtype == torch.int64
     assert torch.ones(3, dtype=torch.int32).sum().dtype == torch.int64
     assert torch.tensor(2**40).item() == 2**40
+    assert torch.arange(0, 2**40, 2**38).tolist() == [one * 2**38 for one in range(4)]
     x = torch.tensor([3.0, 1.0, 2.0], requires_grad=True)
-    assert x.argsort().dtype == x.max(0).indices.dtype == torch.int64
     x[torch.tensor([0, 0, 2])].sum().backward()
     assert x.grad.tolist() == [2.0, 0.0, 1.0]
+
+
+def indices_can_be_used_as_they_come():
+    x = torch.tensor([[3.0, 1.0, 2.0]], requires_grad=True)
+    values, places = x.sort(1)
+    assert torch.equal(values, x.gather(1, places))
+    x[torch.arange(1), x.argmax(1)].sum().backward()
+    assert x.grad.tolist() == [[1.0, 0.0, 0.0]]
 
 
 def patterns_of_sparse_derivatives_are_found():
@@ -125,6 +133,7 @@ CLAIMS = [
     a_network_trains_and_is_saved,
     transforms_compose,
     integers_have_64_bits,
+    indices_can_be_used_as_they_come,
     patterns_of_sparse_derivatives_are_found,
     loaders_without_processes_say_so,
     graphs_are_drawn,

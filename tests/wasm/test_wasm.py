@@ -84,7 +84,9 @@ def all_ran(archive, cells, folder):
         CELLS.format(cells=json.dumps(cells))
         + "if False:\n    pass\n"
         + "".join(
-            f"    {line}\n" for line in imports if "pullback" not in line and line.count("(") == 0
+            f"    {line.strip()}\n"
+            for line in imports
+            if "pullback" not in line and line.count("(") == 0
         ),
         encoding="utf-8",
     )

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import gc
 from collections.abc import Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
+from pullback.autograd.answers import cuts
 from pullback.autograd.answers.modules import named_tensors
 from pullback.autograd.graph.table import as_html, as_text
 from pullback.core.node import AccumulateGrad, Leaf, Node, Output, node_and_number, walk
@@ -78,7 +79,9 @@ def unused(loss: Any, params: Any) -> Unused:
 
     `params` is a module, a dict of tensors, or pairs of name and tensor; `loss` a tensor, or
     several. For each parameter that was used at all, the last operator that its values reached is
-    named, with its line, and what cut the way from there if that is known.
+    named, with its line, and what cut the way from there if that is known. Where nothing is left of
+    what was computed from it, the source of the model's methods and of the functions that made the
+    loss tells which `detach()` or `no_grad()` its values come to.
 
     >>> import pullback as torch
     >>> model = torch.nn.ModuleDict({"a": torch.nn.Linear(2, 1), "b": torch.nn.Linear(2, 1)})
@@ -90,6 +93,8 @@ def unused(loss: Any, params: Any) -> Unused:
     reached = reached_leaves(loss)
     wanted = [(name, tensor) for name, tensor in named if tensor.requires_grad]
     entries = [_examined(name, one) for name, one in wanted if id(one) not in reached]
+    if any(not entry.operator for entry in entries):
+        entries = _with_cuts(entries, loss, params)
     return Unused(entries, len(wanted), len(named) - len(wanted))
 
 
@@ -98,6 +103,27 @@ def reached_leaves(roots: Any) -> set[int]:
     listed = [roots] if isinstance(roots, Tensor) else list(roots)
     edges = (node_and_number(edge_of(root))[0] for root in listed)
     return {id(node.variable) for node in walk(edges) if isinstance(node, AccumulateGrad)}
+
+
+def _with_cuts(entries: list[UnusedParameter], loss: Any, params: Any) -> list[UnusedParameter]:
+    """The same, with the cuts that the source shows for those of which no graph is left."""
+    listed = [loss] if isinstance(loss, Tensor) else list(loss)
+    nodes = walk(node_and_number(edge_of(root))[0] for root in listed)
+    made = {getattr(node, "_code", None) for node in nodes}  # leaves have none
+    codes = [code for code in made if code is not None]
+    modules = dict(params.named_modules()) if hasattr(params, "named_modules") else None
+    told = []
+    for entry in entries:
+        cut = None
+        if not entry.operator:
+            cut = (
+                cuts.cut_of_name(codes, entry.name)
+                if modules is None
+                else cuts.cut_within(modules, entry.name, codes)
+            )
+        why = f"{cut} takes what is computed from it out of the graph" if cut else entry.why
+        told.append(replace(entry, why=why))
+    return told
 
 
 _NO_GRAPH = (

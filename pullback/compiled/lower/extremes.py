@@ -8,7 +8,7 @@ from typing import Any
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import FLOATING, NotLowered, dims_of, lower
-from pullback.operators.reduce import extremes
+from pullback.operators.reduce import extremes, truth
 
 _ORDERED = (*FLOATING, "i4", "i8")
 
@@ -94,5 +94,5 @@ def _truth(*, of_all: bool) -> Any:
     return rule
 
 
-lower("any", stored=True)(_truth(of_all=False))
-lower("all", stored=True)(_truth(of_all=True))
+lower(truth.any, stored=True)(_truth(of_all=False))
+lower(truth.all, stored=True)(_truth(of_all=True))

@@ -8,16 +8,21 @@ from typing import Any
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import NotLowered, constant, dims_of, floating, lower
+from pullback.operators.linalg import products
+from pullback.operators.nn.activation import functions
+from pullback.operators.nn.loss import elementwise
+from pullback.operators.pointwise import comparison, direction, extrema
+from pullback.operators.reduce import norms
 
 
-@lower("divide_or_zero")
+@lower(norms.divide_or_zero)
 def _divide_or_zero(b: Builder, input: Val, other: Val) -> Val:
     floating(input, other)
     zero = constant(b, 0, other)
     return b.ew("where", b.ew("eq", other, zero), zero, b.ew("div", input, other))
 
 
-@lower("sgn", "sign")
+@lower(direction.sgn, direction.sign)
 def _sign(b: Builder, input: Val) -> Val:
     floating(input)
     known = b.ew("eq", input, input)  # not NaN, whose sign is 0
@@ -33,11 +38,11 @@ def _with_nan_ignored(word: str) -> Any:
     return rule
 
 
-lower("fmax")(_with_nan_ignored("maximum"))
-lower("fmin")(_with_nan_ignored("minimum"))
+lower(extrema.fmax)(_with_nan_ignored("maximum"))
+lower(extrema.fmin)(_with_nan_ignored("minimum"))
 
 
-@lower("nn.functional.glu")
+@lower(functions.glu)
 def _glu(b: Builder, input: Val, dim: int = -1) -> Val:
     floating(input)
     dim %= len(input.shape)
@@ -49,7 +54,7 @@ def _glu(b: Builder, input: Val, dim: int = -1) -> Val:
 # Losses, norms, products -------------------------------------------------------------------------
 
 
-@lower("nn.functional.mse_loss")
+@lower(elementwise._mse_loss)
 def _mse_loss(b: Builder, input: Val, target: Val, reduction: str) -> Val:
     floating(input, target)
     c = b.ew("sub", input, target)
@@ -62,7 +67,7 @@ def _mse_loss(b: Builder, input: Val, target: Val, reduction: str) -> Val:
     return total
 
 
-@lower("linalg.vector_norm")
+@lower(norms.vector_norm)
 def _vector_norm(b: Builder, input: Val, **options: Any) -> Val:
     floating(input)
     ord, dim = options.get("ord", 2), options.get("dim")
@@ -74,7 +79,7 @@ def _vector_norm(b: Builder, input: Val, **options: Any) -> Val:
     return b.ew("sqrt", b.reduce("sum", b.ew("mul", input, input), dims, keep=keep))
 
 
-@lower("outer")
+@lower(products.outer)
 def _outer(b: Builder, input: Val, vec2: Val) -> Val:
     floating(input, vec2)
     return b.ew("mul", b.reshape(input, (*input.shape, 1)), vec2)
@@ -91,10 +96,11 @@ def _truth(b: Builder, x: Val) -> Val:
     return x if x.dtype == "b1" else b.ew("ne", x, constant(b, 0, x))
 
 
-for _word in ("and", "or", "xor"):
-    lower(f"logical_{_word}")(_of_truths(_word))
+lower(comparison.logical_and)(_of_truths("and"))
+lower(comparison.logical_or)(_of_truths("or"))
+lower(comparison.logical_xor)(_of_truths("xor"))
 
 
-@lower("logical_not")
+@lower(comparison.logical_not)
 def _not(b: Builder, input: Val) -> Val:
     return b.ew("not", _truth(b, input))

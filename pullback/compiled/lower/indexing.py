@@ -12,13 +12,15 @@ from typing import Any
 from pullback.compiled.ir import indexed
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import BYTES, Val, contiguous
-from pullback.compiled.lower.rules import STOPPING, NotLowered, R, lower
+from pullback.compiled.lower.rules import STOPPING, NotLowered, R, key_of, lower
+from pullback.operators.indexing import advanced, gather, rows, scatter
+from pullback.operators.nn.embedding import rows as tables
 
 _INDICES = ("i4", "i8")
 
 
-def _lower(*operators: str) -> Callable[[R], R]:
-    STOPPING.update(operators)
+def _lower(*operators: Any) -> Callable[[R], R]:
+    STOPPING.update(key_of(one.op) for one in operators)
     return lower(*operators, stored=True)
 
 
@@ -73,7 +75,7 @@ def _memory(b: Builder, x: Val) -> Val:
     return b.copy(x) if b.strip(x).op in ("const", "iota") else x
 
 
-@_lower("embedding")
+@_lower(tables.embedding_rows)
 def _embedding(
     b: Builder, weight: Val, indices: Val, padding_idx: int, scale_grad_by_freq: Any, sparse: Any
 ) -> Val:
@@ -83,7 +85,7 @@ def _embedding(
     return _at(b, _memory(b, weight), (0,), (indices,), wraps=False)
 
 
-@_lower("index_select")
+@_lower(rows.index_select)
 def _index_select(b: Builder, input: Val, dim: int, index: Val) -> Val:
     _known(input, index)
     if len(index.shape) != 1:
@@ -91,18 +93,18 @@ def _index_select(b: Builder, input: Val, dim: int, index: Val) -> Val:
     return _at(b, _memory(b, input), (dim % len(input.shape),), (index,), wraps=False)
 
 
-@_lower("_index")
+@_lower(advanced._index)
 def _index(b: Builder, input: Val, dims: Any, first: Val, second: Val | None) -> Val:
     return _index_many(b, input, dims, (first,) if second is None else (first, second))
 
 
-@_lower("_index_many")
+@_lower(advanced._index_many)
 def _index_many(b: Builder, input: Val, dims: Any, indices: Any) -> Val:
     _known(input, *indices)
     return _at(b, _memory(b, input), dims, indices, wraps=True)
 
 
-@_lower("gather")
+@_lower(gather.gather)
 def _gather(b: Builder, input: Val, dim: int, index: Val, sparse_grad: Any) -> Val:
     _known(input, index)
     input = _memory(b, input)
@@ -136,7 +138,7 @@ def _added(b: Builder, whole: Any, shape: Any, g: Val, dims: Any, indices: Any, 
     return indexed.place(b, whole, shape, g, strides, placed, axes, adds=adds)
 
 
-@_lower("_embedding_adjoint")
+@_lower(tables._embedding_adjoint)
 def _embedding_adjoint(
     b: Builder, gradient: Val, indices: Val, shape: Any, padding_idx: int, scale_grad_by_freq: Any
 ) -> Val:
@@ -146,7 +148,7 @@ def _embedding_adjoint(
     return _added(b, None, shape, gradient, (0,), (indices,), wraps=False)
 
 
-@_lower("_index_select_adjoint")
+@_lower(rows._index_select_adjoint)
 def _index_select_adjoint(b: Builder, input: Val, shape: Any, dim: int, index: Val) -> Val:
     _known(input, index)
     _whole_numbers(input)
@@ -155,12 +157,12 @@ def _index_select_adjoint(b: Builder, input: Val, shape: Any, dim: int, index: V
     return _added(b, None, shape, input, (dim % len(shape),), (index,), wraps=False)
 
 
-@_lower("_place")
+@_lower(advanced._place)
 def _place(b: Builder, input: Val, shape: Any, dims: Any, first: Val, second: Any) -> Val:
     return _place_many(b, input, shape, dims, (first,) if second is None else (first, second))
 
 
-@_lower("_place_many")
+@_lower(advanced._place_many)
 def _place_many(b: Builder, input: Val, shape: Any, dims: Any, indices: Any) -> Val:
     if any(one.dtype not in _INDICES for one in indices) or input.dtype not in BYTES:
         raise NotLowered
@@ -168,7 +170,7 @@ def _place_many(b: Builder, input: Val, shape: Any, dims: Any, indices: Any) -> 
     return _added(b, None, shape, input, dims, indices, wraps=True)
 
 
-@_lower("index_add")
+@_lower(rows.index_add)
 def _index_add(b: Builder, input: Val, dim: int, index: Val, source: Val, alpha: Any) -> Val:
     _known(input, index)
     _whole_numbers(input)
@@ -177,7 +179,7 @@ def _index_add(b: Builder, input: Val, dim: int, index: Val, source: Val, alpha:
     return _added(b, input, input.shape, source, (dim % len(input.shape),), (index,), wraps=False)
 
 
-@_lower("index_copy")
+@_lower(rows.index_copy)
 def _index_copy(b: Builder, input: Val, dim: int, index: Val, source: Val) -> Val:
     _known(input, index)
     if len(index.shape) != 1 or source.dtype != input.dtype:
@@ -202,14 +204,14 @@ def _placed_along(
     return indexed.place(b, whole, shape, src, strides, [index], axes, adds=adds)
 
 
-@_lower("_gather_adjoint")
+@_lower(gather._gather_adjoint)
 def _gather_adjoint(b: Builder, input: Val, shape: Any, dim: int, index: Val) -> Val:
     _known(input, index)
     _whole_numbers(input)
     return _placed_along(b, None, shape, dim, index, input, adds=True)
 
 
-@_lower("scatter_add")
+@_lower(gather.scatter_add)
 def _scatter_add(b: Builder, input: Val, dim: int, index: Val, src: Val) -> Val:
     _known(input, index)
     _whole_numbers(input)
@@ -218,7 +220,7 @@ def _scatter_add(b: Builder, input: Val, dim: int, index: Val, src: Val) -> Val:
     return _placed_along(b, input, input.shape, dim, index, src, adds=True)
 
 
-@_lower("_scatter")
+@_lower(scatter._scatter)
 def _scatter(b: Builder, input: Val, dim: int, index: Val, src: Val) -> Val:
     _known(input, index)
     if src.dtype != input.dtype:

@@ -8,6 +8,7 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import Val
 from pullback.compiled.lower.rules import NotLowered, floating, lower
 from pullback.operators.pointwise import powers
+from pullback.operators.special import error_functions
 
 __all__ = ["ask"]
 
@@ -35,7 +36,7 @@ for _word in ("erfc", "lgamma"):  # which NumPy has not
     lower(_word)(_rule(_word))
 
 
-@lower("erf")
+@lower(error_functions.erf)
 def _erf(b: Builder, input: Val) -> Val:
     floating(input)
     return b.ew("erf", input)

@@ -10,6 +10,11 @@ from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered, constant, floating, lower
+from pullback.operators.create import sizes
+from pullback.operators.indexing import selection
+from pullback.operators.pointwise import arithmetic, powers
+from pullback.operators.shape import reshaping
+from pullback.operators.tensor import convert, filling
 
 
 def _sum(word: str) -> Any:
@@ -22,11 +27,11 @@ def _sum(word: str) -> Any:
     return rule
 
 
-lower("add")(_sum("add"))
-lower("sub")(_sum("sub"))
+lower(arithmetic.add)(_sum("add"))
+lower(arithmetic.sub)(_sum("sub"))
 
 
-@lower("pow.Scalar")
+@lower(powers._pow_base)
 def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     if isinstance(base, complex):
         raise NotLowered
@@ -36,14 +41,14 @@ def _power_of_number(b: Builder, input: Val, base: Any) -> Val:
     return b.ew("exp", b.ew("mul", input, constant(b, math.log(base), input)))
 
 
-@lower("_where")
+@lower(selection._where)
 def _where(b: Builder, condition: Val, input: Val, other: Val) -> Val:
     if condition.dtype != "b1" or input.dtype != other.dtype:
         raise NotLowered
     return b.ew("where", condition, input, other)
 
 
-@lower("masked_fill")
+@lower(selection.masked_fill)
 def _masked_fill(b: Builder, input: Val, mask: Val, value: Val) -> Val:
     if mask.dtype != "b1" or not _alike(input, value):
         raise NotLowered
@@ -55,12 +60,12 @@ def _alike(input: Val, value: Val) -> bool:
     return input.dtype == value.dtype or (input.dtype in FLOATING and value.dtype in FLOATING)
 
 
-@lower("clone")
+@lower(reshaping.clone)
 def _clone(b: Builder, input: Val, memory_format: Any = None) -> Val:
     return input
 
 
-@lower("_to_copy", "_to_fixed")
+@lower(convert._to_copy, convert._to_fixed)
 def _to(b: Builder, input: Val, dtype: Any, memory_format: Any = None) -> Val:
     wanted = input.dtype if dtype is None else _name_of(getattr(dtype, "numpy", dtype))
     if wanted not in BYTES or not can_cast(input.dtype, wanted):
@@ -72,19 +77,19 @@ def _name_of(dtype: Any) -> str:
     return "b1" if dtype.kind == "b" else f"{dtype.kind}{dtype.itemsize}"
 
 
-@lower("zeros_of", "_zero")
+@lower(arithmetic.zeros_of, filling._zero)
 def _zeros(b: Builder, input: Val) -> Val:
     if input.dtype not in FLOATING:
         raise NotLowered
     return b.const(0, input.dtype, input.shape)
 
 
-@lower("_like")
+@lower(sizes._like)
 def _like(b: Builder, input: Val, number: Any, dtype: Any, memory_format: Any) -> Val:
     return _filled(b, input.shape, number, dtype)
 
 
-@lower("_new")
+@lower(sizes._new)
 def _new(b: Builder, input: Val, size: Any, number: Any, dtype: Any) -> Val:
     return _filled(b, tuple(size) if not isinstance(size, int) else (size,), number, dtype)
 
@@ -100,21 +105,21 @@ def _filled(b: Builder, shape: tuple[int, ...], number: Any, dtype: Any) -> Val:
     return b.const(number, name, shape)
 
 
-@lower("_fill", "_refill")
+@lower(filling._fill, filling._refill)
 def _fill(b: Builder, input: Val, value: Any) -> Val:
     if input.dtype not in FLOATING or isinstance(value, complex):
         raise NotLowered
     return b.const(float(value), input.dtype, input.shape)
 
 
-@lower("_fill_with", "_refill_with")
+@lower(filling._fill_with, filling._refill_with)
 def _fill_with(b: Builder, input: Val, value: Val) -> Val:
     if input.dtype not in FLOATING or value.dtype not in FLOATING:
         raise NotLowered
     return b.expand(b.ew("cast", value, dtype=input.dtype), input.shape)
 
 
-@lower("_copy")
+@lower(filling._copy)
 def _copy(b: Builder, input: Val, src: Val) -> Val:
     if input.dtype not in FLOATING or src.dtype not in FLOATING:
         raise NotLowered

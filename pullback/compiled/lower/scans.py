@@ -8,6 +8,7 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.llvm.words import can_cast
 from pullback.compiled.lower.rules import FLOATING, NotLowered, lower
+from pullback.operators.reduce import scan
 
 
 def _scanned(b: Builder, input: Val, dim: int, *, back: bool) -> Val:
@@ -17,7 +18,7 @@ def _scanned(b: Builder, input: Val, dim: int, *, back: bool) -> Val:
     return b.make("scan", (x,), (dim % len(x.shape), back), x.shape, x.dtype)
 
 
-@lower("cumsum", stored=True)
+@lower(scan.cumsum, stored=True)
 def _cumsum(b: Builder, input: Val, dim: int, dtype: Any) -> Val:
     wanted = input.dtype if input.dtype in FLOATING else "i8"
     if dtype is not None:
@@ -28,6 +29,6 @@ def _cumsum(b: Builder, input: Val, dim: int, dtype: Any) -> Val:
     return _scanned(b, b.ew("cast", input, dtype=wanted), dim, back=False)
 
 
-@lower("reverse_cumsum", stored=True)
+@lower(scan.reverse_cumsum, stored=True)
 def _reverse_cumsum(b: Builder, input: Val, dim: int) -> Val:
     return _scanned(b, input, dim, back=True)

@@ -12,9 +12,11 @@ from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.lower.rules import FLOATING, NotLowered, R, floating, lower
+from pullback.operators.nn.image import taps
+from pullback.operators.nn.pool import average, places
 
 
-def _lower(*operators: str) -> Callable[[R], R]:
+def _lower(*operators: Any) -> Callable[[R], R]:
     return lower(*operators, stored=True)
 
 
@@ -55,7 +57,7 @@ def _bare_max_pool(b: Builder, input: Val, geometry: Any) -> Val:
     return _as_given(b, made, geometry)
 
 
-@_lower("put_places")
+@_lower(places.put_places)
 def _put_places(b: Builder, gradient: Val, places: Val, size: Any, apart: Any) -> Val:
     floating(gradient)
     varies = any(isinstance(n, Symbolic) for n in (*gradient.shape, *size))
@@ -64,7 +66,9 @@ def _put_places(b: Builder, gradient: Val, places: Val, size: Any, apart: Any) -
     return pooling.put(b, gradient, places, tuple(size))
 
 
-@_lower("_average", "_avg_pool1d", "_avg_pool2d", "_adaptive_avg_pool1d", "_adaptive_avg_pool2d")
+@_lower(
+    average._average, "_avg_pool1d", "_avg_pool2d", "_adaptive_avg_pool1d", "_adaptive_avg_pool2d"
+)
 def _avg_pool(b: Builder, input: Val, geometry: Any, divisor: Any) -> Val:
     pool = _plane(input, geometry)
     if type(divisor) is not int:
@@ -74,7 +78,7 @@ def _avg_pool(b: Builder, input: Val, geometry: Any, divisor: Any) -> Val:
     return _as_given(b, made, geometry)
 
 
-@_lower("_spread_average")
+@_lower(average._spread_average)
 def _spread_average(b: Builder, input: Val, size: Any, geometry: Any, divisor: Any) -> Val:
     pool = _plane(input, geometry)
     if type(divisor) is not int or pool.kernel != pool.stride:
@@ -107,7 +111,7 @@ def _times(table: Any) -> int:
     raise NotLowered
 
 
-@_lower("resample", "_upsample_nearest1d", "_upsample_nearest2d", "_upsample_nearest3d")
+@_lower(taps.resample, "_upsample_nearest1d", "_upsample_nearest2d", "_upsample_nearest3d")
 def _resample(b: Builder, input: Val, tables: Any) -> Val:
     if input.dtype not in BYTES or any(isinstance(n, Symbolic) for n in input.shape):
         raise NotLowered

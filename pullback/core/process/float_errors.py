@@ -6,13 +6,13 @@ only where a flag was raised, and that looks whose call it was. `numpy.geterr()`
 
 What was tried to leave the state alone, on sums and products of ten elements (0.51 us a ufunc):
 to set and put it back around each, with the object that `errstate` makes kept ready, 0.28 us more,
-half of a ufunc. One context of our own that is silent, in which ufuncs run (`Context.run`): 0.03 us,
-6 % of a ufunc and 2 % of an operator; that a signal's handler or another thread is in it already is
-an error before anything ran, so it can be caught. But that serves operators that are one call of a
-ufunc. Forwards written in Python ask for the mode, which a context of our own does not have, as do
-kernels, rules and whatever else calls NumPy on the way; each would need its own place in which the
-state is changed, and one that is forgotten warns. Filters of warnings see no callers below Python,
-and `__warningregistry__` is emptied whenever somebody changes a filter.
+half of a ufunc. One context of our own that is silent, in which ufuncs run (`Context.run`): 0.03
+us, 6 % of a ufunc; that a signal's handler or another thread is in it already is an error before
+anything ran, so it can be caught. But that serves operators that are one call of a ufunc. Forwards
+written in Python ask for the mode, which a context of our own does not have, as do kernels, rules
+and whatever else calls NumPy on the way; each would need its own place in which the state is
+changed, and one that is forgotten warns. Filters of warnings see no callers below Python, and
+`__warningregistry__` is emptied whenever somebody changes a filter.
 """
 
 from __future__ import annotations

@@ -43,7 +43,7 @@ class _Root:
         if not self.complete and state not in self.order:
             self.order.append(state)
 
-    def beside(self, state: ShardedState, step: int) -> list[ShardedState]:
+    def neighbours(self, state: ShardedState, step: int) -> list[ShardedState]:
         """Who comes next, in forward or backward order."""
         if not self.complete or state not in self.order:
             return []
@@ -109,7 +109,7 @@ class ShardedState:
         self.group.gather()
         if self.group.overlaps and passes.running.get() is None:
             following = self.next_forward
-            for state in root.beside(self, 1) if following is None else following:
+            for state in root.neighbours(self, 1) if following is None else following:
                 state.group.begin_gathering(later=True)
         policy = self.group.policy
         if policy.param_dtype is not None and policy.cast_forward_inputs:
@@ -152,7 +152,7 @@ class ShardedState:
         self.group.gather()
         if self.group.overlaps:
             following = self.next_backward
-            for state in root.beside(self, -1) if following is None else following:
+            for state in root.neighbours(self, -1) if following is None else following:
                 state.group.begin_gathering(later=True)
 
     def _arrived(self, number: int, whole: Tensor) -> None:

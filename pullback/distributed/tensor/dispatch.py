@@ -73,11 +73,9 @@ def _at_once(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 def _in_any_case(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
-    call = Call(func, args, kwargs)
+    call = _over_one_mesh(Call(func, args, kwargs))
     spread = [one for one in call.tensors if isinstance(one, DTensor)]
     mesh = spread[0].device_mesh
-    if any(one.device_mesh != mesh for one in spread):
-        raise RuntimeError(f"{call.name}: its operands lie over different meshes.")
     for one in spread:
         check_current(one, call)
     if call.name in _LIKE:
@@ -104,6 +102,28 @@ def _in_any_case(func: Any, args: Any, kwargs: dict[str, Any]) -> Any:
 
 
 # Operands that do not lie over a mesh -------------------------------------------------------------
+
+
+def _over_one_mesh(call: Call) -> Call:
+    """Single numbers over other meshes become plain ones, as all ranks of those have them.
+
+    So the norm of parameters over several meshes is one, as clipping needs it.
+    """
+    tensors = call.tensors
+    spread = [one for one in tensors if isinstance(one, DTensor)]
+    mesh = spread[0].device_mesh
+    if all(one.device_mesh == mesh for one in spread):
+        return call
+    # What has dimensions decides; of numbers alone the one that the fewest ranks have.
+    keep = min(spread, key=lambda one: (not one.ndim, one.device_mesh.size()))
+    made = []
+    for number, one in enumerate(tensors):
+        if isinstance(one, DTensor) and one.device_mesh != keep.device_mesh:
+            if one.ndim or (call.func._schema.is_mutable and _is_written(call, number)):
+                raise RuntimeError(f"{call.name}: its operands lie over different meshes.")
+            one = _part(one, one.device_mesh, layouts.everywhere(one.device_mesh))[0]
+        made.append(one)
+    return call.of(made)
 
 
 def _all_spread(call: Call, mesh: Any) -> Call:

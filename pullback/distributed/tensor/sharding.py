@@ -86,7 +86,8 @@ class Call:
         following = iter(parts)
         values = {name: _replaced(value, following) for name, value in self.given.items()}
         values.update(changed)
-        plain, by_name = [], {}
+        plain: list[Any] = []
+        by_name: dict[str, Any] = {}
         for name in self._names:
             if name not in values:
                 continue
@@ -190,7 +191,7 @@ def _cost(now: Placement, wanted: Placement, size: int) -> float:
         return 0
     if isinstance(now, Partial):
         return inf if wanted.is_partial() else 2 * size
-    return size
+    return 3 * size if wanted.is_partial() else size  # gathered, and to be reduced after all
 
 
 def chosen(

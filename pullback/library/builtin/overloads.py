@@ -68,7 +68,7 @@ def _function(name: str) -> Callable[..., Any] | None:
 
 def _declared(name: str) -> Callable[..., Any] | None:
     """A declared operator that is spelled so and has no public function."""
-    for op in OPERATORS.values():
+    for op in list(OPERATORS.values()):
         if op.aten and op.aten.partition(".")[0] == name:
             function: Callable[..., Any] = op.function
             return function
@@ -162,7 +162,7 @@ def _aten(name: str) -> BuiltinPacket | None:
 
 @cache
 def _own(name: str) -> BuiltinPacket | None:
-    for key, op in OPERATORS.items():
+    for key, op in list(OPERATORS.items()):
         if _own_name(key) == name:
             packet = BuiltinPacket("pullback", name, op.function)
             packet._with("default")
@@ -223,7 +223,7 @@ def _key_of(op: Op) -> str:
     """The name of a declaration; in-place forms that write directly have a copy of it."""
     declared = op.function.op if op.function is not None else op
     if id(declared) not in _keys:
-        _keys.update({id(one): key for key, one in OPERATORS.items()})
+        _keys.update({id(one): key for key, one in list(OPERATORS.items())})
     return _keys.get(id(declared), op.name)
 
 

@@ -49,7 +49,7 @@ def answer(func: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 def _kinds() -> dict[str, str]:
     """What kind of operator stands behind each of torch's names."""
     found: dict[str, str] = {}
-    for op in OPERATORS.values():
+    for op in list(OPERATORS.values()):
         name = (op.aten or op.name).partition(".")[0]
         found.setdefault(name, op.kind)
     return found

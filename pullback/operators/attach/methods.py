@@ -120,7 +120,7 @@ def _attach_special(table: dict[str, Any]) -> None:
 def _attach(module: str | None) -> None:
     """Give Tensor the methods that `module` (None: any) defines, under all their names."""
     methods: dict[str, Any] = {}
-    for op in OPERATORS.values():
+    for op in list(OPERATORS.values()):
         if module in (None, home_of(op.forward)):
             if op.method:
                 methods[op.name] = op.function

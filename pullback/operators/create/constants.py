@@ -8,10 +8,10 @@ from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 
-__all__ = ["beside"]
+__all__ = ["constant_like"]
 
 
-def beside(tensor: Tensor, array: Array) -> Tensor:
+def constant_like(tensor: Tensor, array: Array) -> Tensor:
     """An array of ours as a tensor on the device of `tensor`: without data if that has none."""
     if type(tensor._array) is ndarray:
         return wrap(array)

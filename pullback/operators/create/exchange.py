@@ -123,7 +123,8 @@ def from_numpy(ndarray: Array, /) -> Tensor:
         and flags.writeable
     ):
         array = ndarray.view()
-        owner, frame = array.base, user_frame(getframe(1))
+        owner: Any = array.base
+        frame = user_frame(getframe(1))
         if get_mode() is fast.plain and owner.base is None and frame is not None:
             result = next(blanks)
             result._array = array

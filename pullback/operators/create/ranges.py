@@ -87,7 +87,7 @@ def _counted(end: int) -> Tensor:
     _check_range("arange", 0, _real("arange", "end", end), 1)
     if dtype.metadata is not None:
         return made("arange", allocated("arange", numpy.empty, end, dtype), {})
-    return wrap(allocated("arange", numpy.arange, end))
+    return wrap(allocated("arange", numpy.arange, 0, end, 1, dtype))
 
 
 def _bounds(positional: tuple[Any, ...], named: dict[str, Any]) -> tuple[Any, Any, Any]:
@@ -134,7 +134,7 @@ def _steps(op: str, first: Any, by: Any, count: int, dtype: NumpyDtype) -> Array
     """First + i * by for `count` values of i: integers exactly, floats in double precision."""
     settle()
     if dtype.kind in "iu":
-        index = allocated(op, numpy.arange, count)
+        index = allocated(op, numpy.arange, 0, count, 1, int64.numpy)
         return (index * int(by) + int(first)).astype(dtype)
     return (allocated(op, numpy.arange, count) * float(by) + float(first)).astype(dtype)
 
@@ -191,7 +191,8 @@ def linspace(
     return made("linspace", array.astype(dtype), options, out)
 
 
-_MANY = 1 << 20  # numbers that there is memory for
+# Numbers that there is memory for; none where NumPy counts in 32 bits, as in a browser.
+_MANY = 1 << 20 if numpy.dtype(numpy.intp).itemsize == 8 else -1
 _PLAIN = frozenset((int, float))
 _FEW = 24  # up to so many Python counts faster than NumPy's ten calls
 

@@ -125,7 +125,7 @@ class CudaLibrary(Library):
             self.settle(op.name)
         return made
 
-    def beside(self, array: Array) -> AbstractContextManager[Any]:
+    def on_device_of(self, array: Array) -> AbstractContextManager[Any]:
         """Inside, new arrays are on the device of `array`."""
         if self.count == 1:
             return nullcontext()
@@ -217,7 +217,7 @@ class CudaLibrary(Library):
     def added(self, total: Array, one: Array, *, into: bool) -> Array:
         """The sum of two arrays, in one launch."""
         if self.count > 1:
-            with self.beside(total):
+            with self.on_device_of(total):
                 return self._add(total, one, total) if into else self._add(total, one)
         return self._add(total, one, total) if into else self._add(total, one)
 

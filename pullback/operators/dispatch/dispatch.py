@@ -442,7 +442,7 @@ class _Classes(set[type]):
 
 
 # Classes whose instances need not be looked at; `nn` adds that of parameters.
-QUIET = _Classes((Tensor, int, float, bool, complex, str, type(None), ndarray))
+QUIET = _Classes((Tensor, int, float, bool, complex, str, type(None), ndarray, slice, type(...)))
 
 
 def any_handler(value: Any) -> bool:

@@ -140,33 +140,44 @@ def _fills_mask(self: Any, mask: Any, value: float) -> bool:
     return True
 
 
-def _puts(self: Any, places: Any, value: Any) -> bool:
-    """Write at the places that one index tensor names; False: it is no such plain case."""
-    if places.__class__ is not Tensor:
+def _puts(self: Any, key: Any, value: Any) -> bool:
+    """Write at the places that index tensors name, beside whole dimensions; False: no such case.
+
+    NumPy means the same by such a key as we do.
+    """
+    array = self._array
+    items = key if key.__class__ is tuple else (key,)
+    indices, place = [], []
+    for item in items:
+        if item.__class__ is Tensor:
+            item = item._array
+            if item.dtype is not INT64 or not item.ndim or item.__class__ is not numpy.ndarray:
+                return False
+            indices.append(item)
+        elif item.__class__ is not slice or item != _ALL:
+            return False
+        place.append(item)
+    if not indices or array.__class__ is not numpy.ndarray or array.ndim < len(place):
         return False
-    array, index = self._array, places._array
-    if type(array) is not numpy.ndarray or type(index) is not numpy.ndarray:
-        return False
-    if index.dtype is not INT64 or not (index.ndim and array.ndim):
-        return False
+    source = None
     if type(value) in _NUMBERS:
         if not _holds(array.dtype, value) or not is_plain_write(self):
             return False
-        source = None
     else:
         if value.__class__ is not Tensor or not is_plain_write(self, value):
             return False
         source = value = value._array
-        if source.dtype is not array.dtype or type(source) is not numpy.ndarray:
+        if source.dtype is not array.dtype or source.__class__ is not numpy.ndarray:
             return False
-        if source.ndim and source.shape != index.shape + array.shape[1:]:
-            return False
-    check_apart("index_put_", array, source, index)
+    check_apart("index_put_", array, source, *indices)
     try:
-        array[index] = value
+        array[tuple(place) if len(place) > 1 else place[0]] = value
     except (IndexError, ValueError):  # which the usual way says in our words; nothing is written
         return False
     return True
+
+
+_ALL = slice(None)
 
 
 def _holds(dtype: numpy.dtype[Any], number: float) -> bool:

@@ -10,7 +10,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.promotion import promote_dtypes
 from pullback.core.tensor import Tensor
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.between import euclidean_between
@@ -131,7 +131,8 @@ def pdist(input: Any, p: float = 2.0) -> Any:
         raise RuntimeError(f"pdist: p must not be negative, got {p}.")
     first, second = numpy.triu_indices(input.shape[0], 1)
     return shown_as(
-        "PdistBackward0", _lengths(input[beside(input, first)] - input[beside(input, second)], p)
+        "PdistBackward0",
+        _lengths(input[constant_like(input, first)] - input[constant_like(input, second)], p),
     )
 
 

@@ -313,7 +313,7 @@ def names_taken(strided: bool) -> list[str]:
     load_all()
     declared = {
         op.name.partition(".")[0]
-        for op in OPERATORS.values()
+        for op in list(OPERATORS.values())
         if op.kind == "elementwise" and not op.name.startswith("_")
     }
     own = {name for name in (*table(strided), *COMPOSED) if not name.startswith("_")}

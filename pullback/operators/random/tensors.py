@@ -18,7 +18,8 @@ from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, default, from_nu
 from pullback.core.layout import memory_format, preserve_format
 from pullback.core.mode import get_mode, settle
 from pullback.core.ports import ports
-from pullback.core.tensor import Tensor, wrap
+from pullback.core.tensor import Tensor, blanks, wrap
+from pullback.core.version import UNWRITTEN
 from pullback.operators.create.factory import (
     Options,
     Unpack,
@@ -151,15 +152,24 @@ def randn(
         >>> torch.randn(2, 3).shape
         torch.Size([2, 3])
     """
-    shape = shape_argument("randn", sizes, size)
-    if not options and out is generator is None and undisturbed():
+    shape: tuple[int, ...] = sizes
+    if len(sizes) == 1 and sizes[0].__class__ is int and size is None and sizes[0] >= 0:
+        count = sizes[0]
+    else:
+        shape = shape_argument("randn", sizes, size)
         count = math.prod(shape)
-        if count < draw.LONG:
-            stream = default_generator._stream or default_generator.draw_from()
-            few = stream.normals(count).astype(default.numpy)
+    if not options and out is generator is None and count < draw.LONG and undisturbed():
+        stream = default_generator._stream or default_generator.draw_from()
+        few = stream.normals(count).astype(default.numpy)
+        if len(shape) != 1:
             if len(shape) > 64:
                 raise errors.too_many_dimensions("randn")
-            return plain_tensor(few if len(shape) == 1 else few.reshape(shape))
+            few = few.reshape(shape)
+        tensor = next(blanks)  # `plain_tensor` in line
+        tensor._array = few
+        tensor._node = None
+        tensor._cell = UNWRITTEN
+        return tensor
     dtype = checked("randn", options, default.numpy, out)
     needs("randn", dtype, "fcVW")
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))

@@ -18,7 +18,7 @@ from pullback.operators.arrays.reductions import (
 )
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import has_nan, order_along, ranked, within
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.declare import Array, Dim, Dims, Namespace, method, primitive
 from pullback.operators.indexing.picking import pick
 from pullback.operators.indexing.selection import where
@@ -307,7 +307,7 @@ def _checked_fractions(op: str, input: Any, q: Any, interpolation: str) -> Any:
     if not isinstance(q, Tensor):
         if not 0 <= q <= 1:
             raise RuntimeError(f"{op}: q must be between 0 and 1, got {q}.")
-        return beside(input, array.dtype.type(q).reshape(()))
+        return constant_like(input, array.dtype.type(q).reshape(()))
     if q.ndim > 1 or q.dtype is not input.dtype:
         raise RuntimeError(
             f"{op}: q must be a number, or a tensor of at most 1 dimension and dtype "

@@ -11,7 +11,7 @@ from pullback.core.arrays import I64, Array, is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.indexing.rows import index_add, index_select
 from pullback.operators.indexing.scatter_reduce import index_reduce
 from pullback.operators.indexing.selection import where
@@ -58,7 +58,7 @@ def segment_reduce(
     if data.device is META:  # the shape is known, where segments start is not
         given = lengths if lengths is not None else offsets
         count = 0 if given is None else given.shape[axis] - (lengths is None)
-        some = beside(data, numpy.zeros(count, I64))
+        some = constant_like(data, numpy.zeros(count, I64))
         return shown_as("SegmentReduceBackward0", index_select(data, axis, some))
     if indices is not None or (lengths is None and offsets is None):
         raise RuntimeError(

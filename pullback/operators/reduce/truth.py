@@ -7,7 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.arrays import LIBRARIES, as_array, beside, namespace
+from pullback.core.arrays import LIBRARIES, as_array, namespace, on_device_of
 from pullback.core.device import META
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
@@ -167,7 +167,7 @@ def equal(
             raise errors.no_data("equal()")
         return False
     if type(a) in LIBRARIES:
-        with beside(a):
+        with on_device_of(a):
             return bool((a == b).all())
     return bool((a == b).all())
 

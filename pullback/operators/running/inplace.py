@@ -370,22 +370,37 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     node.inner = inner
     node.position = position
     node.replay = info.manner.replay
-    geometry = geometry_on(target, base)
-    dense = base._array.flags.c_contiguous
-    node.geometry = geometry if dense else relaid(geometry, base._array)
-    others = inner._edges[:position] + inner._edges[position + 1 :]
-    node._edges = (edge_of(base), *others)
-    node._g_shape, node._g_dtype = base._array.shape, base._array.dtype
+    # What is written to twenty views of one tensor comes here twenty times: most of what other
+    # modules would say is in line.
+    array, whole = target._array, base._array
+    size = array.itemsize
+    distance = (address(array) - address(whole)) // size
+    geometry = array.shape, tuple([stride // size for stride in array.strides]), distance
+    node.geometry = geometry if whole.flags.c_contiguous else relaid(geometry, whole)
+    edges, before, seen = inner._edges, base._node, info.node
+    own = edge_of(base) if before is None or before._special else before
+    node._edges = (
+        (own, *edges[1:]) if not position else (own, *edges[:position], *edges[position + 1 :])
+    )
+    node._g_shape, node._g_dtype = whole.shape, whole.dtype
     node._code, node._lasti = inner._code, inner._lasti
     node._seq = numbering.next()
-    kept = retains(target, info.node)
-    move_retention(base, base._node, node)
+    kept = _may_retain(seen) and retains(target, seen)
+    if _may_retain(before):
+        move_retention(base, before, node)
     base._node = node
     # The view's own node is made from the new history when someone asks for it.
     info.node = None
     info.version = -1
     if kept:
         target.retain_grad()
+
+
+def _may_retain(edge: Any) -> bool:
+    """Whether somebody may have asked to keep the gradient that arrives there."""
+    if edge is None or edge.__class__ is Leaf:
+        return False
+    return (edge.node if edge.__class__ is Output else edge)._cold is not None
 
 
 def geometry_on(target: Tensor, base: Tensor) -> Geometry:

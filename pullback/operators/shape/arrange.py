@@ -18,7 +18,7 @@ from pullback.core.layout import contiguous_format, empty_like
 from pullback.core.size import Size
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.batching import per_dim
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.declare import REQUIRED, Namespace, linear, method
 from pullback.operators.indexing.assignment import getitem
 from pullback.operators.indexing.rows import index_select
@@ -331,7 +331,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
     if r == 0:
         return getitem(input, slice(0, 0))
     places = numpy.array(list(choose(range(input.numel()), r)), dtype=numpy.int64).reshape(-1, r)
-    return stack([index_select(input, 0, beside(input, column)) for column in places.T], 1)
+    return stack([index_select(input, 0, constant_like(input, column)) for column in places.T], 1)
 
 
 # Repeating and turning ----------------------------------------------------------------------------

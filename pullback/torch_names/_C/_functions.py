@@ -140,5 +140,5 @@ def __getattr__(name: str) -> type[Node]:
 
 
 def _node_class(name: str) -> type[Node] | None:
-    named = (op for op in OPERATORS.values() if op.rules and op.node_name == name)
+    named = (op for op in list(OPERATORS.values()) if op.rules and op.node_name == name)
     return next(map(node_class, named), None)

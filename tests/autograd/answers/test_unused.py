@@ -121,3 +121,79 @@ def test_the_list_of_hooks_names_modules():
     assert [one.module for one in listed] == ["body.2.weight"]
     assert "body.2.weight" in repr(listed)
     assert "module" not in repr(hooks(loss)).splitlines()[1]
+
+
+# Nothing is kept: the source tells --------------------------------------------------------------
+
+
+class Cut(nn.Module):
+    def __init__(self):
+        super().__init__()
+        for name in ("main", "aside", "blocked", "early", "number", "helped", "used", "never"):
+            setattr(self, name, nn.Linear(2, 2))
+        self.deep = nn.Sequential(nn.Linear(2, 2), nn.ReLU())
+        self.scale = nn.Parameter(torch.ones(()))
+
+    @torch.no_grad()
+    def help(self, x):
+        return self.helped(x)
+
+    def forward(self, x):
+        side = self.aside(x).detach()
+        with torch.no_grad():
+            side = side + self.blocked(x)
+        late = self.early(x)
+        other = late.relu()
+        other = other.data
+        weight = self.number(x).sum().item()
+        deep = self.deep(x)
+        side = side + deep.detach() + self.help(x)
+        self.used(x.detach())
+        size = (self.scale * x.detach()).detach()
+        return self.main(x) + side + other + weight + size + 0 * x.sum()
+
+
+def cut_line(text, function=Cut.forward):
+    lines, start = inspect.getsourcelines(function)
+    return start + next(i for i, one in enumerate(lines) if text in one)
+
+
+def test_where_nothing_is_kept_the_line_that_cuts_is_named():
+    model = Cut()
+    why = {one.name: one.why for one in unused(model(torch.ones(1, 2)).sum(), model)}
+    expected = {
+        "aside.weight": ("detach()", cut_line("self.aside")),
+        "blocked.bias": ("no_grad()", cut_line("with torch.no_grad")),
+        "early.weight": (".data", cut_line("other.data")),
+        "number.weight": ("item()", cut_line("self.number")),
+        "deep.0.weight": ("detach()", cut_line("deep.detach()")),
+        "scale": ("detach()", cut_line("self.scale")),
+        "helped.weight": ("no_grad()", cut_line("no_grad", Cut.help)),
+    }
+    for name, (how, line_number) in expected.items():
+        assert why[name].startswith(f"{how} at test_unused.py:{line_number} takes"), (
+            name,
+            why[name],
+        )
+    for name in ("used.weight", "never.weight"):  # what is cut before it is no cut of it
+        assert "was not used" in why[name]
+    assert "main.weight" not in why
+
+
+def test_a_variable_that_is_cut_in_the_function_of_the_loss_is_found():
+    w, v = (torch.ones(2, requires_grad=True) for _ in range(2))
+    u = (v * 3).detach()
+    loss = (w * u).sum()
+    (found,) = unused(loss, {"w": w, "v": v})
+    here = inspect.currentframe().f_lineno
+    assert found.why.startswith(f"detach() at test_unused.py:{here - 3} takes")
+
+
+def test_a_model_whose_source_cannot_be_read_is_answered_as_before():
+    names = {}
+    exec("def forward(self, x):\n    return self.a(x) + self.b(x).detach()", names)
+    model = nn.Module()
+    model.a, model.b = nn.Linear(2, 2), nn.Linear(2, 2)
+    model.__class__ = type("Made", (nn.Module,), {"forward": names["forward"]})
+    found = unused(model.forward(torch.ones(1, 2)).sum(), model)
+    assert all("was not used" in one.why for one in found)

@@ -1,12 +1,13 @@
 """What a float in a rule becomes among numbers of more digits."""
 
-import mpmath
 import numpy
 import pytest
 
 import pullback as torch
 from pullback.core.numbers.floats import _CONSTANTS, _Words
 from pullback.core.numbers.types import of_class
+
+mpmath = pytest.importorskip("mpmath")
 
 
 @pytest.mark.parametrize("constant", _CONSTANTS, ids=str)

@@ -103,6 +103,59 @@ def fully_sharded(rank, size):
     return [p.full_tensor().flatten().tolist() for p in model.parameters()]
 
 
+def in_parts(rank, size):
+    """Matrices shared out over ranks, and scores by classes: weights after some steps."""
+    from torch.distributed.tensor import Shard
+    from torch.distributed.tensor.parallel import (
+        ColwiseParallel,
+        RowwiseParallel,
+        loss_parallel,
+        parallelize_module,
+    )
+
+    mesh = dist.init_device_mesh("cpu", (size,))
+    model = torch.nn.Sequential(
+        *(torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 4), torch.nn.Linear(4, 8))
+    )
+    with torch.no_grad():
+        for number, parameter in enumerate(model.parameters()):
+            parameter.copy_(values(*parameter.shape, start=number))
+    scores = ColwiseParallel(output_layouts=Shard(-1), use_local_output=False)
+    plan = {"0": ColwiseParallel(), "2": RowwiseParallel(), "3": scores}
+    parallelize_module(model, mesh, plan)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    found = []
+    for step in range(4):
+        optimizer.zero_grad()
+        with loss_parallel():
+            made = model(values(3, 4, start=10 * step))
+            loss = torch.nn.functional.cross_entropy(made, torch.tensor([step, 7, 2]))
+            loss.backward()
+        torch.nn.utils.clip_grad_norm_(model.parameters(), 0.1)
+        optimizer.step()
+        found.append(loss.full_tensor().item())
+    return [found, *(p.full_tensor().flatten().tolist() for p in model.parameters())]
+
+
+def laid_out(size):
+    """How results of operators lie."""
+    from torch.distributed.tensor import DTensor, Partial, Replicate, Shard, distribute_tensor
+
+    mesh = dist.init_device_mesh("cpu", (size,))
+    x = distribute_tensor(values(4, 6), mesh, [Shard(0)])
+    w = distribute_tensor(values(3, 6), mesh, [Replicate()])
+    p = DTensor.from_local(values(4, 6), mesh, [Partial()])
+    made = [
+        *(x * 2, x + x, x.exp(), x.sum(), x.sum(1), x.t(), x.view(2, 2, 6), x.unsqueeze(0)),
+        *(x.softmax(1), x.softmax(0), torch.nn.functional.linear(x, w), x.t() @ x, w @ x.t()),
+        *(p * 2, p + 2, p + p, torch.nn.functional.gelu(p), p + x, torch.cat([x, x], 1)),
+    ]
+    return [
+        [[type(where).__name__, getattr(where, "dim", 0)] for where in one.placements]
+        for one in made
+    ]
+
+
 def buffers(rank):
     """Statistics of rank 1: when it takes those of rank 0, and when it does not."""
     model = torch.nn.BatchNorm1d(1)
@@ -201,6 +254,8 @@ def main():
         "unused": training(rank, size, find_unused_parameters=True),
         "static": training(rank, size, static_graph=True),
         "sharded": fully_sharded(rank, size),
+        "in_parts": in_parts(rank, size),
+        "laid_out": laid_out(size),
         "buffers": buffers(rank),
         "joined": joined(rank),
         "compressed": compressed(rank),

@@ -56,7 +56,7 @@ def test_one_program_finds_the_same_on_both():
     assert statuses == [0, 0]
     assert theirs["collectives"].pop() == ours["collectives"].pop() == [{"rank": 0}, {"rank": 1}]
     assert theirs.keys() == ours.keys()
-    for said in ("refused", "meshes"):
+    for said in ("refused", "meshes", "laid_out"):
         assert theirs.pop(said) == ours.pop(said)
     for part, wanted in theirs.items():
         assert flat(ours[part]) == pytest.approx(flat(wanted), rel=1e-5, abs=1e-6), part

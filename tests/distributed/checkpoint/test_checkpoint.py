@@ -20,6 +20,11 @@ from pullback.distributed.checkpoint.stateful import Stateful
 from pullback.distributed.fsdp import FullyShardedDataParallel, fully_shard
 from pullback.distributed.optim import ZeroRedundancyOptimizer
 from pullback.distributed.tensor import Shard, distribute_tensor
+from pullback.distributed.tensor.parallel import (
+    ColwiseParallel,
+    RowwiseParallel,
+    parallelize_module,
+)
 from pullback.nn.parallel import DistributedDataParallel
 
 
@@ -264,6 +269,50 @@ def test_training_goes_on_on_another_number_of_ranks(tmp_path, kind, before, aft
     adam_after(3, model, optimizer)
     adam_after(2, model, optimizer)
     for got in dist.threads.run(go_on, after):
+        for value, parameter in zip(got, model.parameters(), strict=True):
+            numpy.testing.assert_allclose(value, parameter.detach().numpy(), rtol=1e-6, atol=1e-7)
+
+
+@pytest.mark.parametrize(("before", "after"), [("both", "rows"), ("rows", "both"), ("both", "no")])
+def test_tensor_parallel_training_goes_on_lying_otherwise(tmp_path, before, after):
+    def made(way):
+        model = network()
+        if way == "both":
+            mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("dp", "tp"))
+            plan = {"0": ColwiseParallel(), "1": RowwiseParallel()}
+            parallelize_module(model, mesh["tp"], plan)
+            fully_shard(model, mesh=mesh["dp"])
+        elif way == "rows":
+            fully_shard(model)
+        return model, torch.optim.Adam(model.parameters(), lr=0.05)
+
+    def write():
+        model, optimizer = made(before)
+        adam_after(3, model, optimizer)
+        states = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+        checkpoint.save(states, checkpoint_id=tmp_path)
+
+    def go_on():
+        model, optimizer = made(after)
+        states = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+        checkpoint.load(states, checkpoint_id=tmp_path)
+        set_state_dict(
+            model,
+            optimizer,
+            model_state_dict=states["model"],
+            optim_state_dict=states["optimizer"],
+        )
+        adam_after(2, model, optimizer)
+        whole = get_model_state_dict(model, options=StateDictOptions(full_state_dict=True))
+        return [value.detach().numpy().copy() for value in whole.values()]
+
+    ranks = {"both": 4, "rows": 3, "no": 1}
+    dist.threads.run(write, ranks[before])
+    model = network()
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.05)
+    adam_after(3, model, optimizer)
+    adam_after(2, model, optimizer)
+    for got in dist.threads.run(go_on, ranks[after]):
         for value, parameter in zip(got, model.parameters(), strict=True):
             numpy.testing.assert_allclose(value, parameter.detach().numpy(), rtol=1e-6, atol=1e-7)
 

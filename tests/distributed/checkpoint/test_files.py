@@ -1,11 +1,13 @@
 """Files of checkpoints are torch's own, in both directions; what they claim is not believed."""
 
 import io
+import json
 import pickle
 import subprocess
 import sys
 from pathlib import Path
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -21,6 +23,8 @@ from pullback.distributed.checkpoint.metadata import (
     TensorProperties,
     TensorStorageMetadata,
 )
+from pullback.distributed.checkpoint.state_dict import get_state_dict, set_state_dict
+from pullback.distributed.fsdp import fully_shard
 from pullback.distributed.tensor import Replicate, Shard, distribute_tensor
 
 
@@ -66,12 +70,57 @@ def read(path):
 def test_torch_reads_ours_and_we_read_torchs(tmp_path):
     pytest.importorskip("torch")
     dist.threads.run(lambda: checkpoint.save(state(), checkpoint_id=tmp_path / "ours"), 3)
+    ours = dist.threads.run(leave_job, 3, tmp_path / "our_job")[0]
     program = Path(__file__).with_name("program.py")
     subprocess.run([sys.executable, program, tmp_path], check=True, timeout=120)
     for ranks in (1, 3):
         assert dist.threads.run(read, ranks, tmp_path / "theirs") == [True] * ranks
+    # A job of fully_shard and AdamW comes to the same place when the other library goes on with it.
+    reached = json.loads((tmp_path / "reached.json").read_text())
+    taken = dist.threads.run(take_job, 3, tmp_path / "their_job")[0]
+    for got, want in ((reached["ours"], ours), (taken, reached["theirs"]), (taken, ours)):
+        for a, b in zip(got, want, strict=True):
+            numpy.testing.assert_allclose(a, b, rtol=1e-5, atol=1e-6)
     dcp_to_torch_save(tmp_path / "theirs", tmp_path / "whole.pt")
     assert torch.load(tmp_path / "whole.pt")["optimizer"]["param_groups"][0]["lr"] == 0.1
+
+
+def begun():
+    model = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 3))
+    with torch.no_grad():
+        for parameter in model.parameters():
+            parameter.copy_(torch.arange(parameter.numel()).reshape(parameter.shape).cos())
+    for part in (model[0], model[2], model):
+        fully_shard(part)
+    optimizer = torch.optim.AdamW(model.parameters(), lr=0.05)
+    return model, optimizer
+
+
+def train(model, optimizer, steps):
+    for step in steps:
+        optimizer.zero_grad()
+        x = torch.arange(8.0).reshape(2, 4).sin() * (step + 1)
+        model(x).square().mean().backward()
+        optimizer.step()
+    return [p.full_tensor().tolist() for p in model.parameters()]
+
+
+def leave_job(directory):
+    model, optimizer = begun()
+    train(model, optimizer, (0, 1, 2))
+    states = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+    checkpoint.save(states, checkpoint_id=directory)
+    return train(model, optimizer, (3, 4))
+
+
+def take_job(directory):
+    model, optimizer = begun()
+    states = dict(zip(("model", "optimizer"), get_state_dict(model, optimizer), strict=True))
+    checkpoint.load(states, checkpoint_id=directory)
+    set_state_dict(
+        model, optimizer, model_state_dict=states["model"], optim_state_dict=states["optimizer"]
+    )
+    return train(model, optimizer, (3, 4))
 
 
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 2), (4, 1)])

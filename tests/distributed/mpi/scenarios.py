@@ -8,6 +8,7 @@ from importlib.util import find_spec
 
 import torch  # pullback: these run under `pullback run`
 import torch.distributed as dist
+from torch.distributed.tensor import Shard, distribute_tensor
 from torch.nn.parallel import DistributedDataParallel
 
 DTYPES = [
@@ -136,6 +137,32 @@ def sharded():
         mesh = dist.init_device_mesh("cpu", (2, 2), mesh_dim_names=("replicate", "shard"))
         found = models.sharded(models.Convolutional, mesh=mesh)
         assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
+
+
+def parallel():
+    """Matrices in parts, alone and with rows in parts; attention in parts."""
+    from tests.distributed.tensor import parallel_models as models
+
+    wanted = models.alone()
+    size = dist.get_world_size()
+    # A small part each: ranks that wait take the cores of those that compute.
+    if size == 2:
+        several = [models.shared_out(sequence=True)]
+    else:
+        several = [models.in_two_ways(shape=(2, size // 2))]
+    for found in several:
+        assert max(abs(a - b) for a, b in zip(wanted, found, strict=True)) < 1e-6, (wanted, found)
+    from tests.distributed.tensor.test_context_parallel import attention, in_parts, operands
+
+    found = in_parts({"is_causal": True})[0]
+    torch.testing.assert_close(found, attention(*operands(), is_causal=True))
+    torch.manual_seed(3)
+    alone = torch.nn.functional.dropout(torch.ones(5, 4), 0.5)
+    after = torch.rand(2)
+    torch.manual_seed(3)
+    x = distribute_tensor(torch.ones(5, 4), dist.init_device_mesh("cpu", (size,)), [Shard(0)])
+    assert torch.equal(torch.nn.functional.dropout(x, 0.5).full_tensor(), alone)
+    assert torch.equal(torch.rand(2), after)  # generators of all ranks went on alike
 
 
 def gradients():

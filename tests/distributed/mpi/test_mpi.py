@@ -88,6 +88,23 @@ def test_sharded_training_gives_one_processs_losses(ranks):
     assert job.status == 0, job.output
 
 
+@pytest.mark.parametrize(
+    "ranks",
+    [
+        2,
+        pytest.param(
+            4,
+            marks=pytest.mark.skipif(
+                "PULLBACK_TEST_HOSTS" not in os.environ, reason="long: make test-distributed"
+            ),
+        ),
+    ],
+)
+def test_matrices_and_sequences_in_parts_give_one_processs_losses(ranks):
+    job = launch(ranks, "parallel")
+    assert job.status == 0, job.output
+
+
 def test_without_fingerprints_the_same_calls_work(monkeypatch):
     """B-4."""
     monkeypatch.setenv("PULLBACK_DISTRIBUTED_DEBUG", "OFF")

@@ -132,6 +132,16 @@ def test_an_operator_without_a_rule_warns_once(monkeypatch):
     assert len([one for one in told if "has no rule" in str(one.message)]) == 1
 
 
+def test_parts_and_sums_meet_in_parts():
+    def one():
+        x = distribute_tensor(WHOLE, over(), [Shard(0)])
+        made = x + distribute_tensor(WHOLE, over()).redistribute(placements=[Partial()])
+        torch.testing.assert_close(made.full_tensor(), 2 * WHOLE)
+        return made.placements[0]
+
+    assert dist.threads.run(one, 2) == [Shard(0)] * 2
+
+
 def test_writes_in_place_keep_the_layout_and_reach_the_parts():
     def one():
         x = distribute_tensor(WHOLE, over(), [Shard(0)])

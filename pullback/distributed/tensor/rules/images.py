@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Hashable
 from functools import partial
 
 from pullback.distributed.tensor.sharding import Axes, Call, Labels, Rule
@@ -51,7 +52,9 @@ def _windows(call: Call, *, space: int) -> Labels:
     axes = [(*range(len(shape) - space), *(None,) * space) for shape in call.shapes]
     lead = call.shapes[0][: len(call.shapes[0]) - space]
     # Of what is no batch a part must not be empty.
-    even = {place: size for place, size in enumerate(lead) if place or len(lead) == 1}
+    even: dict[Hashable, int] = {
+        place: size for place, size in enumerate(lead) if place or len(lead) == 1
+    }
     return Labels(axes, [axes[0]] * max(1, len(call.func._schema.returns)), even=even)
 
 

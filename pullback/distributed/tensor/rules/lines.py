@@ -83,7 +83,7 @@ def _index_select(call: Call) -> Labels | None:
     if not shape or len(index) != 1:
         return None
     dim = call["dim"] % len(shape)
-    axes = [place if place != dim else None for place in range(len(shape))]
+    axes: list[Any] = [place if place != dim else None for place in range(len(shape))]
     out = [*axes]
     out[dim] = "chosen"
     return Labels([tuple(axes), ("chosen",)], [tuple(out)], linear=_FIRST)
@@ -94,7 +94,7 @@ def _index_select_adjoint(call: Call) -> Labels | None:
     if not shape or len(call.shapes[1]) != 1:
         return None
     dim = call["dim"] % len(shape)
-    axes = [place if place != dim else None for place in range(len(shape))]
+    axes: list[Any] = [place if place != dim else None for place in range(len(shape))]
     given = [*axes]
     given[dim] = "chosen"
     return Labels(
@@ -105,6 +105,45 @@ def _index_select_adjoint(call: Call) -> Labels | None:
         shapes={"shape": shape},
         out_shapes=[shape],
     )
+
+
+def _indexed(shapes: Sequence[Sequence[int]], dims: Sequence[int], count: int) -> Any:
+    """Labels of what is indexed, of each index and of what comes out; None if it is not simple.
+
+    Simple are indices of one shape, for neighbouring dimensions.
+    """
+    if len(set(map(tuple, shapes))) != 1 or list(dims) != list(range(dims[0], dims[0] + len(dims))):
+        return None
+    index: Axes = tuple(("index", place) for place in range(len(shapes[0])))
+    source: Axes = tuple(None if place in dims else place for place in range(count))
+    return source, index, (*source[: dims[0]], *index, *source[dims[-1] + 1 :])
+
+
+def _index(call: Call) -> Labels | None:
+    source, *indices = call.tensors
+    dims = [place for place, one in enumerate(call["indices"]) if one is not None]
+    if not indices or any(str(one.dtype).endswith(("bool", "uint8")) for one in indices):
+        return None
+    labels = _indexed([one.shape for one in indices], dims, source.ndim)
+    if labels is None:
+        return None
+    whole, index, out = labels
+    return Labels([whole, *[index] * len(indices)], [out], linear=_FIRST)
+
+
+def _place(call: Call) -> Labels | None:
+    """The adjoint: what comes from several places is added up."""
+    shape, dims = tuple(call["shape"]), list(call["dims"])
+    indices = call.tensors[1:]
+    if any(str(one.dtype).endswith(("bool", "uint8")) for one in indices):
+        return None
+    labels = _indexed([one.shape for one in indices], dims, len(shape))
+    if labels is None or len(dims) != len(indices):
+        return None
+    whole, index, out = labels
+    made = Labels([out, *[index] * len(indices)], [whole], sums=frozenset(index), linear=_FIRST)
+    made.shapes, made.out_shapes = {"shape": shape}, [shape]
+    return made
 
 
 def _embedding(call: Call) -> Labels:
@@ -222,6 +261,8 @@ _TO_RULES: list[tuple[str, Rule]] = [
     ("_index_select_adjoint", _index_select_adjoint),
     ("embedding", _embedding),
     ("_embedding_adjoint", _embedding_adjoint),
+    ("index", _index),
+    ("_place", _place),
     ("native_layer_norm", _layer_norm),
     ("native_group_norm", _group_norm),
     ("native_batch_norm", _batch_norm),

@@ -19,7 +19,7 @@ def broadcast(shapes: list[tuple[int, ...]]) -> tuple[list[Axes], Axes]:
         for place, size in enumerate(reversed(shape), 1):
             if size != 1:
                 whole[-place] = size
-    made = [
+    made: list[Axes] = [
         tuple(
             dims - len(shape) + place if size == whole[dims - len(shape) + place] else None
             for place, size in enumerate(shape)
@@ -115,7 +115,7 @@ def elementwise_names() -> frozenset[str]:
 
     load_all()
     found = set()
-    for op in OPERATORS.values():
+    for op in list(OPERATORS.values()):
         if op.kind == "elementwise":
             found |= {op.name, (op.aten or op.name).partition(".")[0]}
     return frozenset(found)
@@ -128,5 +128,5 @@ def is_elementwise(name: str) -> bool:
     return any(
         op.kind == "elementwise"
         and (op.name in names or (op.aten or "").partition(".")[0] in names)
-        for op in OPERATORS.values()
+        for op in list(OPERATORS.values())
     )

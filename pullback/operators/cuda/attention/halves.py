@@ -103,6 +103,10 @@ __device__ float of_four(float v) {
 #define BATCH int head = blockIdx.x % heads, example = blockIdx.x / heads; \\
     int lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
 #define AT(name) name += example * name##0 + head * name##1;
+// The block's own rows, from memory by way of a tile into registers.
+#define OWN(parts, name, rows, size) \\
+    fetch(tiles, name, 64, first, rows, size, name##2, aligned); \\
+    arrived(); __syncthreads(); own_rows(parts, tiles); __syncthreads();
 """
 _FORWARD = """
 extern "C" __global__ void __launch_bounds__(128) pb_attend(
@@ -115,11 +119,7 @@ extern "C" __global__ void __launch_bounds__(128) pb_attend(
     out += example * o0 + head * o1;
     int first = (gridDim.y - 1 - blockIdx.y) * 64;  // the longest rows begin
     unsigned own[PARTS][4];
-    fetch(tiles, q, 64, first, queries, width, q2, aligned);
-    arrived();
-    __syncthreads();
-    own_rows(own, tiles);
-    __syncthreads();
+    OWN(own, q, queries, width)
     int last = causal && first + 64 < keys ? first + 64 : keys;
     fetch(tiles, k, TILE, 0, keys, width, k2, aligned);
     fetch(tiles + ROOM, v, TILE, 0, keys, depth, v2, aligned);
@@ -183,11 +183,7 @@ extern "C" __global__ void __launch_bounds__(128) pb_attend_queries(
     out += example * o0 + head * o1; dq += example * d0 + head * d1;
     int first = (gridDim.y - 1 - blockIdx.y) * 64;
     unsigned own[PARTS][4], own_g[PARTS][4];
-    fetch(tiles, q, 64, first, queries, width, q2, aligned);
-    arrived();
-    __syncthreads();
-    own_rows(own, tiles);
-    __syncthreads();
+    OWN(own, q, queries, width)
     fetch(tiles, g, 64, first, queries, depth, g2, aligned);
     arrived();
     __syncthreads();
@@ -244,16 +240,8 @@ extern "C" __global__ void __launch_bounds__(128) pb_attend_keys(
     lse += (step)blockIdx.x * queries; delta += (step)blockIdx.x * queries;
     int first = blockIdx.y * 64;
     unsigned own[PARTS][4], own_v[PARTS][4];
-    fetch(tiles, k, 64, first, keys, width, k2, aligned);
-    arrived();
-    __syncthreads();
-    own_rows(own, tiles);
-    __syncthreads();
-    fetch(tiles, v, 64, first, keys, depth, v2, aligned);
-    arrived();
-    __syncthreads();
-    own_rows(own_v, tiles);
-    __syncthreads();
+    OWN(own, k, keys, width)
+    OWN(own_v, v, keys, depth)
     float of_k[D / 8][4] = {}, of_v[D / 8][4] = {};
     int row = first + warp * 16 + (lane >> 2);
     int begin = causal ? first / TILE * TILE : 0;

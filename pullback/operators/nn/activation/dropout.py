@@ -18,7 +18,7 @@ from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.create.sizes import empty_like
 from pullback.operators.pointwise.arithmetic import add, mul
 from pullback.operators.random import samplers as draw
@@ -92,7 +92,7 @@ def mask_by_operators(input: Any, p: float, *, channels: bool) -> Any:
 
 def _scaled(input: Tensor, mask: Any, factor: Any) -> Tensor:
     """What is kept, with the factor that it is multiplied by."""
-    return wrap(mask * factor) if type(mask) in LIBRARIES else beside(input, mask * factor)
+    return wrap(mask * factor) if type(mask) in LIBRARIES else constant_like(input, mask * factor)
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
@@ -221,7 +221,8 @@ def _saturated(input: Any, p: float, *, inplace: bool, channels: bool) -> Any:
         mask = mask_by_operators(input, p, channels=channels)
     else:
         mask = drawn(
-            "alpha_dropout", lambda: beside(input, kept(input, p, channels=channels).astype(kind))
+            "alpha_dropout",
+            lambda: constant_like(input, kept(input, p, channels=channels).astype(kind)),
         )
     scale = 1 / math.sqrt((_SATURATED**2 * p + 1) * (1 - p))
     factor = mask * scale

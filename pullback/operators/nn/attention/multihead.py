@@ -12,6 +12,7 @@ from pullback.operators.linalg.products import bmm, matmul
 from pullback.operators.nn.activation.dropout import dropout
 from pullback.operators.nn.activation.softmax import softmax
 from pullback.operators.nn.attention.dot_product import scaled_dot_product_attention
+from pullback.operators.nn.attention.instead import instead
 from pullback.operators.reduce.sums import mean
 from pullback.operators.shape.joining import cat, chunk, unbind
 from pullback.operators.shape.reshaping import expand, permute, reshape, transpose
@@ -245,6 +246,11 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, need_weights: bool) -> 
     """Rows of `v`, mixed for each head; the weights as well where they are wanted."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, p), None
+    if instead.get() is not None:
+        raise NotImplementedError(
+            "multi_head_attention_forward: no rank has the weights of attention whose sequence is "
+            "shared out; pass need_weights=False."
+        )
     scores = bmm(q * (1 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
     weights = softmax(scores if mask is None else scores + mask, -1)
     weights = dropout(weights, p) if p else weights

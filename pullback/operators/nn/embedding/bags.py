@@ -14,7 +14,7 @@ from pullback.core.device import META
 from pullback.core.origin import stacklevel
 from pullback.core.tensor import wrap
 from pullback.operators.arrays.scatter import check_index_dtype
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.indexing.rows import index_add, index_select
 from pullback.operators.indexing.scatter_reduce import scatter_reduce
 from pullback.operators.indexing.selection import masked_fill
@@ -120,7 +120,7 @@ _NODE = "EmbeddingBagBackward0"
 def _of_this_shape(input: Any, weight: Any, offsets: Any, *, last: bool) -> Any:
     """A row for each bag, where values are not known."""
     count = input.shape[0] if input.ndim == 2 else offsets.shape[0] - last
-    return index_select(weight, 0, beside(weight, numpy.zeros(count, I64)))
+    return index_select(weight, 0, constant_like(weight, numpy.zeros(count, I64)))
 
 
 def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:

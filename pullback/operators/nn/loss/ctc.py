@@ -21,7 +21,7 @@ from pullback.core.memory.meta import MetaArray
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.batching import filled
-from pullback.operators.create.constants import beside
+from pullback.operators.create.constants import constant_like
 from pullback.operators.declare import Array, Namespace, Op, primitive
 from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.nn.loss.elementwise import reduced, reduction_of
@@ -227,11 +227,11 @@ def ctc_loss(
             f"{given.max()}."
         )
     rows = _rows(targets, wanted)
-    lengths = beside(log_probs, given), beside(log_probs, wanted)
+    lengths = constant_like(log_probs, given), constant_like(log_probs, wanted)
     losses = _ctc_loss(log_probs, rows, *lengths, blank, zero_infinity)
     if name == "mean":
         dtype = log_probs._array.dtype
-        return mean(losses / beside(log_probs, numpy.maximum(wanted, 1).astype(dtype)))
+        return mean(losses / constant_like(log_probs, numpy.maximum(wanted, 1).astype(dtype)))
     return reduced(losses if batched else losses[0], name)
 
 
@@ -267,14 +267,14 @@ def _rows(targets: Any, lengths: Array) -> Any:
                 f"ctc_loss: targets of shape {shape} do not hold {len(lengths)} rows of up to "
                 f"{longest} labels."
             )
-        return masked_fill(targets[:, :longest], beside(targets, outside), 0)
+        return masked_fill(targets[:, :longest], constant_like(targets, outside), 0)
     if len(shape) != 1 or shape[0] != lengths.sum():
         raise RuntimeError(
             f"ctc_loss: targets in one row must be {lengths.sum()} labels, the sum of "
             f"target_lengths; got shape {shape}."
         )
     if not shape[0]:
-        return beside(targets, numpy.zeros(outside.shape, numpy.int64))
+        return constant_like(targets, numpy.zeros(outside.shape, numpy.int64))
     places = (lengths.cumsum() - lengths)[:, None] + numpy.arange(longest)
-    chosen = targets[beside(targets, numpy.where(outside, 0, places))]
-    return masked_fill(chosen, beside(targets, outside), 0)
+    chosen = targets[constant_like(targets, numpy.where(outside, 0, places))]
+    return masked_fill(chosen, constant_like(targets, outside), 0)

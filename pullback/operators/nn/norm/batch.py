@@ -12,7 +12,7 @@ Split = dict[str, Any]
 Options = dict[str, Any]
 
 
-def beside(pair: Any, rank: int, channel: int | None) -> Any:
+def broadcast_weights(pair: Any, rank: int, channel: int | None) -> Any:
     """Weights, shaped to broadcast against all examples, each of `rank` dimensions."""
     value, bdim = pair
     value = value[None] if bdim is None else front(value, bdim)
@@ -31,8 +31,8 @@ def standardised(op: Op, size: int, split: Split, options: Options) -> Any:
     made = op.function(input, None, None, over.moved())
     rank, channel = made.ndim - 1, over.channel
     if weight[0] is not None:
-        made = made * beside(weight, rank, channel)
-    return made if bias[0] is None else made + beside(bias, rank, channel)
+        made = made * broadcast_weights(weight, rank, channel)
+    return made if bias[0] is None else made + broadcast_weights(bias, rank, channel)
 
 
 def standardised_adjoint(op: Op, size: int, split: Split, options: Options) -> Any:
@@ -40,7 +40,7 @@ def standardised_adjoint(op: Op, size: int, split: Split, options: Options) -> A
     g, input = filled(split["gradient"], size), filled(split["input"], size)
     weight, over = split["weight"], options["over"]
     if weight[1] is not None:
-        g = g * beside(weight, g.ndim - 1, over.channel)
+        g = g * broadcast_weights(weight, g.ndim - 1, over.channel)
         weight = (None, None)
     return op.function(g, input, weight[0], over.moved())
 

@@ -17,7 +17,7 @@ from pullback.operators.arrays.formats import keeps_format
 from pullback.operators.declare import Op, primitive
 from pullback.operators.linalg.products import total
 from pullback.operators.nn.norm import kernels
-from pullback.operators.nn.norm.batch import beside
+from pullback.operators.nn.norm.batch import broadcast_weights
 from pullback.operators.nn.norm.layout import Over, layout
 from pullback.operators.nn.norm.standardise import inverse_deviation, scaled, shaped, summed
 from pullback.operators.reduce.sums import mean
@@ -67,7 +67,7 @@ def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any
     value = value[None] if bdim is None else value.movedim(bdim, 0)
     rank = value.ndim - 1
     there = {
-        name: beside(pair, rank, 1)
+        name: broadcast_weights(pair, rank, 1)
         for name, pair in split.items()
         if name != "input" and pair[0] is not None
     }

@@ -209,7 +209,7 @@ def _by_statistics(
     input: Array, seen: Layout, weight: Any, bias: Any, over: Over, known: Any
 ) -> Array:
     made = kernels.scaled_channels(numpy, input, weight, bias, seen, known[:2])
-    return _laid_out(input, made, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
 @kernel(*_NORMS, when=_elements & at_most(FEW) & at_most(SHORT, "seen.size"))
@@ -227,14 +227,14 @@ def _many_rows(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -
 @kernel(*_NORMS, when=_rows)
 def _in_blocks(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
     made = kernels.standardised_rows(numpy, input, weight, bias, seen, over)
-    return _laid_out(input, made, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
 @kernel(*_NORMS, when=_elements & says("seen.run > 1"))
 def _by_runs(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array:
     known = kernels.run_statistics(numpy, input, seen, over)
     made = kernels.scaled_channels(numpy, input, weight, bias, seen, known)
-    return _laid_out(input, made, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
 @kernel(*_NORMS, when=_elements & says("seen.order is None"))
@@ -243,7 +243,7 @@ def _rows_apart(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) 
     forward: Any = layer_standardise.op.forward
     full = forward(numpy, numpy.ascontiguousarray(input).reshape(seen.shape), None, None, plain)
     made = kernels.weighted(full, weight, bias, seen).reshape(input.shape)
-    return _laid_out(input, made, over)
+    return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
 # Derivatives --------------------------------------------------------------------------------------
