@@ -21,9 +21,9 @@ import numpy
 
 from pullback.core.arrays import namespace
 from pullback.core.errors import unsupported
-from pullback.operators.arrays import programs
+from pullback.operators.arrays import native, programs
 from pullback.operators.arrays.formats import in_format_of
-from pullback.operators.arrays.native import MANY, by_machine_code
+from pullback.operators.arrays.native import by_machine_code
 from pullback.operators.arrays.reductions import MANY
 from pullback.operators.arrays.rows import FEW, SHORT
 from pullback.operators.conditions import (
@@ -194,7 +194,7 @@ _elements = host & floating & given(known=None) & not_empty & _seen
 _rows = _elements & says("are_rows(weight, bias, seen)", are_rows=kernels.are_rows)
 
 
-@kernel(batch_standardise, when=_known & at_least(MANY) & says(
+@kernel(batch_standardise, when=_known & at_least(native.MANY) & says(
     "weight is not None", "bias is not None", "seen.run > 1"
 ), machine_code=True)  # fmt: skip
 def _many_by_statistics(
@@ -219,7 +219,7 @@ def _few(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Arra
     return made if input.flags.c_contiguous else _laid_out(input, made, over)
 
 
-@kernel(*_NORMS, when=_rows & at_least(MANY), machine_code=True)
+@kernel(*_NORMS, when=_rows & at_least(native.MANY), machine_code=True)
 def _many_rows(input: Array, seen: Layout, weight: Any, bias: Any, over: Over) -> Array | None:
     made = kernels.rows_by_machine_code(input, weight, bias, seen, over)
     return None if made is None else _laid_out(input, made, over)
