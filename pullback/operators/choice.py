@@ -28,6 +28,7 @@ from pullback.core.process.first_use import first_use
 from pullback.core.writer import block, define, named, theirs
 from pullback.operators.conditions import FACTS
 from pullback.operators.kernels import Kernel
+from pullback.operators.order import names_asked
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
@@ -149,8 +150,13 @@ def _without_needless(lines: list[str]) -> list[str]:
     text = "\n".join(lines)
     for name, value in set(re.findall(r"\((\w+) := ([^()]+)\)", text)):
         if len(re.findall(rf"(?<![\w.]){name}\b", text)) == 1:
-            text = text.replace(f"({name} := {value})", value)
+            text = text.replace(f"({name} := {value})", _enclosed(value))
     return text.split("\n")
+
+
+def _enclosed(value: str) -> str:
+    """An expression as a part of another one."""
+    return value if re.fullmatch(r"[$\w.]+(\[[^\[\]]*\])?", value) else f"({value})"
 
 
 def inline_text(op: Any) -> str:
@@ -164,9 +170,9 @@ def inline_text(op: Any) -> str:
     else:
         return ""
     writer = _Writer(op, [kernel], noted=False)
-    before, questions, *_ = writer.condition(kernel.when.questions, set())
+    questions, *_ = writer.condition(kernel.when.questions, set())
     made = writer.expression(kernel)
-    if before or made is None or {*kernel.params} - {*writer.params, "xp"}:
+    if made is None or {*kernel.params} - {*writer.params, "xp"}:
         raise TypeError(f"{op.name}: {kernel.name} cannot stand in line.")
     op.forward.__globals__.update(writer.scope)
     asked = _without_needless([" and ".join(questions)])[0]
@@ -225,35 +231,40 @@ class _Writer:
                 shared = both
                 together.append(pending.pop(0))
             asked = shared if len(together) > 1 else questions
-            before, texts, inside, after = self.condition(asked, known)
+            texts, inside, after = self.condition(asked, known)
             rest = [(one, [q for q in its if q not in asked]) for one, its in together]
-            lines += [*before, *block(f"if {' and '.join(texts)}", self.tree(rest, inside))]
+            lines += block(f"if {' and '.join(texts)}", self.tree(rest, inside))
             known = after
         return lines
 
     def condition(
         self, asked: Sequence[str], known: set[str]
-    ) -> tuple[list[str], list[str], set[str], set[str]]:
-        """Lines before it, its parts, and the facts that are known inside and after it."""
-        before: list[str] = []
+    ) -> tuple[list[str], set[str], set[str]]:
+        """Its parts, and the facts that are known inside and after it."""
         texts: list[str] = []
         after, inside = {*known}, {*known}
         for number, question in enumerate(asked):
-            text = question
-            for fact in self.facts_in(question):
-                if fact in inside:
+            written: list[tuple[int, str, str]] = []  # from right to left they stay where they are
+            for name, place, sure in names_asked(question):
+                if name in inside or not self.is_fact(name):
                     continue
-                value = self.value(fact, inside)
-                if " or " in question[: question.find(fact)]:  # may be passed over
-                    before.append(f"{fact} = {value}")
-                    after.add(fact)
-                else:
-                    text = re.sub(rf"(?<![\w.]){fact}\b", f"({fact} := {value})", text, count=1)
-                inside.add(fact)
-                if not number:
-                    after.add(fact)  # the first question is always asked
+                value = self.value(name, inside)
+                if sure == "perhaps":  # passed over, it would be no name afterwards
+                    written.append((place, name, _enclosed(value)))
+                    continue
+                written.append((place, name, f"({name} := {value})"))
+                inside.add(name)
+                if sure == "always" and not number:
+                    after.add(name)  # the first question is always asked
+            text = question
+            for place, name, value in sorted(written, reverse=True):
+                text = text[:place] + value + text[place + len(name) :]
             texts.append(self.marked(text))
-        return before, texts, inside, after
+        return texts, inside, after
+
+    def is_fact(self, name: str) -> bool:
+        """Whether a name is one of the family's facts, or of a tensor that is always there."""
+        return name in self.facts or bool(self.facts_in(name))
 
     def facts_in(self, text: str) -> list[str]:
         """The facts that a text asks for, those of the family first."""
@@ -269,7 +280,8 @@ class _Writer:
             return f"{theirs(owner)}.{what}"
         text = self.facts[fact]
         for one in sorted({*self.facts_in(text)} - known):
-            text = re.sub(rf"(?<![\w.]){one}\b", self.value(one, known), text)
+            value = _enclosed(self.value(one, known))
+            text = re.sub(rf"(?<![\w.]){one}\b", value, text)
         return self.marked(text)
 
     def marked(self, text: str) -> str:

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+
 import numpy
 import pytest
 
 import pullback as torch
+from pullback.operators import conditions, order
 from pullback.operators.arrays import native
 from pullback.operators.attach.every import load_all
 from pullback.operators.choice import choice_source, notes
@@ -255,6 +258,62 @@ def test_questions_that_neighbours_share_are_asked_once(doubled):
     assert text.count("xp is numpy") == text.count("is F32") == text.count("input.size") == 1
     assert text.count("return input + input") == 3  # in line
     assert max(map(len, text.splitlines())) <= 100
+
+
+# Questions that Python leaves before it has evaluated them to their end, for some input.
+SKIPPING = [
+    "a_ndim == 2 == b_ndim",
+    "1 < a_size < b_size < 5",
+    "(a_ndim == 1 or b_ndim == 1)",
+    "not (a_ndim == 2 and b_ndim == 2)",
+    "(a_size > 3 and b_size > 3 or b_ndim)",
+    "both > 3 == b_size",
+    "(a_ndim or both) and both * 2 == 8",
+]
+
+
+@pytest.mark.parametrize("first", SKIPPING)
+@pytest.mark.parametrize("second", SKIPPING)
+def test_what_a_question_may_skip_is_not_known_after_it(first, second):
+    """Such names were taken as known, and had no value when the next kernel asked for them."""
+    before = dict(OPERATORS)
+    try:
+
+        @primitive(jvp=None, name="_joined_for_a_test")
+        def joined(xp: Namespace, a: Array, b: Array) -> Array:
+            """The meaning."""
+            return xp.asarray("meaning")
+    finally:
+        OPERATORS.clear()
+        OPERATORS.update(before)
+
+    own = conditions.fact("both", "a_size + b_size")
+    questions = [first, f"b_ndim + a_size > 2 and {second}", second, "b_ndim == 1", "both"]
+    for number, question in enumerate(questions):
+        kernel(joined, when=says(question) & own)(_answers(number))
+    shapes = [(), (1,), (2,), (4,), (1, 2), (2, 2), (2, 3)]
+    for a, b in itertools.product(map(numpy.ones, shapes), repeat=2):
+        known = {"a_ndim": a.ndim, "b_ndim": b.ndim, "a_size": a.size, "b_size": b.size}
+        known["both"] = a.size + b.size
+        willing = [number for number, one in enumerate(questions) if eval(one, known)]
+        expected = f"{willing[0]}: {b.ndim}, {a.size + b.size}" if willing else "meaning"
+        assert str(joined.op.forward(numpy, a, b)) == expected, choice_source(joined.op)
+
+
+def test_names_are_sure_as_far_as_python_evaluates_them():
+    found = order.names_asked("(a or b) < (c if d else e) and not (f and g) and h(lambda: i)")
+    sure = {name: how for name, _, how in found}
+    assert {name for name, how in sure.items() if how == "always"} == {"a"}
+    assert {name for name, how in sure.items() if how == "if so"} == {"f", "h"}
+    assert sorted(sure) == list("abcdefghi")
+
+
+def _answers(number):
+    def answer(b_ndim, both):
+        return numpy.asarray(f"{number}: {b_ndim}, {both}")
+
+    answer.__name__ = f"answer{number}"
+    return answer
 
 
 @pytest.mark.parametrize(
