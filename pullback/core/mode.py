@@ -233,11 +233,19 @@ def settle() -> Mode:
     """
     mode = get_mode()
     if mode is FRESH:
-        hear_float_errors()
+        hear_float_errors(_unsettle)
         sequence.arrive()
         current.set(PLAIN)
         return PLAIN
     return mode
+
+
+def _unsettle(
+    get: Any = get_mode, put: Any = current.set, settled: Mode = PLAIN, fresh: Mode = FRESH
+) -> None:
+    """Have the next operator settle again; names no global, as there are none at the very end."""
+    if get() is settled:
+        put(fresh)
 
 
 def with_grad(mode: Mode, *, grad: bool) -> Mode:

@@ -19,6 +19,8 @@ from __future__ import annotations
 
 import sys
 import warnings
+from collections.abc import Callable
+from contextvars import copy_context
 from types import FrameType
 from typing import Any
 
@@ -36,16 +38,21 @@ _NAMES = {
 }
 
 
-def hear_float_errors() -> None:
-    """From now on, in this context, ignore the errors of our own calls."""
+def hear_float_errors(undone: Callable[[], object]) -> None:
+    """From now on, in this context, ignore the errors of our own calls.
+
+    `undone` is called when that no longer holds: a block of `numpy.errstate` that is left takes
+    back what was changed inside it.
+    """
     told = numpy.geterrcall()
     if isinstance(told, _OfOthers):  # a context that was copied
         return
     wanted = numpy.geterr()
     heard: Any = {name: "call" for name, way in wanted.items() if way != "ignore"}
-    if heard:
-        numpy.seterrcall(_OfOthers(wanted, told))
-        numpy.seterr(**heard)
+    # Where the context has no state of NumPy's of its own, it is in no block.
+    changed = any(one.name == "numpy.ufunc.extobj" for one in copy_context())
+    numpy.seterrcall(_UntilUndone(wanted, told, undone) if changed else _OfOthers(wanted, told))
+    numpy.seterr(**heard)
 
 
 class _OfOthers:
@@ -71,10 +78,29 @@ class _OfOthers:
             raise FloatingPointError(text)
         elif way == "print":
             print(f"Warning: {text}", file=sys.stderr)
-        elif way == "call" and self.told is not None:
+        elif way in ("call", "ignore") and self.told is not None:  # or it was ignored before
             self.told(error, flag)
         elif way == "log" and self.told is not None:
             self.told.write(f"Warning: {text}\n")
+
+    def write(self, text: str) -> None:
+        """What NumPy calls where "log" is asked for later."""
+        if self.told is not None and not _ours(sys._getframe(1)):
+            self.told.write(text)
+
+
+class _UntilUndone(_OfOthers):
+    """The same, in a state that may be a block's: NumPy drops it when the block is left."""
+
+    __slots__ = ("undone",)
+
+    def __init__(self, wanted: Any, told: Any, undone: Callable[[], object]) -> None:
+        super().__init__(wanted, told)
+        self.undone = undone
+
+    def __del__(self) -> None:
+        # NumPy is about to change its state, so nothing here may; the next operator does.
+        self.undone()
 
 
 def _ours(frame: FrameType | None) -> bool:

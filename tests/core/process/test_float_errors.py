@@ -2,6 +2,8 @@
 
 import contextvars
 import io
+import subprocess
+import sys
 import threading
 
 import numpy as np
@@ -141,3 +143,80 @@ def test_a_copied_context_hears_as_the_one_it_was_copied_from():
             contextvars.copy_context().run(both)
 
     assert in_new_thread(run, invalid="warn") is None
+
+
+BLOCKS = {
+    "all": {"all": "ignore"},
+    "one": {"over": "ignore"},
+    "as it is": {"over": "warn"},
+    "raise": {"all": "raise"},
+}
+LEFT = """
+import sys
+import warnings
+
+warnings.simplefilter("error")
+import numpy
+import pullback as torch
+
+
+def ours():
+    x = torch.tensor([3e38], requires_grad=True)
+    (x * 4 / 0).sum().backward()
+
+
+with numpy.errstate(**STATE):
+    with numpy.errstate(all="ignore"), torch.no_grad():
+        torch.zeros(2) / 0
+    ours()
+ours()
+assert numpy.geterr() == {"divide": "call", "over": "call", "under": "ignore", "invalid": "call"}
+try:
+    numpy.zeros(1) / numpy.zeros(1)
+except RuntimeWarning:
+    pass
+else:
+    raise AssertionError("the program's own call is not heard")
+numpy.seterr(all="ignore")  # what is dropped at the very end says nothing
+numpy.seterrcall(None)
+torch.zeros(2) / 0
+"""
+
+
+@pytest.mark.parametrize("block", BLOCKS)
+def test_a_first_use_inside_a_block_counts_after_it_too(block):
+    """What was changed inside it was gone with it, and every operator warned."""
+    script = LEFT.replace("STATE", repr(BLOCKS[block]))
+    done = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_where_all_is_ignored_at_first_functions_and_logs_hear_later():
+    told, log = [], io.StringIO()
+
+    def run(heard, way):
+        np.seterrcall(heard)
+        np.seterr(all="ignore")
+        both()
+        np.seterr(all=way)
+        both()
+
+    for heard, way in ((lambda error, flag: told.append(error), "call"), (log, "log")):
+        thread = threading.Thread(target=run, args=(heard, way))
+        thread.start()
+        thread.join()
+    assert told == ["invalid value"]
+    assert log.getvalue() == "Warning: invalid value encountered in divide\n"
+
+
+def test_a_settled_context_keeps_its_state_in_blocks_of_the_users():
+    def run():
+        divide_ours()
+        heard = np.geterrcall()
+        with np.errstate(all="ignore"):
+            divide_ours()
+            assert np.geterrcall() is heard
+        divide_ours()
+        return np.geterrcall() is heard
+
+    assert in_new_thread(run) is True
