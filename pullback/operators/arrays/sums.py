@@ -86,7 +86,7 @@ def _uneven_totals(xp: Namespace, a: Array, b: Array | None, piece: int) -> Arra
     """The same of rows that are not cut into equal pieces, and what is left of them."""
     rows, size = a.shape
     whole = size - size % piece
-    shape = (rows, -1, piece)
+    shape = (rows, size // piece, piece)
     if b is None:
         made = a[:, :whole].reshape(shape) @ ones(xp, piece, a.dtype)
     else:
@@ -182,12 +182,13 @@ def _over_rows(xp: Namespace, x: Array) -> Array:
     if rows <= _CHAIN:
         return xp.matmul(ones(xp, rows, x.dtype), x)
     # Rows that follow each other are one wide row, so that BLAS has more to do at a time.
-    fold = max(1, min(_WIDE // inner, rows // _CHAIN))
+    fold = max(1, min(_WIDE // max(inner, 1), rows // _CHAIN))
     if x.strides[1] != inner * x.itemsize:
         fold = 1
     whole = rows - rows % (_CHAIN * fold)
-    blocks = x[:, :whole].reshape(outer, -1, _CHAIN, fold * inner)
-    made = xp.matmul(ones(xp, _CHAIN, x.dtype), blocks).reshape(outer, -1, inner)
+    chains = whole // (_CHAIN * fold)
+    blocks = x[:, :whole].reshape(outer, chains, _CHAIN, fold * inner)
+    made = xp.matmul(ones(xp, _CHAIN, x.dtype), blocks).reshape(outer, chains * fold, inner)
     result = _wide_columns(xp, made)
     return result + _over_rows(xp, x[:, whole:]) if whole < rows else result
 

@@ -97,8 +97,9 @@ _MANY = 32
 
 def _substituted_together(xp: Namespace, a: Array, b: Array, shape: tuple[int, ...]) -> Array:
     n, k = b.shape[-2:]
-    matrices = xp.broadcast_to(a, shape + a.shape[-2:]).reshape(-1, n, n)
-    sides = xp.broadcast_to(b, shape + b.shape[-2:]).reshape(-1, n, k)
+    count = math.prod(shape)
+    matrices = xp.broadcast_to(a, shape + a.shape[-2:]).reshape(count, n, n)
+    sides = xp.broadcast_to(b, shape + b.shape[-2:]).reshape(count, n, k)
     out = xp.empty(sides.shape, b.dtype)
     for part in slices(len(out), n * max(n, k), 2 * BLOCK):
         t = xp.ascontiguousarray(matrices[part].transpose(1, 2, 0))

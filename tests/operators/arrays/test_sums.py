@@ -3,6 +3,7 @@
 import numpy
 import pytest
 
+import pullback as torch
 from pullback.operators.arrays import sums
 
 
@@ -97,3 +98,42 @@ def test_vectors_are_added_and_multiplied(size):
     assert sums.flat_total(numpy, x) == x.sum()
     assert sums.flat_total(numpy, x, x) == (x * x).sum()
     assert sums.flat_total(numpy, numpy.repeat(x, 2)[::2]) == x.sum()
+
+
+def _of_nothing(n):
+    """Programs in which rows, columns or matrices are many and have no elements."""
+    F = torch.nn.functional  # noqa: N806 (as programs call it)
+    made = lambda *shape: torch.ones(*shape, requires_grad=True)  # noqa: E731
+    classes = torch.zeros(0, dtype=torch.int64)
+    return {
+        "norm": lambda: torch.norm(made(0, n), 2, 1),
+        "norm of columns": lambda: torch.norm(made(n, 0), 2, 0),
+        "norm between": lambda: torch.norm(made(2, n, 0), 2, 1),
+        "sum": lambda: made(0, n).sum(1),
+        "sum of columns": lambda: made(n, 0).sum(0),
+        "sum between": lambda: made(0, n, 3).sum(1),
+        "sum between nothing": lambda: made(3, n, 0).sum(1),
+        "mean": lambda: made(0, n).mean(1),
+        "logsumexp": lambda: made(0, n).logsumexp(1),
+        "softmax": lambda: made(0, n).softmax(1),
+        "layer_norm": lambda: F.layer_norm(made(0, n), (n,)),
+        "cross_entropy": lambda: F.cross_entropy(made(0, n), classes, reduction="sum"),
+        "pairwise_distance": lambda: F.pairwise_distance(made(0, n), made(0, n)),
+        "broadcast": lambda: made(n, 0) + made(1, 0),
+        "broadcast rows": lambda: made(n, 0, 3) * made(3),
+        "solve_triangular": lambda: torch.linalg.solve_triangular(
+            made(n, 0, 0), made(n, 0, 2), upper=True
+        ),
+        "cumsum": lambda: made(0, n).cumsum(1),
+        "sort": lambda: made(0, n).sort(1)[0],
+        "index_add": lambda: made(n, 0).index_add(0, torch.arange(n), made(n, 0)),
+    }
+
+
+@pytest.mark.parametrize("name", _of_nothing(1))
+@pytest.mark.parametrize("n", [70, 1500, 5003])
+def test_sums_of_nothing_are_zeros_however_long_its_rows_are(name, n):
+    """A length of -1 says nothing where there are no elements; cross_entropy of no rows raised."""
+    made = _of_nothing(n)[name]()
+    assert not made.any()
+    made.sum().backward()
