@@ -1,20 +1,28 @@
 """All samples with every size at which another kernel takes over brought down to a few elements.
 
 `python lowered.py 7 results.pickle` writes what the operators give then, "inline" what they give as
-they are. In a process of its own: the code that is written on first use keeps the numbers.
+they are, "meaning" what they give without any kernel: their declared forwards alone. In a process
+of its own: the code that is written on first use keeps the numbers.
+
+The first two samples of each operator are tried at their edges, too (`pullback/testing/edges.py`).
 """
 
 from __future__ import annotations
 
 import ast
 import importlib
+import itertools
 import pickle
 import sys
 import warnings
+from collections.abc import Iterator
 from pathlib import Path
 
 import pullback as torch
-from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
+from pullback.operators.attach.every import load_all
+from pullback.operators.declare import OPERATORS
+from pullback.testing import SAMPLES, SampleInput, resolve, samples_for, tensors_in
+from pullback.testing.edges import edges_of
 
 ROOT = Path(torch.__file__).parent / "operators"
 # Rooms whose numbers are no choice among kernels for the samples: streams of random numbers are
@@ -99,10 +107,29 @@ def lower(to: int) -> None:
             setattr(holder, attribute, to)
 
 
-def results(name: str, dtype: torch.dtype) -> list[object]:
+def without_kernels() -> None:
+    """Leave the operators their declared forwards alone; before any of them is called."""
+    load_all()
+    for op in OPERATORS.values():
+        op.kernels = tuple([one for one in op.kernels if one.on != "host"])
+
+
+def samples(name: str, dtype: torch.dtype) -> Iterator[tuple[str, SampleInput]]:
+    """Every sample, as it is and at its edges, whose names it comes with.
+
+    To keep the time short in two dtypes each: single beside double, and beside complex numbers.
+    """
+    for sample in samples_for(name, dtype) if dtype is not torch.complex128 else ():
+        yield "", sample
+    if dtype is not torch.float64:
+        for sample in itertools.islice(samples_for(name, dtype), 2):
+            yield from edges_of(sample)
+
+
+def results(name: str, dtype: torch.dtype) -> list[tuple[str, object]]:
     """Values and gradients of every sample, as arrays; an error as its type."""
-    found: list[object] = []
-    for sample in samples_for(name, dtype):
+    found: list[tuple[str, object]] = []
+    for edge, sample in samples(name, dtype):
         torch.manual_seed(0)
         try:
             made = list(tensors_in(sample.call(resolve(torch, name))))
@@ -112,13 +139,16 @@ def results(name: str, dtype: torch.dtype) -> list[object]:
                 ones = [torch.ones_like(one) for one in recorded]
                 made += torch.autograd.grad(recorded, inputs, ones, allow_unused=True)
         except _ERRORS as error:
-            found.append(type(error).__name__)
+            found.append((edge, type(error).__name__))
             continue
-        found.append([None if one is None else _array(one) for one in made])
+        found.append((edge, [None if one is None else _array(one) for one in made]))
     return found
 
 
-_ERRORS = (RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError)
+_ERRORS = (
+    *(RuntimeError, ValueError, TypeError, LookupError, ArithmeticError, AttributeError),
+    AssertionError,
+)
 
 
 def _array(tensor: torch.Tensor) -> object:
@@ -129,14 +159,16 @@ def main() -> None:
     """Write the results of all samples."""
     to, path = sys.argv[1:]
     warnings.simplefilter("ignore")
-    if to != "inline":
+    if to == "meaning":
+        without_kernels()
+    elif to != "inline":
         lower(int(to))
     names = [name for name in SAMPLES if resolve(torch, name) is not None]
     made = {(name, d): results(name, getattr(torch, d)) for name in names for d in DTYPES}
     Path(path).write_bytes(pickle.dumps(made))
 
 
-DTYPES = ("float32", "float64")
+DTYPES = ("float32", "float64", "complex128")
 
 if __name__ == "__main__":
     main()

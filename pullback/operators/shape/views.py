@@ -425,14 +425,14 @@ def unfold(xp: Namespace, input: Array, dimension: Dim, size: int, step: int) ->
             [1, 2],
             [2, 3]])
     """
-    if input.ndim == 0:
-        return restrided(input, (size,), (input.itemsize,))
-    length = input.shape[dimension]
+    length = input.shape[dimension] if input.ndim else 1
     if size > length or size < 0 or step <= 0:
         raise RuntimeError(
             f"unfold: windows of size {size} and step {step} along a dimension of {length}; the "
             "size must be between 0 and that length, the step positive."
         )
+    if input.ndim == 0:
+        return restrided(input, (size,), (input.itemsize,))
     stride = input.strides[dimension]
     shape = list(input.shape)
     strides = list(input.strides)

@@ -12,6 +12,7 @@ import pytest
 import pullback
 from pullback.testing import SAMPLES, resolve, samples_for, tensors_in
 from pullback.testing.coverage import supports
+from pullback.testing.edges import edges_of
 
 torch = pytest.importorskip("torch")
 
@@ -46,19 +47,12 @@ LEFT_OUT = {
         nn.functional.scaled_dot_product_attention nn.functional.multi_head_attention_forward
     """,
     "drawn at random, in another order for other sizes": "nn.functional.dropout",
+    "torch has no gradient for p=0 of numbers, and no 0th root to say": """
+        dist nn.functional.lp_pool1d nn.functional.lp_pool2d nn.functional.lp_pool3d
+    """,
 }
 OTHERWISE = {name: why for why, names in LEFT_OUT.items() for name in names.split()}
 
-EDGES = {
-    "0-d": lambda library, t: t.reshape(-1)[0].clone() if t.numel() else t,
-    "empty": lambda library, t: t[:0].clone() if t.ndim else t,
-    "empty rows": lambda library, t: t[..., :0].clone() if t.ndim else t,
-    "repeated": lambda library, t: (
-        library.full_like(t, int(t.reshape(-1)[0]))
-        if t.dtype in (library.int32, library.int64) and t.numel()
-        else t
-    ),
-}
 NAMES = [
     name
     for name in SAMPLES
@@ -68,15 +62,6 @@ CASES = [(name, "float64") for name in NAMES]
 CASES += [(name, "complex128") for name in NAMES if supports(name, "complex")]
 
 
-def brought_to(edge, library, value):
-    if isinstance(value, tuple | list):
-        return type(value)(brought_to(edge, library, one) for one in value)
-    if not isinstance(value, library.Tensor):
-        return value
-    changed = EDGES[edge](library, value.detach()).detach()
-    return changed.requires_grad_(value.requires_grad)
-
-
 def numbers(library, tensor):
     tensor = tensor.detach()
     if tensor.is_complex():
@@ -84,19 +69,17 @@ def numbers(library, tensor):
     return tensor.resolve_neg().numpy()
 
 
-def outcome(library, name, sample, edge):
+def outcome(library, name, sample):
     """Values, then gradients; or the words of the refusal."""
-    args = [brought_to(edge, library, one) for one in (sample.input, *sample.args)]
-    kwargs = {key: brought_to(edge, library, one) for key, one in sample.kwargs.items()}
     library.manual_seed(0)
     try:
-        made = resolve(library, name)(*args, **kwargs)
+        made = sample.call(resolve(library, name))
     except (RuntimeError, ValueError, TypeError, IndexError, AssertionError) as error:
         return f"refused: {error}"
     outputs = list(tensors_in(made))
     found = [numbers(library, one) for one in outputs]
     recorded = [one for one in outputs if one.requires_grad]
-    inputs = [one for one in tensors_in([args, list(kwargs.values())]) if one.requires_grad]
+    inputs = sample.differentiable
     if not recorded or not inputs:
         return found
     try:
@@ -133,9 +116,9 @@ def test_at_its_edges_an_operator_does_what_torch_does(name, dtype):
     ours = samples_for(name, getattr(pullback, dtype))
     theirs = samples_for(name, getattr(pullback, dtype), module=torch)
     for one, other in itertools.islice(zip(ours, theirs, strict=True), 3):
-        for edge in EDGES:
-            what = f"{edge}: {one!r}"
-            assert_same(outcome(pullback, name, one, edge), outcome(torch, name, other, edge), what)
+        for (edge, here), (_, there) in zip(edges_of(one), edges_of(other), strict=True):
+            what = f"{edge}: {here!r}"
+            assert_same(outcome(pullback, name, here), outcome(torch, name, there), what)
 
 
 def test_what_is_left_out_is_in_the_table_and_has_a_reason():

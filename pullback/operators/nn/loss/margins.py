@@ -138,7 +138,13 @@ def soft_margin_loss(
     tensor(0.4100)
     """
     name = reduction_of("soft_margin_loss", reduction, size_average, reduce)
-    return shown_as("SoftMarginLossBackward0", reduced(_soft_margin(input, target), name))
+    loss = _soft_margin(input, target)
+    if loss.shape != input.shape:
+        raise RuntimeError(
+            f"soft_margin_loss: a target of shape {tuple(target.shape)} does not broadcast to the "
+            f"input's, {tuple(input.shape)}."
+        )
+    return shown_as("SoftMarginLossBackward0", reduced(loss, name))
 
 
 # Triplets -----------------------------------------------------------------------------------------
