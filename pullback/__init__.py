@@ -163,6 +163,7 @@ _LATER = {
             *("_amp_foreach_non_finite_check_and_unscale_", "_amp_update_scale_"),
             *("_convert_indices_from_coo_to_csr", "_convert_indices_from_csr_to_coo"),
             *("_debug_has_internal_overlap", "_sparse_broadcast_to"),
+            *("_nested_tensor_from_mask", "_nested_tensor_from_mask_left_aligned"),
             *("_validate_sparse_compressed_tensor_args", "_validate_sparse_coo_tensor_args"),
             "_validate_sparse_csr_tensor_args",
         ),

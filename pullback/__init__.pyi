@@ -121,6 +121,10 @@ def _masked_softmax(self: _Tensor, mask: _Tensor, dim: _int | None = None, mask_
     """Softmax over what a mask leaves; True leaves out, and a row of nothing else is NaN."""
 def _neg_view(input: _Tensor) -> _Tensor:
     """The negative, a view of the same memory: `is_neg()` until `resolve_neg()` or arithmetic."""
+def _nested_tensor_from_mask(t: _Tensor, mask: _Tensor, mask_check: _bool = True) -> _Tensor:
+    """The nested tensor of each row's beginning, as far as its row of the mask says True."""
+def _nested_tensor_from_mask_left_aligned(t: _Tensor, mask: _Tensor) -> _bool:
+    """Whether each row of a mask is True up to some place and False from there on."""
 def _sample_dirichlet(input: _Tensor, generator: _Generator | None = None) -> _Tensor:
     """Draws of the Dirichlet distribution, whose concentrations are the last dimension."""
 def _segment_reduce(data: _Tensor, reduce: _str, *, lengths: _Tensor | None = None, indices: _Tensor | None = None, offsets: _Tensor | None = None, axis: _int = 0, unsafe: _bool = False, initial: _float | None = None) -> _Tensor:

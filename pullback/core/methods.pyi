@@ -874,6 +874,8 @@ class Methods:
         """The product of two matrices."""
     def mode(self, dim: _int = -1, keepdim: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None, keepdims: _bool | None = None) -> _mode:
         """The most frequent element along `dim`, the smallest of several, and its last index."""
+    def module_load(self, other: _Any, assign: _bool = False) -> _Tensor:
+        """What `Module.load_state_dict` swaps in for this tensor; a subclass may have its own."""
     def moveaxis(self, source: _Any, destination: _Any) -> _Tensor:
         """Move dimensions to other places; the rest keep their order."""
     def movedim(self, source: _Any, destination: _Any) -> _Tensor:

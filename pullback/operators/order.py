@@ -45,5 +45,5 @@ def _names(node: ast.AST, sure: Sure, *, decides: bool) -> Iterator[tuple[str, i
             yield from _names(one, after if decides else "perhaps", decides=decides)
     else:
         inside: Sure = "perhaps" if isinstance(node, _SKIPPING) else sure
-        for one in ast.iter_child_nodes(node):
-            yield from _names(one, inside, decides=False)
+        for part in ast.iter_child_nodes(node):
+            yield from _names(part, inside, decides=False)

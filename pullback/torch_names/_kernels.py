@@ -9,6 +9,7 @@ import numpy
 
 import pullback
 from pullback.core.tensor import Tensor
+from pullback.operators.nested.create import as_nested_tensor
 from pullback.operators.reduce.segments import segment_reduce as _segment_reduce
 
 __all__ = [
@@ -21,6 +22,8 @@ __all__ = [
     "_convert_indices_from_csr_to_coo",
     "_debug_has_internal_overlap",
     "_masked_softmax",
+    "_nested_tensor_from_mask",
+    "_nested_tensor_from_mask_left_aligned",
     "_segment_reduce",
     "_sparse_broadcast_to",
     "_validate_sparse_compressed_tensor_args",
@@ -128,6 +131,51 @@ def _amp_update_scale_(
         else:
             growth_tracker.add_(1)
     return self
+
+
+def _nested_tensor_from_mask(t: Tensor, mask: Tensor, mask_check: bool = True) -> Tensor:
+    """The nested tensor of each row's beginning, as far as its row of the mask says True.
+
+    With `mask_check` such a row has no True behind a False.
+
+    >>> import pullback as torch
+    >>> x = torch.arange(4.0).reshape(2, 2, 1)
+    >>> made = torch._nested_tensor_from_mask(x, torch.tensor([[True, True], [True, False]]))
+    >>> [part.tolist() for part in made.unbind()]
+    [[[0.0], [1.0]], [[2.0]]]
+    """
+    _check_mask(t, mask)
+    if mask_check and not _nested_tensor_from_mask_left_aligned(t, mask):
+        raise RuntimeError(
+            "_nested_tensor_from_mask: a row of the mask has True behind False; what is kept must "
+            "stand at the left. Pass mask_check=False to go by the counts alone."
+        )
+    lengths = mask.sum(1).tolist()
+    parts = [row[:length] for row, length in zip(t.unbind(), lengths, strict=True)]
+    return as_nested_tensor(parts, layout=pullback.strided)
+
+
+def _nested_tensor_from_mask_left_aligned(t: Tensor, mask: Tensor) -> bool:
+    """Whether each row of a mask is True up to some place and False from there on.
+
+    >>> import pullback as torch
+    >>> x = torch.ones(1, 2, 1)
+    >>> torch._nested_tensor_from_mask_left_aligned(x, torch.tensor([[False, True]]))
+    False
+    """
+    _check_mask(t, mask)
+    return not bool((mask[:, 1:] & ~mask[:, :-1]).any())
+
+
+def _check_mask(t: Tensor, mask: Tensor) -> None:
+    """Refuse all but a mask of dtype bool for the first two dimensions of three."""
+    if mask.dtype != pullback.bool:
+        raise RuntimeError(f"nested tensor from mask: the mask must be bool, not {mask.dtype}.")
+    if mask.dim() != 2 or t.dim() != 3 or tuple(mask.shape) != tuple(t.shape[:2]):
+        raise RuntimeError(
+            f"nested tensor from mask: a tensor (B, L, E) takes a mask (B, L), got "
+            f"{tuple(t.shape)} and {tuple(mask.shape)}."
+        )
 
 
 def _debug_has_internal_overlap(self: Tensor) -> int:

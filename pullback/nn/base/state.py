@@ -187,7 +187,7 @@ class Stateful:
 
     def _put(self, name: str, tensor: Tensor, given: Tensor, *, assign: bool) -> None:
         if get_swap_module_params_on_conversion():
-            loaded = _loaded(tensor, given, assign=assign)
+            loaded: Any = tensor.module_load(given, assign=assign)
             if isinstance(tensor, Parameter) and not isinstance(loaded, Parameter):
                 loaded = Parameter(loaded, requires_grad=tensor.requires_grad)
             swap_tensors(tensor, loaded)
@@ -287,14 +287,6 @@ class Stateful:
     def register_load_state_dict_post_hook(self, hook: Callable[..., Any]) -> RemovableHandle:
         """Call `hook(module, incompatible_keys)` after this module and those below have loaded."""
         return RemovableHandle.add(self._load_state_dict_post_hooks, hook)
-
-
-def _loaded(tensor: Tensor, given: Tensor, *, assign: bool) -> Any:
-    """What is to be swapped in; a subclass of Tensor may have a `module_load` of its own."""
-    own = getattr(tensor, "module_load", None)
-    if own is not None:
-        return own(given, assign=assign)
-    return given.detach() if assign else tensor.copy_(given).detach()
 
 
 class _Loading(NamedTuple):

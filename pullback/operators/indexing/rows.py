@@ -106,6 +106,7 @@ def _add_rows(xp: Namespace, input: Array, dim: int, index: Array, values: Array
 @linear(
     batch=batch_indexing.rows,
     input=lambda g, input_shape, dim, index: _index_select_adjoint(g, input_shape, dim, index),
+    exact_out=True,
 )
 def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
     """The slices of `input` that `index` names along `dim`, in new memory.

@@ -37,6 +37,7 @@ from pullback.operators.options import as_dim, numpy_spelled
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
+from pullback.operators.running.overlap import check_read_apart
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import permute, reshape
 from pullback.operators.shape.views import diagonal_adjoint
@@ -234,7 +235,10 @@ def linalg_cross(input: Any, other: Any, *, dim: int = -1, out: Any = None) -> A
             f"linalg.cross: dimension {dim} must have 3 elements in both tensors, got shapes "
             f"{first} and {second}."
         )
-    return delivered("linalg.cross", _linalg_cross(input, other, at), out)
+    result = _linalg_cross(input, other, at)
+    if isinstance(out, Tensor):
+        check_read_apart("linalg.cross", out._array, input._array, other._array)
+    return delivered("linalg.cross", result, out)
 
 
 @method

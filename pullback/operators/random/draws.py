@@ -109,10 +109,11 @@ def normal(
         return by_kind[tensors](mean, std, generator, out=out)
     if size is None:
         raise TypeError("normal(): two numbers need a size; or give tensors.")
-    dtype = checked("normal", options, default.numpy, out)
-    needs("normal", dtype, "fcV")
+    dtype, shape = checked("normal", options, default.numpy, out), one_shape("normal", size)
+    if 0 not in shape:  # as in randn
+        needs("normal", dtype, "fcV")
     fill = functools.partial(draw.normal, mean=mean, std=std)
-    return sized("normal", one_shape("normal", size), fill, dtype, (generator, out, options))
+    return sized("normal", shape, fill, dtype, (generator, out, options))
 
 
 def check_probabilities(op: str, array: Array) -> None:

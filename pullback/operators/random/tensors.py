@@ -171,7 +171,8 @@ def randn(
         tensor._cell = UNWRITTEN
         return tensor
     dtype = checked("randn", options, default.numpy, out)
-    needs("randn", dtype, "fcVW")
+    if count:  # as in torch, where it is asked for when the first number is drawn
+        needs("randn", dtype, "fcVW")
     return sized("randn", shape, draw.normal, dtype, (generator, out, options))
 
 
@@ -362,7 +363,8 @@ def _drawn_like(
             op, input, lambda like: _drawn_like(op, like, fill, kinds, generator, options)
         )
     result: Tensor = empty_like(input, **options)
-    needs(op, result._array.dtype, kinds)
+    if result._array.size or fill is not draw.normal:  # as in randn
+        needs(op, result._array.dtype, kinds)
     if type(result._array) is numpy.ndarray:
         fill(source_of(op, generator), result._array)
     elif type(result._array) in LIBRARIES:

@@ -475,7 +475,7 @@ def _check_apart(op: Op, target: Tensor, values: dict[str, Any]) -> None:
         return
     for value in values.values():
         if isinstance(value, Tensor) and numpy.may_share_memory(value._array, target._array):
-            raise errors.overlapping_write(op.name)
+            raise errors.written_while_read(op.name)
 
 
 def check_out(op: Op, out: Any, values: dict[str, Any], mode: Mode) -> Any:

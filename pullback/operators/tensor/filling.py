@@ -120,6 +120,19 @@ def copy_(input: Any, other: Any, non_blocking: bool = False) -> Any:
     return input
 
 
+@method
+def module_load(self: Any, other: Any, assign: bool = False) -> Any:
+    """What `Module.load_state_dict` swaps in for this tensor; a subclass may have its own.
+
+    Without `assign` the tensor itself is written to.
+
+    >>> import pullback as torch
+    >>> torch.zeros(2).module_load(torch.tensor([1.0, 2.0]))
+    tensor([1., 2.])
+    """
+    return other.detach() if assign else self.copy_(other).detach()
+
+
 # One value for all -------------------------------------------------------------------------------
 
 

@@ -52,6 +52,21 @@ PROGRAMS = {
             try: check()
             except RuntimeError: print("RuntimeError")
     """,
+    "nested tensors of masks": """
+        x = torch.arange(12.).reshape(2, 3, 2).requires_grad_(); m = torch.tensor([[True, True, False], [True, False, False]])
+        made = torch._nested_tensor_from_mask(x, m); print(made.layout, [part.tolist() for part in made.unbind()])
+        torch.nested.to_padded_tensor(made, 0.).sum().backward(); print(x.grad)
+        print([part.tolist() for part in torch._nested_tensor_from_mask(x, m.flip(1), mask_check=False).unbind()])
+        for mask in (m, m.flip(1), m | True, m & False): print(torch._nested_tensor_from_mask_left_aligned(x, mask))
+        for t, mask in ((x, m.flip(1)), (x, m.int()), (x, m[0]), (x, m[:, :2]), (x[..., 0], m)):
+            try: torch._nested_tensor_from_mask(t, mask); print("none")
+            except RuntimeError: print("RuntimeError")
+    """,
+    "what a module loads": """
+        p = torch.ones(2, requires_grad=True)
+        with torch.no_grad(): a, b = p.module_load(torch.zeros(2)), p.module_load(torch.ones(2), assign=True)
+        print(a, b, p, a.requires_grad, a.data_ptr() == p.data_ptr())
+    """,
     "segments": """
         x = torch.tensor([1., 3., 3., 2., 0., 5.], requires_grad=True)
         for kind in ("sum", "mean", "max", "min", "prod"):

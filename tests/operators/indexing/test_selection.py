@@ -1,4 +1,4 @@
-"""Triangles of small and large matrices, and `where` with numbers."""
+"""Triangles of small and large matrices, `where` with numbers, rows that are selected."""
 
 import numpy as np
 import pytest
@@ -56,3 +56,10 @@ def test_take_along_dim_without_a_dim_refuses_places_beyond_the_end():
     assert torch.take_along_dim(x, torch.tensor([3]), 0).tolist() == [8]  # starts again, as torch's
     with pytest.raises(IndexError, match="take_along_dim: dim 0 does not exist"):
         torch.take_along_dim(torch.tensor(1.0), torch.tensor(0), 0)
+
+
+def test_rows_are_not_written_over_what_they_are_selected_from():
+    x, index = torch.arange(4.0), torch.tensor([3, 2, 1, 0])
+    with pytest.raises(RuntimeError, match="share one memory location"):
+        torch.index_select(x, 0, index, out=x)
+    assert x.tolist() == [0, 1, 2, 3]

@@ -548,3 +548,16 @@ def test_exponentials_overflow_only_where_the_result_does():
     for diagonal in ([200.0, -1.0], [60.0, -200.0], [-400.0, 0.0], [87.0, 86.0], [-300.0, -300.0]):
         made = torch.linalg.matrix_exp(torch.diag(torch.tensor(diagonal)))
         torch.testing.assert_close(made.diagonal(), torch.tensor(diagonal).exp(), rtol=2e-4, atol=0)
+
+
+@pytest.mark.parametrize("cross", [torch.linalg.cross, torch.cross])
+def test_cross_products_are_not_written_over_what_they_are_of(cross):
+    x, y = torch.randn(2, 3), torch.randn(2, 3)
+    before = x.clone()
+    for out in (x, y):
+        with pytest.raises(RuntimeError, match="share one memory location"):
+            cross(x, y, dim=1, out=out)
+    assert torch.equal(x, before)
+    out = torch.empty(2, 3)
+    assert cross(x, y, dim=1, out=out) is out
+    assert torch.equal(out, cross(x, y, dim=1))

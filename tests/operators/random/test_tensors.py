@@ -327,3 +327,19 @@ def test_impossible_multinomials(weights, count, message):
         torch.multinomial(weights, count)
     with pytest.raises(TypeError, match="must be int"):
         torch.multinomial(torch.ones(2), 1.0)
+
+
+@pytest.mark.parametrize("dtype", [torch.int64, torch.bool])
+def test_no_normal_numbers_are_there_in_every_dtype(dtype):
+    """As in torch, which asks for the dtype when it draws the first one."""
+    for draw in (
+        lambda *size: torch.randn(*size, dtype=dtype),
+        lambda *size: torch.randn_like(torch.ones(*size, dtype=dtype)),
+        lambda *size: torch.ones(*size, dtype=dtype).normal_(),
+        lambda *size: torch.normal(0.0, 1.0, size, dtype=dtype),
+    ):
+        assert (draw(0, 2).shape, draw(0, 2).dtype) == ((0, 2), dtype)
+        with pytest.raises(NotImplementedError):
+            draw(1, 2)
+    with pytest.raises(NotImplementedError):
+        torch.rand(0, dtype=dtype)
