@@ -22,17 +22,8 @@ from pullback.operators.arrays import programs
 from pullback.operators.arrays.direct import are_plain
 from pullback.operators.dispatch.observers import compiling
 
-__all__ = [
-    "MANY",
-    "by_machine_code",
-    "forget",
-    "is_available",
-    "is_wanted",
-    "kernel_of",
-    "makes_kernels",
-    "rows_of",
-    "setting",
-]  # fmt: skip
+__all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of",
+           "makes_kernels", "rows_of", "setting"]  # fmt: skip
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 # Formulas that read whole numbers as well.
