@@ -6,6 +6,7 @@ here as SVG, but for what a page brings itself.
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -99,6 +100,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence
 
 
 _DOTS = 80  # points of a curve that are marked one by one
+_DRAWN = 1e300  # what is larger, infinite or NaN has no place
 
 
 def lines(
@@ -116,13 +118,14 @@ def lines(
     """Curves over their places; `unit` writes a number of the axis, `marks` names places.
 
     `places` are the steps that the values belong to, from 1 to `end`; the axis then names some.
-    `ticks` are the numbers that the axis shows, the largest at its top.
+    `ticks` are the numbers that the axis shows, the largest at its top; else they are round.
     """
     shown = unit or (lambda value: f"{value:.3g}")
-    finite = [v for one in series.values() for v in one if v == v and abs(v) != float("inf")]
+    finite = [v for one in series.values() for v in one if abs(v) < _DRAWN]
     if not finite:
         return f"<p>{escape(title)}: nothing was recorded.</p>"
-    low, high = min(0.0, *finite), max(*finite, *(ticks or finite))
+    ticks = ticks or round_ticks(min(0.0, *finite), max(finite))
+    low, high = min(0.0, *finite, ticks[0]), max(*finite, ticks[-1])
     high = high if high > low else low + 1.0
     count = max(len(one) for one in series.values())
     first, last = (0, count - 1) if places is None else (1, end or places[-1])
@@ -133,7 +136,7 @@ def lines(
         return x, bottom - (bottom - top) * (value - low) / (high - low)
 
     parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
-    for value in ticks or [low + (high - low) * part / 4 for part in range(5)]:
+    for value in ticks:
         y = place(0, value)[1]
         parts.append(
             f'<line class="axis" x1="{left}" x2="{width - 10}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -147,7 +150,7 @@ def lines(
         points = [
             place(at, v)
             for at, v in zip(places or range(count), values, strict=False)
-            if v == v and abs(v) != float("inf")
+            if abs(v) < _DRAWN
         ]
         drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
@@ -172,9 +175,26 @@ def lines(
     return "".join([*parts, "</svg>"])
 
 
+def round_ticks(low: float, high: float) -> list[float]:
+    """Up to six multiples of 1, 2, 2.5 or 5 times a power of ten, around both numbers.
+
+    >>> from pullback.autograd.answers.report import round_ticks
+    >>> round_ticks(0.0, 1.91)
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    least = max((high - low) / 4, 1e-9 * abs(low), 1e-9 * abs(high))
+    least = least if least > 1e-300 else 0.25
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= least * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(first, max(last, first + 1) + 1)]
+
+
 def _step_axis(first: int, last: int, at_x: Any, bottom: float) -> list[str]:
-    """Ticks at the first step, the last one, and three between."""
-    ticks = sorted({round(first + (last - first) * part / 4) for part in range(5)})
+    """Ticks at the first step, the last one, and round ones where there is room between."""
+    room = (last - first) / 8
+    between = [round(one) for one in round_ticks(first, last)]
+    ticks = sorted({first, last, *(one for one in between if first + room < one < last - room)})
     parts = []
     for tick in ticks:
         x = at_x(tick)
@@ -215,7 +235,7 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
             f'height="{max(0, h - 1.5):.1f}" fill="{colour}" fill-opacity=".82" rx="2"/>'
             f"<title>{escape(tile.label)}\n{escape(tile.detail)}</title>"
         )
-        room = int(w / 6.4)
+        room = int((w - 8) / 6.5)
         if h > 16 and room > 3:
             for at, text in enumerate([tile.label, *tile.detail.split("\n")][: int(h // 14)]):
                 parts.append(
