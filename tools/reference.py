@@ -146,11 +146,12 @@ def _items(lines: list[str]) -> Iterator[str]:
 
 def _signature(value: Any) -> str:
     try:
-        shown = str(inspect.signature(value))
+        shown = str(arguments.signature(value))
     except (TypeError, ValueError):
         return ""
     shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are kept as text
     shown = re.sub(r"pullback\.[\w.]*\.(\w+)", r"\1", shown)  # homes of types say little
+    shown = re.sub(r"<object object at 0x\w+>|<not given>", "...", shown)
     shown = re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
     shown = re.sub(r": Any(?: (= ))?(?=[^|\]]|$)", lambda m: "=" if m[1] else "", shown)
     shown = re.sub(r" -> (?:Any|None)$", "", shown)  # a class returns itself

@@ -135,7 +135,7 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
             try:
                 return _load("complex32")
             except ImportError as error:
-                raise RuntimeError(str(error)) from error
+                raise RuntimeError(str(error)) from error.__cause__
         if hasattr(self.numpy, "numbers"):
             raise RuntimeError(f"{self} has no complex counterpart.")
         raise RuntimeError(
@@ -297,7 +297,7 @@ def __getattr__(name: str) -> Any:
         except ImportError as error:
             # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used; of no
             # object, so that Python does not ask whether float16 was meant.
-            raise AttributeError(str(error), name=wanted, obj=None) from error
+            raise AttributeError(str(error), name=wanted, obj=None) from error.__cause__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -112,6 +112,7 @@ def test_a_page_of_reference_has_signatures_and_fenced_examples():
     ("function", "shown"),
     [
         (lambda a: 0, "(a)"),
+        (torch.Tensor.cumsum, "(input, dim, *, dtype=None, out=None)"),
         (torch.linalg.ldl_solve, "(LD, pivots, B, *, hermitian: bool = False, out=None)"),
     ],
 )
