@@ -6,6 +6,8 @@ here as SVG, but for what a page brings itself.
 
 from __future__ import annotations
 
+import bisect
+import itertools
 import math
 import os
 from collections.abc import Mapping, Sequence
@@ -33,14 +35,14 @@ table { border-collapse: collapse; width: 100%; font-size: 13px;
   font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--faint); font-weight: 600;
   border-bottom: 1px solid var(--line); }
-th, td { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: anywhere; }
+th, td { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: break-word; }
 tr:hover td { background: color-mix(in srgb, var(--link) 8%, transparent); }
 td.mark { color: var(--mark); font-weight: 600; }
 svg { display: block; max-width: 100%; height: auto; }
 svg text { font: 11px system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif;
   fill: var(--ink); }
 svg .axis { stroke: var(--line); } svg .faint { fill: var(--faint); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll > svg { min-width: 860px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 button, select, input { font: inherit; color: inherit; background: var(--panel);
   border: 1px solid var(--line); border-radius: 6px; padding: 3px 9px; }
@@ -135,7 +137,7 @@ def lines(
         x = left + (width - left - 10) * (at - first) / max(1, last - first)
         return x, bottom - (bottom - top) * (value - low) / (high - low)
 
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
+    parts = [_drawing(width, height, title)]
     for value in ticks:
         y = place(0, value)[1]
         parts.append(
@@ -172,7 +174,15 @@ def lines(
         at_x = place(at, low)[0]
         parts.append(_rule(at_x, at_x, top, bottom))
         parts.append(f'<text class="faint" x="{at_x + 4:.1f}" y="{top + 10}">{escape(name)}</text>')
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
+
+
+def _drawing(width: int, height: int, about: str) -> str:
+    """The start of a drawing, which a narrow window scrolls: its letters would be too small."""
+    return (
+        f'<div class="scroll"><svg viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(about)}">'
+    )
 
 
 def round_ticks(low: float, high: float) -> list[float]:
@@ -227,7 +237,7 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
     if not wanted:
         return "<p>Nothing to show.</p>"
     groups = list(dict.fromkeys(one.group for one in wanted))
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="treemap">']
+    parts = [_drawing(width, height, "treemap")]
     for tile, (x, y, w, h) in zip(wanted, _squarified(wanted, width, height), strict=True):
         colour = _COLOURS[groups.index(tile.group) % len(_COLOURS)]
         parts.append(
@@ -235,19 +245,27 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
             f'height="{max(0, h - 1.5):.1f}" fill="{colour}" fill-opacity=".82" rx="2"/>'
             f"<title>{escape(tile.label)}\n{escape(tile.detail)}</title>"
         )
-        room = int((w - 8) / 6.5)
-        if h > 16 and room > 3:
+        room = w - 8
+        if h > 16 and room > 20:
             for at, text in enumerate([tile.label, *tile.detail.split("\n")][: int(h // 14)]):
                 parts.append(
                     f'<text x="{x + 5:.1f}" y="{y + 13 + 13 * at:.1f}" style="fill: #fff">'
                     f"{escape(_cut(text, room))}</text>"
                 )
         parts.append("</g>")
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+# Widths of letters of 11 pixels, in the widest of the fonts that pages ask for.
+_WIDTHS = {**dict.fromkeys("mwMW@%", 11.0), **dict.fromkeys("iljtf.,:;'|[]() ", 4.5)}
+
+
+def _cut(text: str, room: float) -> str:
+    """As much of a text as there is room for, in pixels."""
+    taken = list(itertools.accumulate(_WIDTHS.get(one, 8 if one.isupper() else 7) for one in text))
+    if not taken or taken[-1] <= room:
+        return text
+    return text[: bisect.bisect(taken, room - 11)] + "…"
 
 
 def _squarified(tiles: Sequence[Tile], width: float, height: float) -> list[tuple[float, ...]]:
