@@ -93,6 +93,23 @@ class DTensor(Tensor):
         made: DTensor = _FromLocal.apply(local_tensor, device_mesh, where, whole)
         return made
 
+    @property
+    def data(self) -> Tensor:
+        """The same memory with a version counter of its own."""
+        return Tensor.data.__get__(self)
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, DTensor):
+            raise TypeError(
+                f".data of a tensor that lies over a mesh is another such, got "
+                f"{type(value).__name__}; distribute_tensor() makes one."
+            )
+        Tensor.data.__set__(self, value)
+        self._local_tensor = value._local_tensor
+        self.device_mesh, self.placements = value.device_mesh, value.placements
+        self._copied_from = value._copied_from
+
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This rank's part."""
         if not self.requires_grad:

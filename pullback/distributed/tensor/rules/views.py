@@ -21,8 +21,10 @@ def _axes(call: Call, *whole: int) -> list[Any]:
     return [None if place in whole else place for place in range(len(shape))]
 
 
-def _view(call: Call, option: str = "size") -> Labels:
+def _view(call: Call, option: str = "size") -> Labels | None:
     """Dimensions that stay keep their label; of those made one, or several, the outermost does."""
+    if option not in call.given:
+        return None  # a view of another dtype
     shape = call.shapes[0]
     size = _without_minus_one(call[option], prod(shape))
     before: list[Any] = [None] * len(shape)
