@@ -2,6 +2,7 @@
 
 import copy
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -262,3 +263,30 @@ def test_a_view_of_another_dtype():
             same(spread(WHOLE.float(), where).view(torch.int32), WHOLE.float().view(torch.int32))
 
     dist.threads.run(one, 2)
+
+
+def test_values_are_not_to_be_had_past_the_class():
+    def one():
+        x = spread(WHOLE, Shard(0))
+        for leave in (numpy.asarray, numpy.array, torch.from_dlpack):
+            with pytest.raises(RuntimeError, match="has no array"):
+                leave(x)
+
+    dist.threads.run(one, 2)
+
+
+def test_adafactor_has_the_steps_of_one_process():
+    def trained(leaf):
+        optimizer = torch.optim.Adafactor([leaf], lr=0.1)
+        for _ in range(3):
+            optimizer.zero_grad()
+            (leaf**3).sum().backward()
+            optimizer.step()
+        return leaf
+
+    def one(where):
+        same(trained(torch.nn.Parameter(spread(WHOLE, where))), wanted)
+
+    wanted = trained(torch.nn.Parameter(WHOLE.clone()))
+    for where in LAYOUTS:
+        dist.threads.run(one, 2, where)

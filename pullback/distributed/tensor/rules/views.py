@@ -220,8 +220,9 @@ def _unfold(call: Call) -> Labels:
 
 
 def _pad(call: Call) -> Labels:
-    dims, pad = len(call.shapes[0]), list(call["pad"])
-    moved = [dims - 1 - n for n in range(len(pad) // 2) if pad[2 * n] or pad[2 * n + 1]]
+    pads: Any = call["pads"]
+    first = len(call.shapes[0]) - len(pads)
+    moved = [place for place, both in enumerate(pads, first) if any(both)]
     axes = tuple(_axes(call, *moved))
     return Labels([axes], [axes], linear=_FIRST if call["value"] == 0 else ())
 
@@ -267,7 +268,7 @@ _TO_RULES: list[tuple[str, Rule]] = [
     ("tril triu", _last),
     ("diagonal", _diagonal),
     ("unfold", _unfold),
-    ("constant_pad_nd", _pad),
+    ("_constant_pad", _pad),
     ("_slice_adjoint", _slice_adjoint),
     ("_select_adjoint", _select_adjoint),
 ]
