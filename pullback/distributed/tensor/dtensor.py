@@ -21,6 +21,8 @@ from pullback.operators.create.sizes import empty_like
 
 __all__ = ["DTensor", "distribute_tensor"]
 
+_DATA: Any = vars(Tensor)["data"]
+
 
 class DTensor(Tensor):
     """A tensor that lies over a mesh of ranks.
@@ -96,7 +98,8 @@ class DTensor(Tensor):
     @property
     def data(self) -> Tensor:
         """The same memory with a version counter of its own."""
-        return Tensor.data.__get__(self)
+        own: Tensor = _DATA.__get__(self)
+        return own
 
     @data.setter
     def data(self, value: Tensor) -> None:
@@ -105,7 +108,7 @@ class DTensor(Tensor):
                 f".data of a tensor that lies over a mesh is another such, got "
                 f"{type(value).__name__}; distribute_tensor() makes one."
             )
-        Tensor.data.__set__(self, value)
+        _DATA.__set__(self, value)
         self._local_tensor = value._local_tensor
         self.device_mesh, self.placements = value.device_mesh, value.placements
         self._copied_from = value._copied_from
