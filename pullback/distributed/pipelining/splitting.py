@@ -144,11 +144,12 @@ def pipeline(
     if unknown:
         raise ValueError(f"pipeline: the model has no module {min(unknown)!r}.")
     tracer = _Tracer(tuple(spec))
-    token = _tracing.set(tracer)
+    before = _tracing.get()
     try:
+        _tracing.set(tracer)
         graph = tracer.trace(module)
     finally:
-        _tracing.reset(token)
+        _tracing.set(before)
     traced = GraphModule(module, graph)
     numbers = _numbered(traced, spec)
     traced.recompile()

@@ -32,8 +32,9 @@ def implicit_replication() -> Iterator[None]:
     >>> dist.threads.run(shifted, 2)[0]
     [[2.0, 3.0]]
     """
-    token = _takes.set(True)
+    before = _takes.get()
     try:
+        _takes.set(True)
         yield
     finally:
-        _takes.reset(token)
+        _takes.set(before)

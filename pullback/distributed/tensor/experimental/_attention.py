@@ -82,14 +82,15 @@ def context_parallel(
     balanced = _cp_options.enable_load_balance
     wholes = [one.detach() for one in given]
     parts = [_part(one, dim, mesh, balanced) for one, dim in zip(given, dims, strict=True)]
-    for buffer, part in zip(given, parts, strict=True):
-        buffer.data = part
-    token = instead.set(_attention_over(mesh, balanced))
+    before = instead.get()
     try:
+        for buffer, part in zip(given, parts, strict=True):
+            buffer.data = part
+        instead.set(_attention_over(mesh, balanced))
         with _Eagerly():
             yield
     finally:
-        instead.reset(token)
+        instead.set(before)
         for buffer, whole in zip(given, wholes, strict=True):
             if id(buffer) not in kept:
                 buffer.data = whole
