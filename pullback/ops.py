@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Any
 
+from pullback.core.explain.absent import absent as _absent
 from pullback.library.registry import NAMESPACES, namespace
 
 _given: set[str] = set()
@@ -17,7 +18,7 @@ _given: set[str] = set()
 
 def __getattr__(name: str) -> Any:
     if name.startswith("__"):
-        raise AttributeError(f"module 'pullback.ops' has no attribute {name!r}")
+        raise _absent(__name__, name)
     if name in _given:  # and deleted since: then a new object takes its place
         NAMESPACES.pop(name, None)
     _given.add(name)

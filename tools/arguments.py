@@ -16,7 +16,9 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-__all__ = ["described", "parameters", "sections", "table"]
+from pullback.operators.declare import REQUIRED
+
+__all__ = ["described", "parameters", "sections", "signature", "table"]
 
 HEADING = re.compile(r"^(Args|Shape|Returns|Raises|Yields):$")
 ITEM = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*): +(.*)$")
@@ -27,12 +29,25 @@ def parameters(title: str, value: Any) -> list[inspect.Parameter]:
     if isinstance(value, enum.EnumType):
         return []  # its signature is that of enum's own machinery
     try:
-        given = list(inspect.signature(value).parameters.values())
+        given = list(signature(value).parameters.values())
     except (TypeError, ValueError):
         return []
     if title.startswith("torch.Tensor.") and given and given[0].name in ("self", "input"):
         return given[1:]
     return given
+
+
+def signature(value: Any) -> inspect.Signature:
+    """That of a callable, without a default for what has to be given in one form or another."""
+    own = inspect.signature(value)
+    given = [
+        one.replace(default=one.empty) if one.default is REQUIRED else one
+        for one in own.parameters.values()
+    ]
+    # A parameter that has one may stand before one that has none.
+    return inspect.Signature(
+        given, return_annotation=own.return_annotation, __validate_parameters__=False
+    )
 
 
 def sections(doc: str) -> Iterator[tuple[str, list[str]]]:
@@ -78,6 +93,8 @@ def table(title: str, value: Any) -> Iterator[str]:
 def _default(parameter: inspect.Parameter) -> str:
     if parameter.default is parameter.empty:
         return ""
+    if type(parameter.default) is object or repr(parameter.default) == "<not given>":
+        return ""  # nothing that a caller could write
     shown = re.sub(r"<(?:class |function )?'?([\w.]+)[^>]*>", r"\1", repr(parameter.default))
     return f"`{shown.rpartition('pullback.')[2]}`"
 

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import tarfile
 import tempfile
+import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
@@ -61,7 +62,7 @@ def wheel_problems(wheel: Path) -> Iterator[str]:
     names = zipfile.ZipFile(wheel).namelist()
     yield from (f"{wheel.name} lacks {name}" for name in WANTED if name not in names)
     examples = {f"pullback_{name}" for name in _tracked("examples")}
-    tracked = set(_tracked("pullback")) | examples
+    tracked = (set(_tracked("pullback")) | examples) - left_out()
     inside = {name for name in names if name.startswith(("pullback/", "pullback_examples/"))}
     yield from (f"{wheel.name} lacks {name}" for name in sorted(tracked - inside))
     yield from (f"{wheel.name} has {name} too" for name in sorted(inside - tracked))
@@ -82,6 +83,13 @@ def sdist_problems(sdist: Path, wheel: Path) -> Iterator[str]:
             yield f"{sdist.name} lacks {name}"
     package = {name for name in zipfile.ZipFile(wheel).namelist() if name.startswith("pullback/")}
     yield from (f"{sdist.name} lacks {name}" for name in sorted(package - names))
+
+
+def left_out() -> set[str]:
+    """Files of the package that stay in the checkout: they write pages of the documents."""
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
+    excluded = project["tool"]["hatch"]["build"]["targets"]["wheel"]["exclude"]
+    return {name.removeprefix("/") for name in excluded}
 
 
 def _tracked(folder: str) -> list[str]:

@@ -146,12 +146,15 @@ def _items(lines: list[str]) -> Iterator[str]:
 
 def _signature(value: Any) -> str:
     try:
-        shown = str(inspect.signature(value))
+        shown = str(arguments.signature(value))
     except (TypeError, ValueError):
         return ""
     shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are kept as text
     shown = re.sub(r"pullback\.[\w.]*\.(\w+)", r"\1", shown)  # homes of types say little
+    shown = re.sub(r"<object object at 0x\w+>|<not given>", "...", shown)
     shown = re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
+    shown = re.sub(r": Any(?: (= ))?(?=[^|\]]|$)", lambda m: "=" if m[1] else "", shown)
+    shown = re.sub(r" -> (?:Any|None)$", "", shown)  # a class returns itself
     if len(shown) < 70:
         return shown
     parts = re.split(r", (?=\*{0,2}\w+(?:: | ?=|,|\)))", shown[1:])
@@ -159,19 +162,19 @@ def _signature(value: Any) -> str:
 
 
 def _body(doc: str) -> Iterator[str]:
-    """A docstring as Markdown: examples are fenced."""
-    fenced = False
+    """A docstring as Markdown: examples are fenced, and keep how their lines are indented."""
+    fenced, margin = False, ""
     for line in doc.splitlines():
         stripped = line.strip()
         if stripped.startswith(">>>") and not fenced:
             yield ""
             yield "```python"
-            fenced = True
+            fenced, margin = True, line[: line.index(">")]
         elif fenced and not stripped:
             yield "```"
             fenced = False
         if not (stripped == "Example:" and not fenced):
-            yield stripped if fenced else _escaped(stripped)
+            yield line.removeprefix(margin).rstrip() if fenced else _escaped(stripped)
     if fenced:
         yield "```"
 

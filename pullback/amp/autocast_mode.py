@@ -10,8 +10,8 @@ from typing import Any
 from pullback.amp.compositions import compositions
 from pullback.backends.accelerators import Kind
 from pullback.core import autocast as settings
+from pullback.core.dtype import DTYPES, float16
 from pullback.core.dtype import dtype as Dtype  # noqa: N812 (`dtype` is torch's argument name)
-from pullback.core.dtype import named_dtype
 from pullback.core.listing import only_public as _only_public
 from pullback.core.origin import stacklevel
 from pullback.core.process.whole import Reentrant, Whole
@@ -56,7 +56,13 @@ class autocast(Reentrant):  # noqa: N801 (torch's name)
         if device_type not in settings.AVAILABLE:
             raise RuntimeError(f"autocast: there is none for devices of type {device_type!r}.")
         now = settings.now()
-        self.fast_dtype = dtype if dtype is not None else settings.dtype_for(now, device_type)
+        self.fast_dtype = dtype
+        if dtype is None:
+            try:
+                self.fast_dtype = settings.dtype_for(now, device_type)
+            except ImportError:  # bfloat16's package; where autocast is off none is needed
+                if enabled:
+                    raise
         self._cache_enabled = now.cache_enabled if cache_enabled is None else cache_enabled
         self._enabled = bool(enabled) and self._possible()
 
@@ -65,10 +71,9 @@ class autocast(Reentrant):  # noqa: N801 (torch's name)
         why = ""
         if self.device == "cuda" and not Kind("cuda").is_available():
             why = "there is no CUDA device"
-        elif self.device == "cpu":
-            narrow = named_dtype("bfloat16"), named_dtype("float16")
-            if self.fast_dtype not in narrow:
-                why = f"on the CPU the dtype is bfloat16 or float16, not {self.fast_dtype}"
+        # Nobody has bfloat16 before it is loaded.
+        elif self.device == "cpu" and self.fast_dtype not in (float16, DTYPES.get("bfloat16")):
+            why = f"on the CPU the dtype is bfloat16 or float16, not {self.fast_dtype}"
         if why:
             warnings.warn(f"autocast: {why}; it is off.", UserWarning, stacklevel=stacklevel())
         return not why
@@ -94,9 +99,10 @@ class _Region(Whole):
         context, now = self.context, self.before
         compositions.begin(self)
         on = now.enabled | {context.device} if context._enabled else now.enabled - {context.device}
+        chosen = {} if context.fast_dtype is None else {context.device: context.fast_dtype}
         settings.change(
             enabled=on,
-            dtypes={**now.dtypes, context.device: context.fast_dtype},
+            dtypes={**now.dtypes, **chosen},
             cache_enabled=context._cache_enabled,
             nesting=now.nesting + 1,
             cache=now.cache if now.nesting else {},

@@ -9,6 +9,7 @@ import numpy
 from pullback.autograd.grad_mode import decorated
 from pullback.core.arrays import Array
 from pullback.core.dtype import dtype
+from pullback.core.explain.absent import absent as _absent
 from pullback.core.forward import Level, close_level, open_level
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory.narrow import held
@@ -290,7 +291,7 @@ if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
     def __getattr__(name: str) -> Any:
         if name == "_current_level":  # programs read it, so it says what is so now
             return -1 if _open is None else 0
-        raise AttributeError(f"module 'pullback.autograd.forward_ad' has no attribute {name!r}")
+        raise _absent(__name__, name)
 
 
 __dir__ = _only_public(globals())

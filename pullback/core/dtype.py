@@ -135,7 +135,7 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
             try:
                 return _load("complex32")
             except ImportError as error:
-                raise RuntimeError(_missing("complex32")) from error
+                raise RuntimeError(str(error)) from error.__cause__
         if hasattr(self.numpy, "numbers"):
             raise RuntimeError(f"{self} has no complex counterpart.")
         raise RuntimeError(
@@ -245,9 +245,10 @@ NARROW: set[NumpyDtype] = set()
 def _load(name: str) -> dtype:
     """The singleton of a dtype that ml_dtypes has; ImportError where that is missing, or old."""
     if name not in DTYPES:
-        found = getattr(importlib.import_module("ml_dtypes"), name, None)
-        if found is None:
-            raise ImportError(f"this version of ml_dtypes has no {name}")
+        try:
+            found = getattr(importlib.import_module("ml_dtypes"), name)
+        except (ImportError, AttributeError) as error:
+            raise ImportError(_missing(name)) from error
         numpy_dtype = numpy.dtype(found)
         # setdefault, so that threads that get here together agree on one object.
         made = DTYPES.setdefault(name, _make(name, LATE[name][0], numpy_dtype, LATE[name][1]))
@@ -296,7 +297,7 @@ def __getattr__(name: str) -> Any:
         except ImportError as error:
             # AttributeError, so that hasattr(torch, "bfloat16") tells whether it can be used; of no
             # object, so that Python does not ask whether float16 was meant.
-            raise AttributeError(_missing(wanted), name=wanted, obj=None) from error
+            raise AttributeError(str(error), name=wanted, obj=None) from error.__cause__
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
 
 

@@ -38,7 +38,7 @@ def graph_freed(node: Node, freed: Freed) -> RuntimeError:
 
     return RuntimeError(
         "Trying to backward through the graph a second time: "
-        f"{_name(node)} (made{_at(node._origin)}) has no saved values any more, as the backward "
+        f"{_name(node)} (made{_at(node._origin)}) no longer has its saved values, as the backward "
         f"pass{_at(freed.by)} used and freed them. {rejoin.told(node, freed)}Pass "
         "retain_graph=True to the call that comes first if the graph is to be used again, add the "
         "losses and call backward() once, or compute the result anew."

@@ -26,6 +26,7 @@ from types import CodeType
 from typing import Any
 
 from pullback.core.origin import GENERATED
+from pullback.core.process.texts import TEXTS
 
 __all__ = [
     *("block", "constant", "define", "define_once", "either", "filled", "indented", "named"),
@@ -151,6 +152,7 @@ def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
     What it calls by another name than we do gets that name there, too. Tracebacks show the lines,
     in a file that is called after the title.
     """
+    file = f"{GENERATED}{title}>"
     text, renamed = named(lines)
     for name, new in renamed.items():
         if name in scope:
@@ -158,7 +160,8 @@ def define(lines: Iterable[str], scope: dict[str, Any], title: str) -> Any:
         elif hasattr(builtins, name):
             scope[new] = getattr(builtins, name)
     made: dict[str, Any] = {}
-    exec(_compiled(text, f"{GENERATED}{title}>"), scope, made)
+    _show(text, file)
+    exec(TEXTS.compiled(text, file), scope, made)
     (function,) = made.values()
     return function
 
@@ -170,8 +173,14 @@ def define_once(
 
     Unless it is `ours`, its lines are lines of the user's where we say who called.
     """
-    file = f"{GENERATED if ours else '<'}{title} {next(_occasions)}>"
-    exec(_compiled(text, file), scope)
+    if ours:
+        file = f"{GENERATED}{title} {next(_occasions)}>"
+        code = _in_file(TEXTS.compiled(text, title), file)
+    else:
+        file = f"<{title} {next(_occasions)}>"
+        code = compile(text, file, "exec")
+    _show(text, file)
+    exec(code, scope)
     function = scope.pop(name)
     weakref.finalize(function, linecache.cache.pop, file, None).atexit = False
     return function
@@ -180,9 +189,15 @@ def define_once(
 _occasions = itertools.count(1)
 
 
-def _compiled(text: str, file: str) -> CodeType:
+def _in_file(code: CodeType, file: str) -> CodeType:
+    """The code, with that of the functions in it, as code of another file."""
+    inner = (_in_file(one, file) if type(one) is CodeType else one for one in code.co_consts)
+    return code.replace(co_filename=file, co_consts=tuple(inner))
+
+
+def _show(text: str, file: str) -> None:
+    """Let tracebacks have the lines."""
     linecache.cache[file] = (len(text), None, text.splitlines(keepends=True), file)
-    return compile(text, file, "exec")
 
 
 def constant(name: str) -> str:

@@ -17,6 +17,7 @@ from pullback.backends.accelerators import (
     OutOfMemoryError as OutOfMemoryError,
 )
 from pullback.core.device import HOLDERS as _HOLDERS
+from pullback.core.explain.absent import as_imported as _as_imported
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
@@ -159,8 +160,8 @@ def __getattr__(name: str) -> Any:
 
         return amp
     raise AttributeError(
-        f"module 'torch.cuda' has no attribute {name!r} here: there is no CUDA device, and this "
-        "name does nothing without one."
+        f"module {_as_imported(__name__)!r} has no attribute {name!r} here: there is no CUDA "
+        "device, and this name does nothing without one."
     )
 
 

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.func.forward_mode import pushed
@@ -210,8 +211,8 @@ def _check(
     if pattern.mode == "reverse":
         rows, across = across, rows
     terms = entries * seed[across]
-    total = numpy.bincount(rows, terms, wanted.size)
-    scale = numpy.bincount(rows, numpy.abs(terms), wanted.size)
+    total = numpy.bincount(as_counts(rows), terms, wanted.size)
+    scale = numpy.bincount(as_counts(rows), numpy.abs(terms), wanted.size)
     allowed = float(numpy.finfo(values._array.dtype).eps) ** (1 / 3)
     largest = scale[numpy.isfinite(scale)].max(initial=0.0)
     with numpy.errstate(invalid="ignore"):

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor
 from pullback.func.reverse_mode import grad
@@ -102,7 +103,7 @@ class SparsityPattern:
         if self.mode == "forward":
             return direct
         # Where another of the row has the column's colour, the mirrored entry has it to itself.
-        met = numpy.bincount(direct, minlength=self.colours * height)
+        met = numpy.bincount(as_counts(direct), minlength=self.colours * height)
         mirrored = self.colouring[self.rows] * height + self.columns
         made = numpy.where(met[direct] == 1, direct, mirrored)
         assert (met[made] == 1).all(), "no star colouring"

@@ -15,6 +15,7 @@ from __future__ import annotations
 
 import ast
 import inspect
+import linecache
 import re
 import textwrap
 from collections.abc import Callable, Sequence
@@ -323,8 +324,7 @@ class _Writer:
 def _single_expression(function: Any) -> ast.expr | None:
     """What a function of one `return` returns; None of others, and where no source is kept."""
     try:
-        text = textwrap.dedent(inspect.getsource(function))
-        (tree,) = ast.parse(text).body
+        (tree,) = ast.parse(textwrap.dedent(_source_of(function))).body
     except (OSError, TypeError, ValueError, SyntaxError):
         return None
     body = tree.body if isinstance(tree, ast.FunctionDef) else []
@@ -336,3 +336,17 @@ def _single_expression(function: Any) -> ast.expr | None:
         return None
     made: ast.expr = body[0].value  # type: ignore[attr-defined]  # a Return's
     return made
+
+
+def _source_of(function: FunctionType) -> str:
+    """Its lines, as far as code was made of them.
+
+    `inspect` reads them token by token to find the last, which took a tenth of the first call of a
+    compiled net.
+    """
+    code = function.__code__
+    last = max((end or 0 for _, end, _, _ in code.co_positions()), default=0)
+    lines = linecache.getlines(code.co_filename, function.__globals__)[:last]
+    if not lines[code.co_firstlineno - 1 :]:  # a Python that was told to keep no positions
+        return inspect.getsource(function)
+    return "".join(lines[code.co_firstlineno - 1 :])

@@ -8,6 +8,7 @@ from typing import Any
 import numpy
 
 import pullback
+from pullback.core.addresses import as_counts
 from pullback.core.tensor import Tensor
 from pullback.operators.reduce.segments import segment_reduce as _segment_reduce
 
@@ -161,7 +162,7 @@ def _convert_indices_from_coo_to_csr(self: Tensor, size: int, *, out_int32: bool
     tensor([0, 2, 3, 3, 4])
     """
     rows = self.detach().numpy()
-    starts = numpy.concatenate([[0], numpy.cumsum(numpy.bincount(rows, minlength=size))])
+    starts = numpy.concatenate([[0], numpy.cumsum(numpy.bincount(as_counts(rows), minlength=size))])
     dtype = pullback.int32 if out_int32 else pullback.int64
     return pullback.from_numpy(starts).to(dtype)
 
@@ -180,7 +181,9 @@ def _convert_indices_from_csr_to_coo(
     starts, columns = crow_indices.detach().numpy(), col_indices.detach().numpy()
     batch = columns.shape[:-1]
     counts = numpy.diff(starts.reshape(-1, starts.shape[-1]))
-    rows = numpy.repeat(numpy.tile(numpy.arange(counts.shape[1]), len(counts)), counts.ravel())
+    rows = numpy.repeat(
+        numpy.tile(numpy.arange(counts.shape[1]), len(counts)), as_counts(counts.ravel())
+    )
     pair = [columns.ravel(), rows] if transpose else [rows, columns.ravel()]
     which = numpy.repeat(
         numpy.indices(batch).reshape(len(batch), len(counts)), columns.shape[-1], axis=1

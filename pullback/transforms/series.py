@@ -117,6 +117,26 @@ class SeriesLevel(RowsLevel):
             made = _series(op, values, options, results, later)
             return [None if one is None else batched(one, 0, self.maps) for one in made]
 
+    def through(
+        self, jvp: Callable[[list[Any]], Sequence[Any]], args: Sequence[Any], outputs: Sequence[Any]
+    ) -> list[Any]:
+        """The coefficients of what a function that is known by its `jvp` alone gave.
+
+        `jvp` is called with a tangent or None for each of `args`, order by order: what it reads of
+        `args` and `outputs` carries the series that are known by then.
+        """
+        with self._inside():
+            given = [self.get(one) if isinstance(one, Tensor) else None for one in args]
+            later = [None if one is None else rows_at(self.maps, one) for one in given]
+            known: list[Any] = [None] * len(outputs)
+            for reached in range(self.maps.size):
+                slopes = _slopes_by(jvp, args, later, outputs, known, reached)
+                known = [None if one is None else _divided(one) for one in slopes]
+            return [
+                None if one is None else batched(fitted(one, output), 0, self.maps)
+                for one, output in zip(known, outputs, strict=True)
+            ]
+
 
 def rows_at(maps: VmapLevel, tangent: Any) -> Any:
     """All examples of a tangent, along the first dimension; of a sequence those of each."""
@@ -295,14 +315,42 @@ def _slopes(
                 {name: entered(one) for name, one in directions.items()},
             )
             pairs = [(one, None if one is None else within.tangent_of(one)) for one in slopes]
-    made = []
-    for value, tangent in pairs:
-        if value is None:
-            made.append(None)
-            continue
-        rest = taken_out(zeros_like(value) if tangent is None else tangent, maps)
-        made.append(cat([value.unsqueeze(0), rest]))
-    return made
+    return [_whole(value, tangent, maps) for value, tangent in pairs]
+
+
+def _whole(value: Any, tangent: Any, maps: VmapLevel) -> Any:
+    """A slope and its coefficients, as rows."""
+    if value is None:
+        return None
+    rest = taken_out(zeros_like(value) if tangent is None else tangent, maps)
+    return cat([value.unsqueeze(0), rest])
+
+
+def _slopes_by(
+    jvp: Callable[[list[Any]], Sequence[Any]],
+    args: Sequence[Any],
+    later: list[Any],
+    outputs: Sequence[Any],
+    known: list[Any],
+    order: int,
+) -> list[Any]:
+    """As `_slopes`, where the tensors that the rule reads are these themselves, and no others."""
+    entering = Entering()
+    directions = [None if rows is None else _slope(entering, order, rows) for rows in later]
+    if order == 0:
+        return [None if one is None else one.unsqueeze(0) for one in jvp(directions)]
+    with mapped(order, "same", for_tangents=True) as maps:
+        series = [batched(one, 0, maps) for one in entering.tangents]
+        level = SeriesLevel(maps)
+        within = Within("jet", entering.primals, series, level=level)
+        with within as duals:
+            for one, rows in zip((*args, *outputs), (*later, *known), strict=True):
+                if rows is not None:
+                    level.put(one, batched(rows[:order], 0, maps))
+            entered = entering.replaced(duals)
+            slopes = jvp([entered(one) for one in directions])
+            pairs = [(one, None if one is None else within.tangent_of(one)) for one in slopes]
+    return [_whole(value, tangent, maps) for value, tangent in pairs]
 
 
 def _up_to(order: int, rows: Any) -> Any:

@@ -12,7 +12,7 @@ from pullback.core.listing import only_public as _only_public
 
 __all__ = ["SystemEnv", "get_env_info", "get_pretty_env_info", "main"]
 
-_PACKAGES = ("pullback", "numpy", "scipy", "ml_dtypes", "cupy", "numba", "llvmlite", "torch")
+_PACKAGES = ("pullback", "numpy", "scipy", "ml_dtypes", "cupy", "numba", "llvmlite", "mkl", "torch")
 
 
 class SystemEnv(NamedTuple):

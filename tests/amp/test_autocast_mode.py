@@ -1,11 +1,13 @@
 """Autocast regions: what is cast, how they nest, what is cast once, what is left as it is."""
 
+import sys
 import threading
 
 import pytest
 
 import pullback as torch
 from pullback.core import autocast as settings
+from pullback.core.dtype import DTYPES
 from pullback.core.mode import PLAIN, get_mode
 from pullback.nn import functional as F  # noqa: N812 (as users call it)
 from pullback.operators.dispatch import intercept
@@ -35,6 +37,20 @@ def test_bfloat16_is_the_cpus_own():
     with torch.autocast("cpu"):
         assert (x @ x).dtype is torch.bfloat16
         assert torch.get_autocast_dtype("cpu") is torch.bfloat16
+
+
+def test_without_ml_dtypes_there_is_float16_and_a_region_that_is_off(monkeypatch):
+    monkeypatch.setitem(sys.modules, "ml_dtypes", None)
+    monkeypatch.delitem(DTYPES, "bfloat16", raising=False)
+    x = torch.ones(2, 2)
+    with region():
+        assert (x @ x).dtype is HALF
+        with torch.autocast("cpu", enabled=False):
+            assert (x @ x).dtype is torch.float32
+    with torch.autocast("cpu", enabled=False):
+        assert (x @ x).dtype is torch.float32
+    with pytest.raises(ImportError, match=r"bfloat16 needs .* install ml_dtypes"):
+        torch.autocast("cpu")
 
 
 def test_regions_nest_and_make_exceptions():

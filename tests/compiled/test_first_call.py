@@ -3,6 +3,10 @@
 import subprocess
 import sys
 
+import pytest
+
+from pullback.compiled.llvm.machine import is_available
+
 _FIRST = """
 import sys
 import pullback as torch
@@ -13,9 +17,21 @@ step(x).backward()
 assert "scipy" not in sys.modules
 """
 
+_GELU = """
+import sys
+import pullback as torch
 
-def test_it_imports_no_scipy():
+step = torch.compile(lambda x: (torch.nn.functional.gelu(x) * torch.erf(x)).sum(), backend="llvm")
+x = torch.randn(4, requires_grad=True)
+step(x).backward()
+assert "scipy" not in sys.modules
+"""
+native = pytest.mark.skipif(not is_available(), reason="needs llvmlite")
+
+
+@pytest.mark.parametrize("program", [_FIRST, pytest.param(_GELU, marks=native)])
+def test_it_imports_no_scipy(program):
     run = subprocess.run(
-        [sys.executable, "-c", _FIRST], capture_output=True, text=True, check=False
+        [sys.executable, "-c", program], capture_output=True, text=True, check=False
     )
     assert not run.returncode, run.stderr

@@ -1,6 +1,8 @@
 """The pages make a site: every page is in it, links lead somewhere, all is local."""
 
+import doctest
 import importlib.util
+import inspect
 import itertools
 import json
 import re
@@ -104,6 +106,32 @@ def test_a_page_of_reference_has_signatures_and_fenced_examples():
     assert "```python\n>>>" in text
     assert "torch.func.grad(" in text
     assert text.count("```") % 2 == 0
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [
+        (lambda a: 0, "(a)"),
+        (torch.Tensor.cumsum, "(input, dim, *, dtype=None, out=None)"),
+        (torch.linalg.ldl_solve, "(LD, pivots, B, *, hermitian: bool = False, out=None)"),
+    ],
+)
+def test_signatures_leave_out_types_that_say_nothing(function, shown):
+    assert reference._signature(function).replace("\n    ", " ").replace("( ", "(") == shown
+
+
+def examples(text):
+    return [(one.source, one.want) for one in doctest.DocTestParser().get_examples(text)]
+
+
+@pytest.mark.parametrize("path", ["", "linalg", "nn", "nn.functional", "optim", "func"])
+@pytest.mark.filterwarnings("ignore")  # reading old names warns, as in torch
+def test_examples_of_the_reference_are_those_of_the_docstrings(path):
+    for name in reference.public_names(path):
+        doc = inspect.getdoc(getattr(reference.found(path), name)) or ""
+        fenced = "\n".join(reference._body(doc)).split("```")
+        shown = [one.removeprefix("python\n") for one in fenced[1::2]]
+        assert examples("\n".join(shown)) == examples(doc), name
 
 
 @pytest.mark.filterwarnings("ignore")  # reading old names warns, as in torch

@@ -204,9 +204,164 @@ class _Square(torch.autograd.Function):
         return 2 * ctx.x * dx
 
 
-def test_custom_functions_are_refused_since_their_jvp_is_of_first_order():
-    with pytest.raises(NotImplementedError, match="_Square"):
-        jet(_Square.apply, (X,), _line(X, V, 2))
+class _Exp(torch.autograd.Function):
+    """Saves its result; a number beside the tensor."""
+
+    generate_vmap_rule = True
+
+    @staticmethod
+    def forward(x, rate):
+        return torch.exp(rate * x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        ctx.rate = inputs[1]
+        ctx.save_for_forward(output)
+        ctx.save_for_backward(output)
+
+    @staticmethod
+    def jvp(ctx, dx, _):
+        (y,) = ctx.saved_tensors
+        return ctx.rate * dx * y
+
+    @staticmethod
+    def backward(ctx, g):
+        (y,) = ctx.saved_tensors
+        return ctx.rate * g * y, None
+
+
+class _Polar(torch.autograd.Function):
+    """Two arguments, two results, and one that has no gradient."""
+
+    @staticmethod
+    def forward(r, phi):
+        return r * torch.cos(phi), r * torch.sin(phi), r > 0
+
+    @staticmethod
+    def setup_context(ctx, inputs, outputs):
+        ctx.save_for_forward(*inputs, *outputs[:2])
+        ctx.mark_non_differentiable(outputs[2])
+
+    @staticmethod
+    def jvp(ctx, dr, dphi):
+        _, phi, x, y = ctx.saved_tensors
+        return dr * torch.cos(phi) - y * dphi, dr * torch.sin(phi) + x * dphi, None
+
+
+class _Noise(torch.autograd.Function):
+    """Draws at random in forward."""
+
+    @staticmethod
+    def forward(x):
+        return x * x, torch.rand_like(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, outputs):
+        ctx.save_for_forward(inputs[0])
+        ctx.mark_non_differentiable(outputs[1])
+
+    @staticmethod
+    def jvp(ctx, dx):
+        return 2 * ctx.saved_tensors[0] * dx, None
+
+
+def _polar(function):
+    def called(x):
+        a, b, *_ = function(x[0].sin() + 2, x[1] * x[0])
+        return a * b.exp()
+
+    return called
+
+
+CUSTOM = {
+    "attribute": (_Square.apply, lambda x: x * x),
+    "output": (lambda x: _Exp.apply(x.sin(), 0.7), lambda x: torch.exp(0.7 * x.sin())),
+    "one inside another": (
+        lambda x: _Exp.apply(_Square.apply(_Exp.apply(x, 2.0)), 0.1).cos(),
+        lambda x: torch.exp(0.1 * torch.exp(4.0 * x)).cos(),
+    ),
+    "several": (
+        _polar(_Polar.apply),
+        _polar(lambda r, phi: (r * torch.cos(phi), r * torch.sin(phi))),
+    ),
+    "random": (lambda x: _Noise.apply(x.exp())[0], lambda x: torch.exp(2 * x)),
+}
+
+
+@pytest.mark.parametrize("name", CUSTOM)
+def test_custom_functions_take_part_by_their_jvp(name):
+    """As the same with operators, and as nested jvp of the Function itself."""
+    custom, plain = CUSTOM[name]
+    series = ((V, V * 2, V * 0.5, -V, V * 3),)
+    output, terms = jet(custom, (X,), series)
+    wanted, others = jet(plain, (X,), series)
+    for got, other in zip((output, *terms), (wanted, *others), strict=True):
+        _assert_close(got, other)
+    _, along = jet(custom, (X,), _line(X, V, 3))
+    for got, other in zip(along, _nested(custom, X, V, 3), strict=True):
+        _assert_close(got, other)
+
+
+def test_custom_functions_in_jet_under_other_transforms():
+    def along(function):
+        return lambda x: jet(lambda y: function(y, 0.7), (x,), _line(x, torch.ones_like(x), 3))[1]
+
+    def plain(x, rate):
+        return torch.exp(rate * x)
+
+    for transform in (
+        lambda f: vmap(f),
+        lambda f: grad(lambda x: f(x)[2].sum()),
+        lambda f: lambda x: jvp(f, (x,), (V,)),
+        lambda f: jacfwd(lambda x: f(x)[1]),
+    ):
+        got, wanted = (transform(along(one))(X) for one in (_Exp.apply, plain))
+        for a, b in zip(*map(_leaves, (got, wanted)), strict=True):
+            _assert_close(a, b)
+    batch = torch.stack([X, V])
+    for function in (_Exp.apply, plain):
+        made = jet(lambda x, f=function: vmap(lambda y: f(y, 0.7))(x), (batch,), ((batch,) * 3,))
+        _assert_close(made[1][2], jet(lambda x: plain(x, 0.7), (batch,), ((batch,) * 3,))[1][2])
+    _assert_close(
+        hessian_diagonal(lambda x: _Exp.apply(x, 0.7).sum())(X), 0.49 * torch.exp(0.7 * X)
+    )
+
+
+def _leaves(tree):
+    return [tree] if isinstance(tree, torch.Tensor) else [b for a in tree for b in _leaves(a)]
+
+
+class _Same(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x.view_as(x)
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+    @staticmethod
+    def jvp(ctx, dx):
+        return dx.view_as(dx)
+
+
+class _Opaque(torch.autograd.Function):
+    @staticmethod
+    def forward(x):
+        return x * x
+
+    @staticmethod
+    def setup_context(ctx, inputs, output):
+        pass
+
+
+def test_custom_functions_that_have_no_series_are_named():
+    with pytest.raises(NotImplementedError, match="_Same returns an argument"):
+        jet(_Same.apply, (X,), _line(X, V, 2))
+    with pytest.raises(NotImplementedError, match="_Opaque has no jvp"):
+        jet(_Opaque.apply, (X,), _line(X, V, 2))
+    with pytest.raises(NotImplementedError, match=r"_Square .*laplacian"):
+        laplacian(lambda x: _Square.apply(x).sum())(X)
 
 
 @pytest.mark.parametrize(

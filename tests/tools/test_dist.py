@@ -1,5 +1,6 @@
 """Packages are checked for what must be in them, and their version is written once."""
 
+import ast
 import re
 import tomllib
 import zipfile
@@ -42,6 +43,25 @@ def test_a_wheel_that_lacks_a_file_or_has_a_strange_one_is_refused(tmp_path):
     assert any("lacks pullback_examples/vae.py" in line for line in said)
     right = ("py.typed", "METADATA", "pullback_command.py", "pinn.py")
     assert not any(name in line for line in said for name in right)
+
+
+def test_what_stays_out_of_the_wheel_is_imported_by_nothing_in_it():
+    out = dist.left_out()
+    assert all((ROOT / name).exists() for name in out)
+    modules = {name.removesuffix(".py").replace("/", ".") for name in out}
+    for path in (ROOT / "pullback").rglob("*.py"):
+        text = path.read_text(encoding="utf-8")
+        named = any(module.rpartition(".")[2] in text for module in modules)
+        if path.relative_to(ROOT).as_posix() in out or not named:
+            continue
+        for node in ast.walk(ast.parse(text)):
+            if isinstance(node, ast.Import):
+                found = {alias.name for alias in node.names}
+            elif isinstance(node, ast.ImportFrom) and node.module:
+                found = {node.module, *(f"{node.module}.{alias.name}" for alias in node.names)}
+            else:
+                continue
+            assert not found & modules, path
 
 
 def test_every_python_found_is_one_that_is_supported():

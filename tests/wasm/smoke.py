@@ -89,12 +89,69 @@ def integers_have_64_bits():
     assert x.grad.tolist() == [2.0, 0.0, 1.0]
 
 
-def indices_can_be_used_as_they_come():
+def indices_have_64_bits():
+    """NumPy's own are as short as addresses."""
+    x, pool = torch.rand(3, 4), torch.nn.functional.max_pool2d
+    large = torch.rand(2, 60, 60)
+    whole = torch.tensor([[3, 1, 2]], dtype=torch.int32)
+    found = [
+        *(f(one, 1) for f in (torch.argmax, torch.argmin, torch.argsort) for one in (x, large)),
+        *(f(x) for f in (torch.argmax, torch.argmin, torch.nonzero, torch.argwhere)),
+        *(f(one, 1).indices for f in (torch.max, torch.min, torch.sort) for one in (x, large)),
+        *(f(x, 1).indices for f in (torch.median, torch.nanmedian, torch.mode)),
+        *(f(x, 1).indices for f in (torch.cummax, torch.cummin)),
+        *(f(one, 2, 1).indices for f in (torch.topk, torch.kthvalue) for one in (x, large)),
+        *(pool(one, 2, return_indices=True)[1] for one in (x[None], large)),
+        *torch.where(x > 0.5),
+        *x.nonzero(as_tuple=True),
+        *torch.unique(whole, return_inverse=True, return_counts=True)[1:],
+        *torch.unique(whole, return_inverse=True, return_counts=True, dim=1)[1:],
+        *torch.unique_consecutive(whole, return_inverse=True, return_counts=True)[1:],
+        torch.searchsorted(torch.tensor([1.0, 2.0]), x),
+        torch.bucketize(x, torch.tensor([0.5])),
+        torch.bincount(torch.tensor([0, 2, 2])),
+        torch.repeat_interleave(torch.tensor([2, 1])),
+        torch.unravel_index(torch.tensor(5), (2, 3))[0],
+        torch.nonzero_static(x, size=3),
+        torch.nn.utils.rnn.pack_sequence([x, x[:2]], enforce_sorted=False).sorted_indices,
+        torch.multinomial(x, 2),
+        torch.randperm(4),
+        torch.tril_indices(3, 3),
+    ]
+    assert [one for one in found if one.dtype != torch.int64] == []
+    assert whole.sort().values.dtype == whole.max(1).values.dtype == torch.int32
+    assert torch.bucketize(x, torch.tensor([0.5]), out_int32=True).dtype == torch.int32
+
+
+def indices_and_counts_can_be_used_as_they_come():
     x = torch.tensor([[3.0, 1.0, 2.0]], requires_grad=True)
     values, places = x.sort(1)
     assert torch.equal(values, x.gather(1, places))
     x[torch.arange(1), x.argmax(1)].sum().backward()
     assert x.grad.tolist() == [[1.0, 0.0, 0.0]]
+    ones, functional = torch.ones(5, 2), torch.nn.functional
+    assert ones.repeat_interleave(torch.tensor([0, 2, 1, 0, 1]), 0).shape == (4, 2)
+    assert torch.segment_reduce(ones, "sum", lengths=torch.tensor([2, 3])).tolist() == [
+        [2, 2],
+        [3, 3],
+    ]
+    numbers, offsets = torch.tensor([0, 1, 1, 4]), torch.tensor([0, 1])
+    for mode in ("sum", "mean", "max"):
+        assert functional.embedding_bag(numbers, ones, offsets, mode=mode).shape == (2, 2)
+    functional.embedding(numbers, ones.requires_grad_(), scale_grad_by_freq=True).sum().backward()
+    assert ones.grad[:, 0].tolist() == [1.0, 1.0, 0.0, 0.0, 1.0]
+    pooled, places = functional.max_pool2d(torch.rand(1, 4, 4), 2, return_indices=True)
+    assert functional.max_unpool2d(pooled, places, 2).shape == (1, 4, 4)
+    matrix = torch.rand(3, 3) + torch.eye(3)
+    parts = torch.lu_unpack(*torch.linalg.lu_factor(matrix))
+    assert torch.allclose(torch.linalg.multi_dot(parts), matrix, atol=1e-5)
+    assert torch.bincount(torch.tensor([0, 2]), torch.tensor([1.0, 2.0])).tolist() == [1, 0, 2]
+    assert torch.histogramdd(torch.rand(9, 2), [2, 2]).hist.sum() == 9
+    rows = torch.eye(3).to_sparse_csr()
+    assert torch.equal((rows @ torch.ones(3, 2)), torch.ones(3, 2))
+    assert torch.equal(rows.to_sparse_coo().to_dense(), torch.eye(3))
+    lines = torch.nested.nested_tensor([torch.ones(2, 3), torch.ones(1, 3)], layout=torch.jagged)
+    assert lines.sum(1).tolist() == [[2.0] * 3, [1.0] * 3]
 
 
 def patterns_of_sparse_derivatives_are_found():
@@ -133,7 +190,8 @@ CLAIMS = [
     a_network_trains_and_is_saved,
     transforms_compose,
     integers_have_64_bits,
-    indices_can_be_used_as_they_come,
+    indices_have_64_bits,
+    indices_and_counts_can_be_used_as_they_come,
     patterns_of_sparse_derivatives_are_found,
     loaders_without_processes_say_so,
     graphs_are_drawn,

@@ -117,14 +117,14 @@ class Flow:
     def _title(self) -> str:
         count = len(self.problems)
         found = "1 finding" if count == 1 else f"{count} findings"
-        return f"the way of the gradient, loss {self.loss:.4g}: {found}"
+        return f"gradient flow, loss {self.loss:.4g}: {found}"
 
     def __repr__(self) -> str:
         modules = as_text(self._title(), _MODULES, [one.cells() for one in self.modules])
         parameters = as_text("", _PARAMETERS, [one.cells() for one in self.parameters])
         return f"{modules}\n{parameters}"
 
-    def page(self, title: str = "the way of the gradient") -> Any:
+    def page(self, title: str = "gradient flow") -> Any:
         """Both tables, and every operator, as a page."""
         from pullback.autograd.answers.report import Report, lines, table
 

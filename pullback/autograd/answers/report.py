@@ -6,6 +6,9 @@ here as SVG, but for what a page brings itself.
 
 from __future__ import annotations
 
+import bisect
+import itertools
+import math
 import os
 from collections.abc import Mapping, Sequence
 from html import escape
@@ -32,14 +35,14 @@ table { border-collapse: collapse; width: 100%; font-size: 13px;
   font-variant-numeric: tabular-nums; }
 th { text-align: left; color: var(--faint); font-weight: 600;
   border-bottom: 1px solid var(--line); }
-th, td { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: anywhere; }
+th, td { padding: 3px 12px 3px 0; vertical-align: top; overflow-wrap: break-word; }
 tr:hover td { background: color-mix(in srgb, var(--link) 8%, transparent); }
 td.mark { color: var(--mark); font-weight: 600; }
 svg { display: block; max-width: 100%; height: auto; }
 svg text { font: 11px system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif;
   fill: var(--ink); }
 svg .axis { stroke: var(--line); } svg .faint { fill: var(--faint); }
-.scroll { overflow-x: auto; }
+.scroll { overflow-x: auto; } .scroll > svg { min-width: 860px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 button, select, input { font: inherit; color: inherit; background: var(--panel);
   border: 1px solid var(--line); border-radius: 6px; padding: 3px 9px; }
@@ -99,6 +102,7 @@ def table(header: Sequence[str], rows: Sequence[Sequence[str]], marked: Sequence
 
 
 _DOTS = 80  # points of a curve that are marked one by one
+_DRAWN = 1e300  # what is larger, infinite or NaN has no place
 
 
 def lines(
@@ -116,13 +120,14 @@ def lines(
     """Curves over their places; `unit` writes a number of the axis, `marks` names places.
 
     `places` are the steps that the values belong to, from 1 to `end`; the axis then names some.
-    `ticks` are the numbers that the axis shows, the largest at its top.
+    `ticks` are the numbers that the axis shows, the largest at its top; else they are round.
     """
     shown = unit or (lambda value: f"{value:.3g}")
-    finite = [v for one in series.values() for v in one if v == v and abs(v) != float("inf")]
+    finite = [v for one in series.values() for v in one if abs(v) < _DRAWN]
     if not finite:
         return f"<p>{escape(title)}: nothing was recorded.</p>"
-    low, high = min(0.0, *finite), max(*finite, *(ticks or finite))
+    ticks = ticks or round_ticks(min(0.0, *finite), max(finite))
+    low, high = min(0.0, *finite, ticks[0]), max(*finite, ticks[-1])
     high = high if high > low else low + 1.0
     count = max(len(one) for one in series.values())
     first, last = (0, count - 1) if places is None else (1, end or places[-1])
@@ -132,8 +137,8 @@ def lines(
         x = left + (width - left - 10) * (at - first) / max(1, last - first)
         return x, bottom - (bottom - top) * (value - low) / (high - low)
 
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="{escape(title)}">']
-    for value in ticks or [low + (high - low) * part / 4 for part in range(5)]:
+    parts = [_drawing(width, height, title)]
+    for value in ticks:
         y = place(0, value)[1]
         parts.append(
             f'<line class="axis" x1="{left}" x2="{width - 10}" y1="{y:.1f}" y2="{y:.1f}"/>'
@@ -147,7 +152,7 @@ def lines(
         points = [
             place(at, v)
             for at, v in zip(places or range(count), values, strict=False)
-            if v == v and abs(v) != float("inf")
+            if abs(v) < _DRAWN
         ]
         drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
@@ -169,12 +174,37 @@ def lines(
         at_x = place(at, low)[0]
         parts.append(_rule(at_x, at_x, top, bottom))
         parts.append(f'<text class="faint" x="{at_x + 4:.1f}" y="{top + 10}">{escape(name)}</text>')
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
+
+
+def _drawing(width: int, height: int, about: str) -> str:
+    """The start of a drawing, which a narrow window scrolls: its letters would be too small."""
+    return (
+        f'<div class="scroll"><svg viewBox="0 0 {width} {height}" role="img" '
+        f'aria-label="{escape(about)}">'
+    )
+
+
+def round_ticks(low: float, high: float) -> list[float]:
+    """Up to six multiples of 1, 2, 2.5 or 5 times a power of ten, around both numbers.
+
+    >>> from pullback.autograd.answers.report import round_ticks
+    >>> round_ticks(0.0, 1.91)
+    [0.0, 0.5, 1.0, 1.5, 2.0]
+    """
+    least = max((high - low) / 4, 1e-9 * abs(low), 1e-9 * abs(high))
+    least = least if least > 1e-300 else 0.25
+    power = 10.0 ** math.floor(math.log10(least))
+    step = next(one * power for one in (1, 2, 2.5, 5, 10) if one * power >= least * (1 - 1e-9))
+    first, last = math.floor(low / step + 1e-9), math.ceil(high / step - 1e-9)
+    return [number * step for number in range(first, max(last, first + 1) + 1)]
 
 
 def _step_axis(first: int, last: int, at_x: Any, bottom: float) -> list[str]:
-    """Ticks at the first step, the last one, and three between."""
-    ticks = sorted({round(first + (last - first) * part / 4) for part in range(5)})
+    """Ticks at the first step, the last one, and round ones where there is room between."""
+    room = (last - first) / 8
+    between = [round(one) for one in round_ticks(first, last)]
+    ticks = sorted({first, last, *(one for one in between if first + room < one < last - room)})
     parts = []
     for tick in ticks:
         x = at_x(tick)
@@ -207,7 +237,7 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
     if not wanted:
         return "<p>Nothing to show.</p>"
     groups = list(dict.fromkeys(one.group for one in wanted))
-    parts = [f'<svg viewBox="0 0 {width} {height}" role="img" aria-label="treemap">']
+    parts = [_drawing(width, height, "treemap")]
     for tile, (x, y, w, h) in zip(wanted, _squarified(wanted, width, height), strict=True):
         colour = _COLOURS[groups.index(tile.group) % len(_COLOURS)]
         parts.append(
@@ -215,19 +245,27 @@ def treemap(tiles: Sequence[Tile], *, width: int = 1100, height: int = 420) -> s
             f'height="{max(0, h - 1.5):.1f}" fill="{colour}" fill-opacity=".82" rx="2"/>'
             f"<title>{escape(tile.label)}\n{escape(tile.detail)}</title>"
         )
-        room = int(w / 6.4)
-        if h > 16 and room > 3:
+        room = w - 8
+        if h > 16 and room > 20:
             for at, text in enumerate([tile.label, *tile.detail.split("\n")][: int(h // 14)]):
                 parts.append(
                     f'<text x="{x + 5:.1f}" y="{y + 13 + 13 * at:.1f}" style="fill: #fff">'
                     f"{escape(_cut(text, room))}</text>"
                 )
         parts.append("</g>")
-    return "".join([*parts, "</svg>"])
+    return "".join([*parts, "</svg></div>"])
 
 
-def _cut(text: str, room: int) -> str:
-    return text if len(text) <= room else text[: room - 1] + "…"
+# Widths of letters of 11 pixels, in the widest of the fonts that pages ask for.
+_WIDTHS = {**dict.fromkeys("mwMW@%", 11.0), **dict.fromkeys("iljtf.,:;'|[]() ", 4.5)}
+
+
+def _cut(text: str, room: float) -> str:
+    """As much of a text as there is room for, in pixels."""
+    taken = list(itertools.accumulate(_WIDTHS.get(one, 8 if one.isupper() else 7) for one in text))
+    if not taken or taken[-1] <= room:
+        return text
+    return text[: bisect.bisect(taken, room - 11)] + "…"
 
 
 def _squarified(tiles: Sequence[Tile], width: float, height: float) -> list[tuple[float, ...]]:

@@ -72,7 +72,7 @@ def _rows(run: Watch) -> str:
     last = run.samples[-1]
     for number, name in enumerate(run.names):
         path = name.rpartition(".")[0]
-        update = last.update[number] / (last.weight[number] or 1.0)
+        update = _last_update(run, number)
         cells = (
             name,
             run.modules.get(path, ""),
@@ -87,6 +87,14 @@ def _rows(run: Watch) -> str:
         f'<div class="scroll"><table><thead><tr>{head}</tr></thead>'
         f"<tbody>{''.join(body)}</tbody></table></div>"
     )
+
+
+def _last_update(run: Watch, number: int) -> float:
+    """The last update over its weight that was seen: that of a sample comes with the next step."""
+    for one in reversed(run.samples):
+        if not numpy.isnan(one.update[number]):
+            return float(one.update[number] / (one.weight[number] or 1.0))
+    return float("nan")
 
 
 def _over_time(run: Watch, number: int, name: str) -> str:

@@ -13,8 +13,9 @@ import re
 import sys
 from typing import Any
 
+from pullback.autograd.budget.array_store import ArrayStore
 from pullback.autograd.budget.plan import Plan, planned
-from pullback.autograd.budget.recorder import ArrayStore, Recorder, active
+from pullback.autograd.budget.recorder import Recorder, active
 from pullback.autograd.budget.report import Step
 from pullback.autograd.budget.store import Counts
 from pullback.autograd.budget.trace import Trace
@@ -88,8 +89,9 @@ class memory_budget(Reentrant):
         self._recorder.started, self._recorder.finished = self._started, self._finished
         self._measured: Trace | None = None  # a step that there is no plan for yet
         self._plan: Plan | None = None
+        self._is_tried = False  # whether a step has followed the plan
         self._recorder.decide = self._decide
-        self._seen = 0  # calls of this step that are as the plan has them
+        self._recorder.strayed = self._strayed
 
     @property
     def last(self) -> Step:
@@ -109,16 +111,12 @@ class memory_budget(Reentrant):
 
     def _decide(self, value: Value) -> str:
         """As the plan says, while the step is like the one it was made from."""
-        plan, calls = self._plan, self._recorder.trace.calls
-        if plan is None:
-            return "keep"
-        for at in range(self._seen, len(calls)):
-            if at >= len(plan.keys) or calls[at].key != plan.keys[at]:
-                self._plan = None
-                self._store.on_way = lambda _waiting, _room: None
-                return "keep"
-        self._seen = len(calls)
-        return plan.decide(value)
+        return "keep" if self._plan is None else self._plan.decide(value)
+
+    def _strayed(self) -> None:
+        """The step is not like that any more."""
+        self._plan = None
+        self._store.on_way = lambda _waiting, _room: None
 
     def _finished(self) -> None:
         """All that a step saved was given back."""
@@ -130,10 +128,12 @@ class memory_budget(Reentrant):
                 Step(self.bound, counts.saved, counts.peak, counts.recomputed, counts.spilled,
                      counts.calls, counts.seconds, how)
             )  # fmt: skip
-            if self._plan is None:
-                self._measured = recorder.trace
+            if isinstance(recorder.trace, Trace):
+                self._measured, self._is_tried = recorder.trace, False
+            elif not self._is_tried:  # planned once more, with times that are not of a first call
+                self._measured, self._is_tried = recorder.trace.trace, True
         store.counts = Counts()
-        recorder.trace, self._seen = recorder.trace.next(), 0
+        recorder.trace = recorder.trace.next()
 
     def _started(self) -> None:
         """A step saves its first value: by now there is a plan for it."""
@@ -142,6 +142,7 @@ class memory_budget(Reentrant):
             self._plan = planned(trace, self._store)
             if self._plan is not None:
                 self._store.on_way = self._plan.on_way
+                self._recorder.follow(trace)
 
 
 class _Inside(Whole):

@@ -1,4 +1,4 @@
-"""Functions that do once more what was done: an operator's call, and a draw of random numbers."""
+"""A function that draws random numbers once more."""
 
 from __future__ import annotations
 
@@ -8,25 +8,10 @@ from typing import Any
 
 import numpy
 
-from pullback.core.mode import current, get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.random.generator import default_generator
 
-__all__ = ["call_again", "draw_again", "nothing"]
-
-
-def call_again(run: Any, inside: Any) -> Callable[..., Any]:
-    """A function that calls an operator as it was called."""
-
-    def again(*args: Any, **kwargs: Any) -> Any:
-        before = get_mode()
-        try:
-            current.set(inside)
-            return run(*args, **kwargs)
-        finally:
-            current.set(before)
-
-    return again
+__all__ = ["draw_again", "nothing"]
 
 
 def nothing(_tensor: Any) -> None:

@@ -14,7 +14,7 @@ from weakref import ref
 from pullback.autograd.budget.chain import LONGEST, Chain
 from pullback.autograd.budget.store import Impossible, Store
 from pullback.autograd.budget.trace import Trace
-from pullback.autograd.budget.values import Call, Given, Value
+from pullback.autograd.budget.values import Call, Value
 
 __all__ = ["Plan", "planned"]
 
@@ -27,7 +27,7 @@ class Plan:
 
     def __init__(self, name: str, keeps: frozenset[int] | None, chain: Chain | None = None) -> None:
         self.name, self.keeps, self.chain = name, keeps, chain
-        self.keys: list[Any] = []  # of the calls that it was made for
+        self.put_out: set[int] = set()  # of what is let go, this is not computed again
         self.places: dict[int, int] = {}  # of a chain's values
         self.seconds = math.inf  # that computing again was found to take
 
@@ -35,7 +35,7 @@ class Plan:
         """Whether to keep a value that was just saved."""
         if self.keeps is None or value.position in self.keeps:
             return "keep"
-        return "drop"
+        return "put out" if value.position in self.put_out else "drop"
 
     def on_way(self, waiting: list[Value], room: int) -> set[Value] | None:
         """Of saved values that are computed on the way to the last of them, those to keep."""
@@ -87,9 +87,9 @@ class _Program:
             self.values.append(value)
         self.calls: list[Call] = []
         for made in trace.calls:
-            args = tuple(Given(self.values[at], requires_grad=False) for at in made.inputs)
-            call = Call("", _NoFile.close, args, {}, trace.seconds[made.key])
-            call.room = made.room
+            inputs = [self.values[at] for at in made.inputs]
+            call = Call("", _NoFile.close, (), {}, inputs, None)
+            call.room, call.seconds = made.room, trace.seconds[made.key]
             self.calls.append(call)
         for value, record in zip(self.values, trace.values, strict=True):
             value.call = self.calls[record.call] if record.call >= 0 else None
@@ -99,22 +99,19 @@ class _Program:
 
 
 def planned(trace: Trace, store: Store) -> Plan | None:
-    """The best plan that was found for a step like this one; None where none is needed."""
+    """The best plan that was found for a step like this one; None where it would take too long."""
     if not trace.calls or len(trace.calls) > _MOST_CALLS:
         return None
-    plans = [Plan("as it runs", None)]
     saved = list(dict.fromkeys(at for kind, at in trace.events if kind == "save"))
     if sum(trace.values[at].nbytes for at in saved) <= store.bound:
-        return None
-    plans += _with_hindsight(trace, store, saved)
+        return Plan("all is kept", None)
+    plans = [Plan("as it runs", None), *_with_hindsight(trace, store, saved)]
     chain = _chain(trace, store, saved)
     if chain is not None:
         plans.append(chain)
     for plan in plans:
         plan.seconds = _tried(trace, store, plan)
-    best = min(plans, key=lambda plan: plan.seconds)
-    best.keys = [record.key for record in trace.calls]
-    return best
+    return min(plans, key=lambda plan: plan.seconds)
 
 
 def _like(store: Store) -> _Trial:
@@ -196,7 +193,9 @@ def _taken_in(trial: _Trial, plan: Plan, fresh: list[Value]) -> None:
     for value in fresh:
         if value not in trial.kept and value.file is None and value.handles == 1:
             trial.add(value, True)
-            if plan.decide(value) == "drop":
+            if plan.decide(value) != "keep":
                 trial.let_go(value)
+                if value.file is not None:
+                    plan.put_out.add(value.position)
     fresh.clear()
     trial.settle()

@@ -6,27 +6,31 @@ import threading
 import time
 from collections.abc import Callable
 from contextvars import ContextVar
+from functools import partial
 from sys import getrefcount
 from typing import Any
 from weakref import ref
 
 import numpy
+from numpy import ndarray
 
-from pullback.autograd.budget.again import call_again, draw_again, nothing
-from pullback.autograd.budget.spill import Spilled, can_spill
-from pullback.autograd.budget.store import Impossible, Lost, Store
-from pullback.autograd.budget.trace import Trace
-from pullback.autograd.budget.values import Call, Given, Outside, Value
+from pullback.autograd.budget.again import draw_again, nothing
+from pullback.autograd.budget.array_store import ArrayStore
+from pullback.autograd.budget.store import Impossible, Lost
+from pullback.autograd.budget.trace import Followed, Trace
+from pullback.autograd.budget.values import Call, Given, Value
 from pullback.autograd.budget.values import writes as writes_first
 from pullback.core import errors
 from pullback.core.arrays import LIBRARIES
 from pullback.core.faults import OutOfMemoryError
 from pullback.core.mode import changed, current, get_mode
+from pullback.core.node import Leaf
 from pullback.core.origin import here
 from pullback.core.passes import evaluating
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_leaves
 from pullback.core.version import INFERENCE_CELL, own_cell, writes
+from pullback.core.view import View
 from pullback.engine.ownership import ALONE
 from pullback.operators.arrays.strides import root
 
@@ -51,6 +55,9 @@ _LOST = (
 )
 
 
+_SIMPLE = frozenset({type(None), bool, int, float, str})  # of most options
+
+
 class _NotPlain(Exception):  # noqa: N818  nobody but us sees it
     """An argument is a tensor of a kind that is left alone."""
 
@@ -61,16 +68,15 @@ class Handle:
     __slots__ = ("__weakref__", "_recorder", "array", "cell", "value", "version")
 
     def __init__(self, recorder: Recorder, tensor: Tensor) -> None:
-        self._recorder: Recorder | None = recorder
+        self._recorder = recorder
         self.array: Any = tensor._array  # until it is known what it is
-        self.cell = own_cell(tensor)
+        cell = tensor._cell
+        self.cell = own_cell(tensor) if cell.__class__ is tuple else cell
         self.version = self.cell[0]
         self.value: Value | None = None
 
     def __del__(self) -> None:
-        recorder, self._recorder = self._recorder, None
-        if recorder is not None:
-            recorder.released(self)
+        self._recorder.released(self)
 
 
 class Plain:
@@ -86,90 +92,24 @@ class Plain:
         self.version = None if self.cell is None else self.cell[0]
 
 
-class ArrayStore(Store):
-    """The store of real arrays."""
-
-    def __init__(self, bound: int, *, spills: bool, folder: str | None) -> None:
-        super().__init__(bound, spills=spills)
-        self.folder = folder
-        self.foreign: dict[Value, None] = {}  # held, but perhaps by the program as well
-
-    def run(self, call: Call, have: dict[Value, Any], *, may_write: bool) -> list[Any]:
-        """Call the operator again, as it was called."""
-        args = _filled(call.args, have, call.writes and not may_write)
-        kwargs = {name: _filled((one,), have, False)[0] for name, one in call.kwargs.items()}
-        result = call.run(*args, **kwargs)
-        made = result if isinstance(result, tuple | list) else [result]
-        return [one._array for one in made]
-
-    def hold(self, value: Value) -> None:
-        """Hold the array: not counted until the program lets go of it."""
-        tensor = None if value.outside is None else value.outside.tensor()
-        if tensor is not None:
-            value.array, value.cell = tensor._array, own_cell(tensor)
-            if not (tensor.is_leaf and tensor.requires_grad):
-                self.foreign[value] = None
-
-    def put_out(self, value: Value) -> None:
-        """To a file, or from a device to the host."""
-        array = value.array
-        if can_spill(array):
-            value.file = Spilled(array, self.folder)
-            self.counts.seconds += value.file.seconds
-            speed = 2 * value.file.seconds / max(value.nbytes, 1)
-            self.per_byte = 0.75 * self.per_byte + 0.25 * speed
-
-    def read_back(self, value: Value) -> Any:
-        """From where it is."""
-        began = time.perf_counter()
-        array = value.file.load()
-        self.counts.seconds += time.perf_counter() - began
-        return array
-
-
-def _filled(args: Any, have: dict[Value, Any], is_written: bool) -> list[Any]:
-    """Arguments with tensors in the places of values."""
-    made: list[Any] = []
-    for at, one in enumerate(args):
-        if isinstance(one, Given):
-            made.append(_tensor(one, have, is_copy=is_written and at == 0))
-        elif type(one) in (tuple, list):
-            made.append(type(one)(_filled(one, have, False)))
-        else:
-            made.append(one)
-    return made
-
-
-def _tensor(given: Given, have: dict[Value, Any], *, is_copy: bool) -> Tensor:
-    value = given.value
-    array = have.get(value)
-    if array is None and value.outside is not None:
-        tensor = value.outside.tensor()
-        array = None if tensor is None else tensor._array
-    if array is None:
-        raise Lost
-    made = wrap(array.copy("K") if is_copy else array)
-    # An operator may compute otherwise where no gradient is wanted.
-    return made.requires_grad_() if given.requires_grad else made
-
-
 class Recorder:
     """The lineage of values inside one budget; an observer of operators."""
 
     def __init__(self, store: ArrayStore) -> None:
         self.store = store
         self.lock = threading.RLock()
-        self.trace = Trace()
+        self.trace: Trace | Followed = Trace()
         self.handles = 0
         self.started: Callable[[], None] = lambda: None  # a step is about to save its first value
         self.finished: Callable[[], None] = lambda: None  # all saved values were given back
+        self.strayed: Callable[[], None] = lambda: None  # a step is not as it was expected
         self.decide: Callable[[Value], str] = lambda _value: "keep"
         self._known: dict[int, tuple[Any, Value]] = {}
+        self._depth = 0  # of what must not be disturbed
         self._pending: list[Any] = []  # weakly, handles of what an operator has just made
         self._seconds = 0.0
         self._modes: tuple[Any, Any] = (None, None)
         self._released: list[Value | None] = []
-        self._depth = 0  # of what must not be disturbed
 
     # Operators -----------------------------------------------------------------------------------
 
@@ -183,17 +123,27 @@ class Recorder:
 
     def noted_call(self, called: str, run: Any, args: Any, kwargs: Any, result: Any) -> None:
         """Note a call and its results."""
-        if active.get() is not self or result is None or get_mode().levels:
+        if active.get() is not self or result is None:
             return
-        with self:
-            self._note(called, call_again(run, self._inside(get_mode())), args, kwargs, result)
-            self.catch_up()
+        mode = get_mode()
+        if mode.levels:
+            return
+        with self.lock:
+            self._depth += 1
+            try:
+                inside = self._modes[1] if self._modes[0] is mode else self._inside(mode)
+                self._note(called, run, args, kwargs, result, inside)
+                if self._pending or self.store.foreign:
+                    self._take_in()
+            finally:
+                self._depth -= 1
+                if self._released:
+                    self._take_back()
 
     def _inside(self, mode: Any) -> Any:
         """The mode in which calls of another are made again: the same, but saving nothing."""
-        if self._modes[0] is not mode:
-            hooks = ((nothing, nothing),) if mode.grad else ()
-            self._modes = mode, changed(mode, saved_hooks=hooks)
+        hooks = ((nothing, nothing),) if mode.grad else ()
+        self._modes = mode, changed(mode, saved_hooks=hooks)
         return self._modes[1]
 
     def noted_draw(self, op: str, draw: Any, result: Any, state: Any) -> None:
@@ -202,34 +152,63 @@ class Recorder:
             return
         again = draw_again(draw, state)
         if again is not None:
-            with self:
-                self._note(f"{op} mask", again, (), {}, result)
+            with self.lock:
+                self._depth += 1
+                try:
+                    self._note(f"{op} mask", again, (), {}, result, None)
+                finally:
+                    self._depth -= 1
 
-    def _note(self, called: str, run: Any, args: Any, kwargs: Any, result: Any) -> None:
-        made = list(result) if isinstance(result, tuple | list) else [result]
-        if not all(_is_plain(one) for one in made):
-            return
-        read: list[tuple[Any, Value]] = []
+    def _note(self, called: str, run: Any, args: Any, kwargs: Any, result: Any, mode: Any) -> None:
+        made = result if isinstance(result, tuple | list) else (result,)
+        is_new = is_write = writes_first(called)
+        for one in made:
+            if not _is_plain(one):
+                return
+            if not is_new:
+                entry = self._known.get(id(one._array))
+                is_new = (
+                    entry is None
+                    or entry[0]() is not one._array
+                    or entry[1].version != one._cell[0]
+                )
+        if not is_new:
+            return  # the same tensor, or noted by an operator inside
+        read: dict[Value, Any] = {}
         first: list[Any] = []
-        if writes_first(called):
+        if is_write:
             before = self._before_write(args, kwargs)
             if before is None:
                 return
-            read.append((args[0]._array, before))
-            first, args = [Given(before, requires_grad=False)], args[1:]  # leaves are not written
-        elif all(self._lookup(one) is not None for one in made):
-            return  # the same tensor, or noted by an operator inside
+            read[before] = args[0]._array
+            first, args = [Given(before, False)], args[1:]  # leaves are not written
         try:
             filled = (*first, *self._given(args, read))
-            named = {name: self._given((one,), read)[0] for name, one in kwargs.items()}
+            given = self._given(kwargs.values(), read)
+            named = dict(zip(kwargs, given, strict=True))
         except _NotPlain:
             return
-        call = Call(called, run, filled, named, self._seconds)
+        call = Call(called, run, filled, named, list(read), mode)
+        call.seconds = self._seconds
         values = [self._made(one, call, read) for one in made]
-        roots = dict.fromkeys(value.root for _, value in read)
-        own = [value for value in values if value.base is None]
-        call.room = sum(one.nbytes for one in (*roots, *own) if one.outside is None)
-        self.trace.called(call, values)
+        trace = self.trace
+        if not trace.called(call, values) and isinstance(trace, Followed):
+            self.trace = trace.left()
+            self.strayed()
+            self.trace.called(call, values)
+
+    def follow(self, trace: Trace) -> None:
+        """Expect the calls of another step, of which this one may have made some already."""
+        so_far = self.trace
+        if isinstance(so_far, Followed):
+            if so_far.trace is not trace:
+                self.strayed()
+            return
+        calls, values = len(so_far.calls), len(so_far.values)
+        if trace.calls[:calls] == so_far.calls and trace.values[:values] == so_far.values:
+            self.trace = Followed(trace, calls, values)
+        else:
+            self.strayed()
 
     def _before_write(self, args: Any, kwargs: Any) -> Value | None:
         """What the first argument held before the write that is just over; None if unknown."""
@@ -243,35 +222,44 @@ class Recorder:
             return None  # it read what it wrote
         return entry[1] if entry[1].version + 1 == target._cell[0] else None
 
-    def _given(self, args: Any, read: list[tuple[Any, Value]]) -> list[Any]:
-        """Arguments with values in the places of tensors."""
+    def _given(self, args: Any, read: dict[Value, Any]) -> list[Any]:
+        """Arguments with values in the places of tensors; notes these with their arrays."""
+        known = self._known
         made: list[Any] = []
         for one in args:
-            if isinstance(one, Tensor):
-                if not (_is_plain(one) or isinstance(one._raw, numpy.generic)):
+            kind = one.__class__
+            if kind in _SIMPLE:
+                made.append(one)
+            elif kind is Tensor or isinstance(one, Tensor):
+                raw = one._raw
+                if not (_is_plain(one) or isinstance(raw, numpy.generic)):
                     raise _NotPlain
-                value = self._value(one)
-                read.append((one._array, value))
-                made.append(Given(value, requires_grad=one.requires_grad))
-            elif type(one) in (tuple, list):
-                made.append(type(one)(self._given(one, read)))
+                entry = known.get(id(raw))
+                if entry is None or entry[0]() is not raw or entry[1].version != one._cell[0]:
+                    value = self._value(one)
+                else:
+                    value = entry[1]
+                read.setdefault(value, one._array)
+                made.append(Given(value, one._node is not None and one.requires_grad))
+            elif kind is tuple or kind is list:
+                made.append(kind(self._given(one, read)))
             else:
                 made.append(one)
         return made
 
-    def _made(self, tensor: Tensor, call: Call, read: list[tuple[Any, Value]]) -> Value:
+    def _made(self, tensor: Tensor, call: Call, read: dict[Value, Any]) -> Value:
         array = tensor._array
-        owner = root(array)
-        value = Value(tensor._cell[0], int(owner.nbytes), tuple(array.shape))
-        value.call, value.number = call, len(call.outputs)
+        owner = array if array.base is None else root(array)
+        value = Value(tensor._cell[0], int(owner.nbytes), array.shape)
+        value.call = call
         call.outputs.append(ref(value))
         if call.writes:
             before = self._known.get(id(array))
             if before is not None and before[0]() is array:
                 self.store.overwritten(before[1])
         else:
-            for other, its in read:
-                if owner is root(other):
+            for its, other in read.items():
+                if other is owner or (other.base is not None and owner is root(other)):
                     value.base = its
                     break
         self._remember(array, value)
@@ -281,81 +269,99 @@ class Recorder:
 
     def _remember(self, array: Any, value: Value) -> None:
         key, known = id(array), self._known
-
-        def gone(weak: Any) -> None:
-            entry = known.get(key)
-            if entry is not None and entry[0] is weak:
-                del known[key]
-
-        weak = ref(array, gone)
-        value.weak = weak
-        known[key] = (weak, value)
-
-    def _lookup(self, tensor: Tensor) -> Value | None:
-        entry = self._known.get(id(tensor._array))
-        if entry is None or entry[0]() is not tensor._array:
-            return None
-        return entry[1] if entry[1].version == tensor._cell[0] else None
+        # Called with the reference, which is then the default of `pop`: no function of ours runs.
+        value.weak = ref(array, partial(known.pop, key))
+        known[key] = (value.weak, value)
 
     def _value(self, tensor: Tensor) -> Value:
-        value: Value | None
+        """A tensor that is met for the first time at this version."""
         if isinstance(tensor._raw, numpy.generic):  # one number, which nobody can write to
             value = Value(0, 0, ())
             value.array = tensor._raw
             return value
-        value = self._lookup(tensor)
-        if value is None:
-            value = Value(tensor._cell[0], int(root(tensor._array).nbytes), tuple(tensor.shape))
-            value.outside = Outside(tensor)
-            self._remember(tensor._array, value)
+        array = tensor._array
+        owner = array if array.base is None else root(array)
+        value = Value(tensor._cell[0], int(owner.nbytes), tuple(array.shape))
+        value.outside = ref(tensor)
+        self._remember(array, value)
         return value
 
     # Saved tensors --------------------------------------------------------------------------------
 
     def pack(self, tensor: Tensor) -> Handle | Plain:
         """What a node keeps in the place of a tensor."""
-        is_leaf = tensor.requires_grad and tensor.is_leaf
-        if is_leaf or not _is_plain(tensor) or not tensor._array.size:
+        node = tensor._node
+        if node.__class__ is Leaf or not _is_plain(tensor):
             return Plain(tensor)
-        with self:
-            if not self.handles:
-                self.started()
-            handle = Handle(self, tensor)
-            self.handles += 1
-            self._pending.append(ref(handle))
-            return handle
+        if node.__class__ is View and tensor.requires_grad and tensor.is_leaf:
+            return Plain(tensor)
+        if not tensor._raw.size:
+            return Plain(tensor)
+        with self.lock:
+            self._depth += 1
+            try:
+                if not self.handles:
+                    self.started()
+                handle = Handle(self, tensor)
+                self.handles += 1
+                self._pending.append(ref(handle))
+                return handle
+            finally:
+                self._depth -= 1
+                if self._released:
+                    self._take_back()
 
     def catch_up(self) -> None:
         """Take in what was saved since the last call, and keep the bound."""
-        with self:
-            saved: dict[Value, None] = {}
-            for weak in self._pending:
-                handle = weak()
-                if handle is not None and handle.value is None:
-                    saved.setdefault(self._saved(handle))
-            self._pending.clear()
-            self._widen(saved)
-            saved |= self.store.foreign
-            for value in saved:
-                if value.array is None or value in self.store.kept:
-                    continue
-                if value.outside is not None and not _is_ours(value):
-                    self.store.foreign[value] = None
-                    continue
-                self.store.foreign.pop(value, None)
-                if value.outside is not None:
-                    self._counted(value)
-                self.store.add(value, value.array)
-                if self.decide(value) == "drop":
-                    self.store.let_go(value)
+        with self.lock:
+            self._depth += 1
             try:
-                self.store.settle()
-            except Impossible as error:
-                raise _too_small(error.needed, self.store.bound, here()) from None
+                self._take_in()
+            finally:
+                self._depth -= 1
+                if self._released:
+                    self._take_back()
+
+    def _take_in(self) -> None:
+        store = self.store
+        saved: dict[Value, None] = {}
+        for weak in self._pending:
+            handle = weak()
+            if handle is not None and handle.value is None:
+                saved.setdefault(self._saved(handle))
+        self._pending.clear()
+        self._widen(saved)
+        if store.foreign:
+            saved |= store.foreign
+        for value in saved:
+            if value.array is None or value in store.kept:
+                continue
+            if value.outside is not None:
+                if not _is_ours(value):
+                    store.foreign[value] = None
+                    continue
+                store.foreign.pop(value, None)
+                self._counted(value)
+            store.add(value, value.array)
+            how = self.decide(value)
+            if how != "keep":
+                store.let_go_as_planned(value, is_put_out=how == "put out")
+        held = store.bytes + store.temporary
+        if held <= store.bound:
+            if held > store.counts.peak:
+                store.counts.peak = held
+            return
+        try:
+            store.settle()
+        except Impossible as error:
+            raise _too_small(error.needed, store.bound, here()) from None
 
     def _widen(self, saved: dict[Value, None]) -> None:
         """What one node saved must be in memory at once when its turn comes."""
-        together = sum(value.nbytes for value in saved if value.outside is None)
+        together = 0
+        for value in saved:
+            if value.outside is None:
+                together += value.nbytes
         if together > self.store.widest:
             self.store.widest = together
             if together > self.store.bound:
@@ -368,9 +374,10 @@ class Recorder:
         value = entry[1] if entry is not None and entry[1].version == handle.version else None
         if value is None:
             value = Value(handle.version, int(root(array).nbytes), tuple(array.shape))
-            value.outside = Outside(wrap(array))  # gone at once: it cannot be computed again
+            value.outside = ref(wrap(array))  # gone at once: it cannot be computed again
             self._remember(array, value)
-        handle.value, owner = value, value.root
+        handle.value = value
+        owner = value if value.base is None else value.root
         if owner.array is None and owner.file is None and not (owner.handles and owner.call):
             whole = array if owner is value else owner.weak()
             if whole is None:  # only this view of the memory is left
@@ -395,37 +402,35 @@ class Recorder:
             finally:
                 self.lock.release()
 
-    def __enter__(self) -> None:
-        self.lock.acquire()
-        self._depth += 1
-
-    def __exit__(self, *error: object) -> None:
-        try:
-            if self._depth == 1:
-                self._take_back()
-        finally:
-            self._depth -= 1
-            self.lock.release()
-
     def _take_back(self) -> None:
-        """Forget the values that nobody will ask for again."""
-        while self._released:
-            value = self._released.pop()
-            self.handles -= 1
-            if value is not None:
-                owner = value.root
-                owner.handles -= 1
-                if not owner.handles:
-                    self.store.forget(owner)
+        """Forget the values that nobody will ask for again, unless something is under way."""
+        if self._depth:
+            return
+        self._depth = 1
+        try:
+            while self._released:
+                self._forget(self._released.pop())
+        finally:
+            self._depth = 0
+
+    def _forget(self, value: Value | None) -> None:
+        self.handles -= 1
+        if value is not None:
+            owner = value if value.base is None else value.root
+            owner.handles -= 1
+            if not owner.handles:
+                self.store.forget(owner)
+                if owner.outside is not None:
                     self.store.foreign.pop(owner, None)
+                if not self.trace.is_followed:
                     self.trace.released(owner)
-            if not self.handles:
-                self._modes = None, None
-                self._pending.clear()
-                self._known.clear()
-                self.store.foreign.clear()
-                self.store.clear()
-                self.finished()
+        if not self.handles:
+            self._modes = None, None
+            self._pending.clear()
+            self._known.clear()
+            self.store.foreign.clear()
+            self.store.clear()
+            self.finished()
 
     def unpack(self, packed: Handle | Plain) -> Tensor:
         """The tensor that was saved."""
@@ -433,38 +438,53 @@ class Recorder:
             raise _changed(packed)
         if isinstance(packed, Plain):
             return packed.tensor
-        with self:
-            if packed.value is None:
-                self.catch_up()
-            value = packed.value
-            assert value is not None
-            self.trace.asked(value.root)
-            token = active.set(None)
-            mode = get_mode()
+        with self.lock:
+            self._depth += 1
             try:
-                array = self.store.fetch(value)
-            except Impossible as error:
-                raise _too_small(error.needed, self.store.bound, None) from None
-            except Lost:
-                raise RuntimeError(_LOST) from None
+                value = packed.value
+                if value is None:
+                    self._take_in()
+                    value = packed.value
+                    assert value is not None
+                owner = value if value.base is None else value.root
+                if not self.trace.is_followed:
+                    self.trace.asked(owner)
+                array = value.array
+                if array is None or value.is_stale():
+                    array = self._fetched(value)
+                lent = array[...] if array.__class__ is ndarray else array.view()
+                owner.lent = ref(lent)
             finally:
-                current.set(mode)
-                active.reset(token)
-            lent = array[...] if type(array) is numpy.ndarray else array.view()
-            value.root.lent = ref(lent)
-            tensor = wrap(lent)
-            tensor._cell = packed.cell
-            if active.get() is self:
-                self._remember(lent, value)
-            return tensor
+                self._depth -= 1
+                if self._released:
+                    self._take_back()
+        tensor = wrap(lent)
+        tensor._cell = packed.cell
+        if active.get() is self:
+            self._remember(lent, value)
+        return tensor
+
+    def _fetched(self, value: Value) -> Any:
+        """The array of a value that is not there as it was."""
+        token = active.set(None)
+        mode = get_mode()
+        try:
+            return self.store.fetch(value)
+        except Impossible as error:
+            raise _too_small(error.needed, self.store.bound, None) from None
+        except Lost:
+            raise RuntimeError(_LOST) from None
+        finally:
+            current.set(mode)
+            active.reset(token)
 
 
 def _is_plain(tensor: Any) -> bool:
     """Whether a tensor is an ordinary array in memory, and nothing more."""
     if not isinstance(tensor, Tensor) or tensor._overrides or tensor._cell is INFERENCE_CELL:
         return False
-    array = tensor._raw
-    return type(array) is numpy.ndarray or type(array) in LIBRARIES
+    kind = tensor._raw.__class__
+    return kind is ndarray or kind in LIBRARIES
 
 
 def _is_ours(value: Value) -> bool:

@@ -59,6 +59,7 @@ class Store:
         self._scores: dict[Value, float] = {}
         self._resting: dict[Value, set[Value]] = {}  # who is computed from a value
         self._ticket = count()
+        self._sure: set[Value] = set()  # found to be computable, from what has been held since
 
     # What differs between arrays and a trial -----------------------------------------------------
 
@@ -99,15 +100,18 @@ class Store:
 
     def overwritten(self, value: Value) -> None:
         """The memory of a value holds other numbers now; what rests on it needs its origins."""
+        self._sure.clear()
         self._pin(value)
         self.drop(value)
-        for one in self._resting.pop(value, ()):
-            if one in self.kept:
-                self.rate(one)
+        self._rate_again(value)
 
     def forget(self, value: Value) -> None:
         """Nobody asks for a value any more."""
-        self.drop(value)
+        if self._sure:
+            self._sure.clear()
+        if value in self.kept:
+            self.drop(value)
+        value.array = None
         if value.file is not None:
             value.file.close()
             value.file = None
@@ -120,6 +124,7 @@ class Store:
         self._unrated.clear()
         self._scores.clear()
         self._resting.clear()
+        self._sure.clear()
 
     def settle(self, busy: Iterable[Value] = ()) -> None:
         """Let go until the bound is kept."""
@@ -156,12 +161,11 @@ class Store:
         calls: dict[Call, None] = {}
         frontier: list[Value] = []
         seen: set[Value] = set()
-        stack: list[tuple[Value, bool]] = [(value, False)]
+        stack: list[Any] = [value]
         while stack:
-            one, is_ready = stack.pop()
-            if is_ready:
-                assert one.call is not None
-                calls.setdefault(one.call)
+            one = stack.pop()
+            if one.__class__ is Call:  # all that it reads was seen
+                calls.setdefault(one)
                 continue
             if one in seen:
                 continue
@@ -171,16 +175,18 @@ class Store:
                 continue
             if one.call is None:
                 return None
-            stack.append((one, True))
-            stack.extend((given, False) for given in one.call.inputs)
+            stack.append(one.call)
+            stack += one.call.inputs
         return list(calls), frontier
 
     def _is_there(self, value: Value) -> bool:
-        if value.file is not None or value.held() is not None:
+        if value.file is not None:
             return True
-        if value.array is not None:  # written to since, unseen
-            self.drop(value)
-        return value.outside is not None and value.outside.tensor() is not None
+        if value.array is not None:
+            if value.cell is None or value.cell[0] == value.version:
+                return True
+            self.drop(value)  # written to since, unseen
+        return value.outside is not None and value.tensor() is not None
 
     def let_go(self, value: Value) -> bool:
         """Let a kept value go the cheaper way; False if there is none."""
@@ -195,9 +201,48 @@ class Store:
         elif value.file is None:
             self._pin(value)
         self.drop(value)
-        for one in self._resting.pop(value, ()):
+        self._rate_again(value)
+        return True
+
+    def let_go_as_planned(self, value: Value, *, is_put_out: bool) -> bool:
+        """As `let_go` in a step that was planned: how is known, and that it can be done is asked.
+
+        What was found before to be computable is not looked at again.
+        """
+        if is_put_out:
+            if not self._spilled(value):
+                return self.let_go(value)
+        elif not self._is_computable(value):
+            return self.spills and self.let_go(value)
+        self.drop(value)
+        self._rate_again(value)
+        return True
+
+    def _rate_again(self, gone: Value) -> None:
+        for one in self._resting.pop(gone, ()):
             if one in self.kept:
                 self.rate(one)
+
+    def _is_computable(self, value: Value) -> bool:
+        """Whether calls lead to a value from what is held; what is the program's is held then."""
+        sure, found, ends, stack = self._sure, {value}, [], [value]
+        most = self.bound - self.widest
+        while stack:
+            call = stack.pop().call
+            if call is None or call.room > most:
+                return False
+            for one in call.inputs:
+                if one in sure or one in found:
+                    continue
+                if self._is_there(one):
+                    ends.append(one)
+                else:
+                    found.add(one)
+                    stack.append(one)
+        for one in ends:
+            if one.outside is not None and one.array is None and one.file is None:
+                self.hold(one)
+        sure |= found
         return True
 
     def _spilled(self, value: Value) -> bool:
@@ -245,6 +290,11 @@ class Store:
 
     def _room_for(self, wanted: int, way: Way | None, busy: set[Value]) -> None:
         """Make room for an array that is about to be made, or say that there is none."""
+        total = self.bytes + self.temporary + wanted
+        if total <= self.bound:
+            if total > self.counts.peak:
+                self.counts.peak = total
+            return
         self._make_room(wanted, busy, set() if way is None else way.later())
         if way is not None and self.spills:
             for value in [one for one in way.temporary if one not in busy]:
@@ -322,7 +372,10 @@ class Store:
             if array is not None:
                 have[one] = array
         outputs = [weak() for weak in call.outputs]
-        made = sum(one.nbytes for one in outputs if one is not None and one.base is None)
+        made = 0
+        for result in outputs:
+            if result is not None and result.base is None:
+                made += result.nbytes
         self._room_for(made, way, busy)
         arrays = self.run(call, have, may_write=call.writes and way.is_last_use(inputs[0]))
         self.counts.calls += 1
@@ -333,7 +386,8 @@ class Store:
                 self._arrived(result, array, way)
         for gone in way.used(inputs):
             self.temporary -= gone.nbytes
-        self._make_room(0, {way.target}, way.later())
+        if self.bytes + self.temporary > self.bound:
+            self._make_room(0, {way.target}, way.later())
 
     def _arrived(self, value: Value, array: Any, way: Way) -> None:
         if value is way.target:

@@ -6,61 +6,45 @@ gone can be computed again. Nothing here holds an array but `Value.array`, which
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+import functools
+from collections.abc import Callable
 from typing import Any
-from weakref import ReferenceType, ref
+from weakref import ReferenceType
 
 from pullback.core.tensor import Tensor
 
-__all__ = ["Call", "Given", "Outside", "Value", "writes"]
-
-
-class Outside:
-    """A tensor that the program made itself: looked at weakly, so that it can go."""
-
-    __slots__ = ("_tensor", "version")
-
-    def __init__(self, tensor: Tensor) -> None:
-        self._tensor: ReferenceType[Tensor] = ref(tensor)
-        self.version: Any = tensor._cell[0]
-
-    def tensor(self) -> Tensor | None:
-        """The tensor, as it was when it was read; None if it is gone or was written to since."""
-        tensor = self._tensor()
-        return tensor if tensor is not None and tensor._cell[0] == self.version else None
+__all__ = ["Call", "Given", "Value", "writes"]
 
 
 class Call:
-    """An operator call: what runs it again, with values in the places of tensors."""
+    """An operator call: what runs it again, and in which mode, with values in place of tensors."""
 
     __slots__ = (
-        *("args", "inputs", "kwargs", "name", "outputs", "room", "run", "seconds", "writes"),
+        *("args", "inputs", "kwargs", "mode", "name", "outputs", "room", "run", "seconds"),
+        "writes",
     )
 
     def __init__(
-        self, name: str, run: Callable[..., Any], args: Any, kwargs: Any, seconds: float
+        self,
+        name: str,
+        run: Callable[..., Any],
+        args: Any,
+        kwargs: Any,
+        inputs: list[Value],
+        mode: Any,
     ) -> None:
         self.name, self.run, self.args, self.kwargs = name, run, args, kwargs
-        self.seconds = seconds
+        self.mode, self.seconds = mode, 0.0
         self.writes = writes(name)
-        # The values that it reads, each once.
-        self.inputs = list(dict.fromkeys(inputs_of((args, tuple(kwargs.values())))))
+        self.inputs = inputs  # the values that it reads, each once
         self.outputs: list[ReferenceType[Value]] = []
         self.room = 0  # bytes of values that it reads and makes
 
 
+@functools.cache
 def writes(name: str) -> bool:
     """Whether an operator of this name writes to its first argument."""
     return name.endswith("_") and not name.endswith("__")
-
-
-def inputs_of(tree: Any) -> Iterator[Value]:
-    """Values among arguments, in lists too."""
-    for one in tree:
-        if isinstance(one, Given):
-            yield one.value
-        elif type(one) in (tuple, list):
-            yield from inputs_of(one)
 
 
 class Given:
@@ -68,7 +52,7 @@ class Given:
 
     __slots__ = ("requires_grad", "value")
 
-    def __init__(self, value: Value, *, requires_grad: bool) -> None:
+    def __init__(self, value: Value, requires_grad: bool) -> None:
         self.value = value
         self.requires_grad = requires_grad
 
@@ -80,24 +64,20 @@ class Value:
     will ask for it, in the value that owns the memory.
     """
 
-    __slots__ = (
-        *("__weakref__", "array", "base", "call", "cell", "file", "handles", "lent", "nbytes"),
-        *("number", "outside", "position", "shape", "version", "weak"),
-    )
+    # Most keep most of these: so an object costs a few stores, and not one for each.
+    array: Any = None  # held by the store
+    cell: Any = None  # the counter of the memory, once it is saved
+    weak: Any = None  # the array, as long as the program holds it
+    call: Call | None = None
+    base: Value | None = None
+    outside: ReferenceType[Tensor] | None = None  # that the program made itself
+    file: Any = None  # where it was put out to
+    lent: Any = None  # weakly, what a node has been given of it
+    handles = 0
+    position = -1  # in the order of a step
 
     def __init__(self, version: Any, nbytes: int, shape: tuple[int, ...]) -> None:
         self.version, self.nbytes, self.shape = version, nbytes, shape
-        self.array: Any = None  # held by the store
-        self.cell: Any = None  # the counter of the memory, once it is saved
-        self.weak: Any = None  # the array, as long as the program holds it
-        self.call: Call | None = None
-        self.number = 0  # which result of the call
-        self.base: Value | None = None
-        self.outside: Outside | None = None
-        self.file: Any = None  # where it was put out to
-        self.lent: Any = None  # weakly, what a node has been given of it
-        self.handles = 0
-        self.position = -1  # in the order of a step
 
     @property
     def root(self) -> Value:
@@ -107,13 +87,19 @@ class Value:
             value = value.base
         return value
 
+    def tensor(self) -> Tensor | None:
+        """The program's own, as it was when it was read; None if it is gone or was written to."""
+        tensor = None if self.outside is None else self.outside()
+        return tensor if tensor is not None and tensor._cell[0] == self.version else None
+
     def is_stale(self) -> bool:
         """Whether the memory was written to since."""
         return self.cell is not None and self.cell[0] != self.version
 
     def held(self) -> Any:
         """Its array, if we hold it as it was; else None."""
-        return None if self.array is None or self.is_stale() else self.array
+        array, cell = self.array, self.cell
+        return None if cell is not None and cell[0] != self.version else array
 
     def still(self) -> Any:
         """Its array, if the program happens to hold it as it was; else None."""

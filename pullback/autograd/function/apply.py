@@ -9,7 +9,7 @@ import inspect
 from typing import Any
 
 from pullback.autograd.function import errors as function_errors
-from pullback.autograd.function.jvp import propagate, refuse_series
+from pullback.autograd.function.jvp import propagate, series_batches
 from pullback.autograd.function.results import Results
 from pullback.autograd.function.saved import save
 from pullback.autograd.function.vmap import apply_at, has_generated_rule, level_of
@@ -32,19 +32,21 @@ def apply_whole(cls: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
     mode = settle()
     split = is_split(cls)
     args = bound(cls, args, kwargs, split=split)
+    levels = mode.levels
     if LEVELS:
-        refuse_series(cls, args)
+        series = series_batches(cls, args)
+        levels = tuple(one for one in levels if one not in series)
     if mode.levels:
         mode.levels[-1].refuse_function(cls)
     # Batches of dual tensors map tangents alone: forward sees nothing of it, and jvp takes them.
     derivatives = running.get()
-    mapped = mode.levels and (derivatives or any(not one.for_tangents for one in mode.levels))
+    mapped = levels and (derivatives or any(not one.for_tangents for one in levels))
     if not split and (mapped or derivatives):
         raise function_errors.needs_setup_context(cls.__name__)
     args = tuple(alive(arg) for arg in args)
     if mapped:
         has_generated_rule(cls)  # refused without a rule, whatever the arguments are
-        level = level_of(args, mode.levels)
+        level = level_of(args, levels)
         if level is not None:
             return apply_at(cls, args, level)
     ctx = start(cls, args, mode)

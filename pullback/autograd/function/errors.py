@@ -52,11 +52,19 @@ def no_jvp(function: str) -> NotImplementedError:
 
 
 def first_derivatives_only(function: str) -> NotImplementedError:
-    """An argument carries a series, or what else is more than a tangent."""
+    """An argument carries second derivatives, which are no tangent."""
     return NotImplementedError(
-        f"{function} is a custom Function, whose jvp gives first derivatives; func.jet, "
-        "func.laplacian and func.hessian_diagonal need higher ones. Write it with operators, or "
-        "nest func.jvp."
+        f"{function} is a custom Function, whose jvp gives first derivatives; func.laplacian "
+        "needs second ones. Write it with operators, or use func.jet or nested func.jvp, which "
+        "take its jvp."
+    )
+
+
+def shares_with_series(function: str) -> NotImplementedError:
+    """A result is an argument that was written to, or a view of one, inside func.jet."""
+    return NotImplementedError(
+        f"{function} returns an argument that it wrote to, or a view of one; func.jet takes custom "
+        "Functions whose results have memory of their own. Return a copy."
     )
 
 

@@ -12,6 +12,7 @@ from pullback.core.tensor import Tensor
 from pullback.core.view import View
 from pullback.operators.derive import write_tangents
 from pullback.transforms.batched import base_of
+from pullback.transforms.series import SeriesLevel
 
 
 def missing_jvp(ctx: Any, *grad_inputs: Any) -> Any:
@@ -41,13 +42,21 @@ def propagate(ctx: Any, args: tuple[Any, ...], outputs: tuple[Any, ...], dirty: 
             current.set(before)
 
 
-def refuse_series(cls: Any, args: tuple[Any, ...]) -> None:
-    """Refuse arguments that carry more than a first derivative, which is all that jvp gives."""
+def series_batches(cls: Any, args: tuple[Any, ...]) -> set[Any]:
+    """The vmap levels whose examples are the coefficients of func.jet.
+
+    Levels of other kinds, where tensors carry more than first derivatives that no jvp gives, are
+    refused for arguments that feel them.
+    """
+    found = set()
     for level in visible_levels():
         if level.rule is None:
             continue
-        if any(isinstance(arg, Tensor) and level.get(base_of(arg)) is not None for arg in args):
+        if isinstance(level, SeriesLevel):
+            found.add(level.maps)
+        elif any(isinstance(arg, Tensor) and level.get(base_of(arg)) is not None for arg in args):
             raise function_errors.first_derivatives_only(cls.__name__)
+    return found
 
 
 def tangents_of(ctx: Any, args: tuple[Any, ...], level: Level) -> list[Any]:
@@ -85,6 +94,9 @@ class _Call:
 
     def run(self) -> None:
         """Call jvp, check what it returns, and attach it to the outputs."""
+        if isinstance(self.level, SeriesLevel):
+            self._run_on_series(self.level)
+            return
         known = {id(arg): self.level.get(arg) for arg in self.args if isinstance(arg, Tensor)}
         versions = {key: t._version for key, t in known.items() if t is not None}
         returned = self.ctx._forward_cls.jvp(
@@ -99,6 +111,33 @@ class _Call:
                 self._write(output, tangent, known.get(id(output)), versions.get(id(output)))
             else:
                 self._attach(output, tangent, number, known)
+
+    def _run_on_series(self, level: SeriesLevel) -> None:
+        """Call jvp order by order; results that share memory with arguments are refused."""
+        if self.dirty or any(self._viewed(one) is not None for one in self._tensors()):
+            raise function_errors.shares_with_series(self.function)
+
+        def jvp(tangents: list[Any]) -> tuple[Any, ...]:
+            if self.ctx._materializes:
+                zeros = type(self.ctx)._zeros
+                tangents = [
+                    zeros(arg._array.shape, arg._array.dtype)
+                    if tangent is None and isinstance(arg, Tensor) and arg.dtype.is_differentiable
+                    else tangent
+                    for arg, tangent in zip(self.args, tangents, strict=True)
+                ]
+            returned = self.ctx._forward_cls.jvp(self.ctx, *tangents)
+            return checked(self.ctx, self.outputs, returned)
+
+        made = level.through(jvp, self.args, self.outputs)
+        for number, (output, tangent) in enumerate(zip(self.outputs, made, strict=True)):
+            if tangent is not None:
+                level.put(output, tangent)
+                if output.requires_grad:
+                    level.keep(self.ctx, str(number), tangent)
+
+    def _tensors(self) -> list[Any]:
+        return [one for one in self.outputs if isinstance(one, Tensor)]
 
     def _write(self, output: Any, tangent: Any, given: Any, version: int | None) -> None:
         """For an argument changed in place: its tangent must be changed in place too."""

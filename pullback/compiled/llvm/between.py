@@ -13,7 +13,7 @@ import numpy
 
 from pullback.compiled.ir.values import Val, contiguous
 from pullback.compiled.plan.plan import Plan
-from pullback.core.dtype import bfloat16
+from pullback.core import dtype as dtypes
 
 __all__ = ["Between", "Geometry", "Operand", "Result", "is_whole", "laid_out", "numpy_dtype"]
 
@@ -30,7 +30,7 @@ def numpy_dtype(name: str) -> Any:
     if known is not None:
         return numpy.dtype(known)
     if name == "w2":
-        return bfloat16.numpy
+        return dtypes.bfloat16.numpy  # loads ml_dtypes
     return numpy.dtype(f"{name[0]}{name[1:]}") if name[0] in "fciu" else None
 
 

@@ -18,7 +18,6 @@ from __future__ import annotations
 import ctypes
 import re
 import sys
-import sysconfig
 from collections.abc import Iterable
 from functools import cache
 from importlib import import_module
@@ -383,7 +382,8 @@ def _entry(*, of_arrays: bool) -> tuple[Any, int]:
 @cache
 def is_usable() -> bool:
     """Whether the entry works here: tried once on a known tensor."""
-    if sys.implementation.name != "cpython" or sysconfig.get_config_var("Py_GIL_DISABLED"):
+    # "t": built without the lock, where objects lie differently in memory.
+    if sys.implementation.name != "cpython" or "t" in getattr(sys, "abiflags", ""):
         return False
     try:
         return _tried()

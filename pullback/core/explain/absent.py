@@ -70,9 +70,16 @@ def absent(module: str, name: str) -> AttributeError:
     why = None if name.startswith("__") else reason(below)
     if why is None:
         # With the module, what is near can be told when the error is printed.
-        text = f"module {module!r} has no attribute {name!r}"
+        text = f"module {as_imported(module)!r} has no attribute {name!r}"
         return AttributeError(text, name=name, obj=sys.modules.get(module))
-    return AttributeError(f"{module} has no {name!r}: {why}.", name=name)
+    return AttributeError(f"{as_imported(module)} has no {name!r}: {why}.", name=name)
+
+
+def as_imported(module: str) -> str:
+    """A module of ours as the program calls it: torch's name while pullback stands in for torch."""
+    top, dot, below = module.partition(".")
+    package = sys.modules.get(top)
+    return f"{top if package is None else package.__name__}{dot}{below}"
 
 
 def refuse_others(namespace: dict[str, Any]) -> None:

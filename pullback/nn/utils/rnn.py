@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core.addresses import as_indices
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.create.data import as_tensor
@@ -145,7 +146,8 @@ def invert_permutation(permutation: Tensor | None) -> Tensor | None:
     if permutation is None:
         return None
     inverse: Tensor = empty_like(permutation)
-    inverse[permutation] = wrap(numpy.arange(permutation.numel())).to(permutation.device)
+    places = as_indices(numpy.arange(permutation.numel()))
+    inverse[permutation] = wrap(places).to(permutation.device)
     return inverse
 
 
@@ -188,7 +190,7 @@ def pack_padded_sequence(
         )
     order = None
     if not enforce_sorted:
-        order = wrap(numpy.argsort(-lengths.numpy(), kind="stable")).to(input.device)
+        order = wrap(as_indices(numpy.argsort(-lengths.numpy(), kind="stable"))).to(input.device)
         lengths = lengths[order.cpu()]
         input = input.index_select(0 if batch_first else 1, order)
     if batch_first:

@@ -12,6 +12,7 @@ from __future__ import annotations
 import os
 import threading
 from collections import Counter
+from contextvars import ContextVar
 from importlib.util import find_spec
 from typing import Any
 
@@ -21,8 +22,8 @@ from pullback.operators.arrays import programs
 from pullback.operators.arrays.direct import are_plain
 from pullback.operators.dispatch.observers import compiling
 
-__all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of", "rows_of",
-           "setting"]  # fmt: skip
+__all__ = ["MANY", "by_machine_code", "forget", "is_available", "is_wanted", "kernel_of",
+           "makes_kernels", "rows_of", "setting"]  # fmt: skip
 
 MANY = 2048  # elements, from which on it pays to go over them once and not several times
 # Formulas that read whole numbers as well.
@@ -44,6 +45,8 @@ _kernels: dict[Any, Any] = {}  # what a call looks like -> its kernel; None: Num
 _by_shapes: dict[Any, list[Any]] = {}  # the same by shapes and options alone
 _counts: Counter[Any] = Counter()
 _making = threading.RLock()
+# Whether a geometry that was not met yet gets a kernel: not for results that nobody will read.
+makes_kernels: ContextVar[bool] = ContextVar("makes_kernels", default=True)
 
 
 def is_available() -> bool:
@@ -89,6 +92,8 @@ def _made(key: Any, formula: Any, arrays: tuple[Array, ...], options: tuple[Any,
     known = (F32, F64, I64) if formula in _WITH_PLACES else (F32, F64)
     if any(all(one.dtype is not kind for kind in known) for one in arrays):
         return None
+    if not makes_kernels.get():
+        return None  # and it is not noted: the next call may want one
     with _making:
         if key in _kernels or _counts[formula] >= _MOST:
             return _kernels.get(key)

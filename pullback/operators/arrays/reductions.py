@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import F32, F64, Array, Namespace, number_array, numbers32, numbers64
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.errors import unsupported
@@ -202,6 +203,7 @@ def _starts(rows: int, width: int) -> Array:
     return numpy.arange(rows) * width
 
 
+@finds_indices(1)
 def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) -> Any:
     """Extremes along `dim` and the index of the first of each; NaN wins."""
     if input.dtype.kind == "c":
@@ -234,6 +236,7 @@ def extreme_along(xp: Namespace, op: str, input: Array, dim: int, keepdim: Any) 
     return values if keepdim else values.squeeze(dim), indices
 
 
+@finds_indices()
 def index_of_extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any) -> Array:
     """The index of the first extreme, along `dim` or in the flattened array."""
     usual = keepdim is False and (input.dtype is F32 or input.dtype is F64)

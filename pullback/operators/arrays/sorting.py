@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import F32, Array, Namespace
 from pullback.operators.arrays.scatter import read_along
 
@@ -29,6 +30,7 @@ def sortable(xp: Namespace, input: Array) -> Array:
     return input.astype(xp.float32) if input.dtype.kind == "V" else input
 
 
+@finds_indices()
 def order_along(xp: Namespace, input: Array, dim: int, *, descending: bool) -> Array:
     """Indices that sort `input` along `dim`; equal elements keep their order, NaN is largest."""
     input = sortable(xp, input)
@@ -101,6 +103,7 @@ def within(xp: Namespace, index: Array) -> tuple[Any, ...]:
 # The first few ------------------------------------------------------------------------------------
 
 
+@finds_indices(1)
 def few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
     """Less than FEW elements in order along `dim`, and where they were."""
     order = sortable(xp, input).argsort(dim, kind="stable")
@@ -113,6 +116,7 @@ def few_in_order(xp: Namespace, input: Array, dim: int) -> tuple[Array, Array]:
     return values, order
 
 
+@finds_indices(1)
 def chosen(
     xp: Namespace, input: Array, k: int, dim: int, *, largest: bool, ordered: bool
 ) -> tuple[Array, Array]:
@@ -162,6 +166,7 @@ def _partitioned(input: Array, place: int, dim: int) -> Array:
     return lines.swapaxes(dim, 0)[place : place + 1].swapaxes(dim, 0).copy()
 
 
+@finds_indices(1)
 def ranked(xp: Namespace, input: Array, place: int, dim: int, keepdim: Any) -> tuple[Array, Array]:
     """The element that sorting puts at `place` along `dim`, and an index where it stands."""
     if input.size < FEW or input.dtype.kind == "V":
@@ -187,6 +192,7 @@ def has_nan(xp: Namespace, input: Array) -> bool:
 # Searching ----------------------------------------------------------------------------------------
 
 
+@finds_indices()
 def searched(xp: Namespace, sequence: Array, values: Any, side: str) -> Array:
     """NumPy's search in one sorted sequence.
 

@@ -17,14 +17,14 @@ from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.birth import Lent, make_birth
 from pullback.core.memory.hollow import Hollow
 from pullback.core.mode import fast, get_mode, settle
-from pullback.core.origin import getframe, user_frame
+from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, blanks, wrap
 from pullback.core.version import remember_birth
 from pullback.operators.arrays.strides import root
 from pullback.operators.create.narrow_dlpack import exported, imported
-from pullback.operators.declare import METHODS, method
+from pullback.operators.declare import METHODS, method, quick
 from pullback.operators.running.inplace import write_out
 
 FOUND_IN = {
@@ -101,6 +101,7 @@ def check_from_numpy(op: str, array: Array) -> None:
 _USUAL = "?Bbhilqdf"  # dtypes that need no look, where the bytes are in the machine's order
 
 
+@quick
 def from_numpy(ndarray: Array, /) -> Tensor:
     """A tensor on the memory of a NumPy array: a write to one shows in the other.
 
@@ -127,7 +128,9 @@ def from_numpy(ndarray: Array, /) -> Tensor:
     ):
         array = ndarray.view()
         owner: Any = array.base
-        frame = user_frame(getframe(1))
+        frame: Any = getframe(1)
+        if internal[frame.f_code.co_filename]:
+            frame = user_frame(frame)
         if get_mode() is fast.plain and owner.base is None and frame is not None:
             result = next(blanks)
             result._array = array

@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core import origin
+from pullback.core import addresses, origin
 from pullback.core.arrays import Array
 from pullback.core.dtype import NARROW, OF_NUMBERS, NumpyDtype, default, from_numpy_dtype, int64
 from pullback.core.mode import settle
@@ -192,7 +192,7 @@ def linspace(
 
 
 # Numbers that there is memory for; none where NumPy counts in 32 bits, as in a browser.
-_MANY = 1 << 20 if numpy.dtype(numpy.intp).itemsize == 8 else -1
+_MANY = -1 if addresses.SHORT else 1 << 20
 _PLAIN = frozenset((int, float))
 _FEW = 24  # up to so many Python counts faster than NumPy's ten calls
 

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.core import errors
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
@@ -261,6 +262,7 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
     aten="nonzero.default",
     meta="by values",
 )
+@finds_indices()
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:
         return xp.zeros((int(bool(input)), 0), "i8")
@@ -269,6 +271,7 @@ def _nonzero(xp: Namespace, input: Array) -> Array:
 
 
 @primitive(batch=refused, outputs="*", method=False, has_out=False, meta="by values")
+@finds_indices()
 def _nonzero_columns(xp: Namespace, input: Array) -> Any:
     found = input.reshape(input.shape or (1,)).nonzero()
     return list(found) if len(found) == 1 else [one.copy() for one in found]  # views of one array

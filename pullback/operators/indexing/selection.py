@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.addresses import as_indices
 from pullback.core.arrays import F32, F64, number_array
 from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
@@ -102,7 +103,9 @@ def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = No
         if condition.device is META:
             raise errors.no_data("where() of a condition alone")
         found = numpy.atleast_1d(condition._array).nonzero()
-        return tuple([wrap(places.copy()) for places in found])  # not views of one array
+        return tuple(
+            [wrap(as_indices(places.copy())) for places in found]
+        )  # not views of one array
     if condition._array.dtype.kind not in "bu":
         raise RuntimeError(
             f"where: the condition must be a bool tensor, got {condition.dtype}; compare first."

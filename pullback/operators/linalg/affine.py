@@ -8,9 +8,9 @@ from typing import Any
 from numpy import ndarray
 
 from pullback.core.dtype import from_numpy_dtype
-from pullback.operators.arrays import programs
+from pullback.operators.arrays import mkl, programs
 from pullback.operators.arrays.native import by_machine_code
-from pullback.operators.arrays.products import LEAST
+from pullback.operators.arrays.products import LEAST, MOST
 from pullback.operators.conditions import at_least, below, floating, given, has_dims, host, says
 from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.linalg import batch as batch_products
@@ -120,6 +120,8 @@ _biased = says("bias_dtype is input_dtype")
 def _product_and_bias_at_once(
     input: Array, weight: Array, bias: Array, input_ndim: int
 ) -> Array | None:
+    if input.size * len(weight) > MOST and mkl.is_wanted():  # quicker, bias and all
+        return None
     rows = input if input_ndim == 2 else input.reshape(-1, input.shape[-1])
     made = by_machine_code(programs.LINEAR, (rows, weight, bias))
     if made is None:

@@ -397,7 +397,7 @@ def lu_unpack(
             [1., 3.]])
     """
     check_matrices("lu_unpack", LU_data._array, "LU_data")
-    if LU_pivots._array.dtype.char != "i":
+    if LU_pivots._array.dtype.name != "int32":
         raise RuntimeError(
             f"lu_unpack: LU_pivots must be int32, as lu_factor makes them, got {LU_pivots.dtype}."
         )

@@ -20,6 +20,7 @@ from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half, promote_dtypes
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays import mkl
 from pullback.operators.arrays.products import times, times_batches
 from pullback.operators.arrays.row_major import row_major
 from pullback.operators.attach.give_way import caught, reflected
@@ -112,6 +113,9 @@ def times_transposed(a: Array, weight: Array) -> Array:
     """
     rows = len(a)
     made = times_batches(a, weight.T)
+    if made is not None:
+        return made
+    made = mkl.product(a, weight.T) if rows > _FEW_ROWS else None
     if made is not None:
         return made
     if weight.size < LARGE or rows > _SOME_ROWS or rows < 2:

@@ -11,6 +11,7 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 import numpy
 from numpy.lib.stride_tricks import as_strided
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.layout import jagged, nested_strided
 from pullback.core.tensor import Tensor, wrap
@@ -70,17 +71,17 @@ class Rows:
     @cached_property
     def numbers(self) -> Array:
         """The component of each row that belongs to one."""
-        return numpy.repeat(numpy.arange(self.count), self.lengths)
+        return numpy.repeat(numpy.arange(self.count), as_counts(self.lengths))
 
     @cached_property
     def positions(self) -> Array:
         """Where each of these rows stands in its component."""
-        return numpy.arange(self.total) - numpy.repeat(self._begun, self.lengths)
+        return numpy.arange(self.total) - numpy.repeat(self._begun, as_counts(self.lengths))
 
     @cached_property
     def places(self) -> Array:
         """Where each of these rows is."""
-        return self.positions + numpy.repeat(self.starts, self.lengths)
+        return self.positions + numpy.repeat(self.starts, as_counts(self.lengths))
 
     @cached_property
     def _begun(self) -> Array:

@@ -11,6 +11,7 @@ from typing import Any
 import numpy
 
 from pullback.core import overriding
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array, Namespace
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, own_cell
@@ -104,7 +105,7 @@ def _segment_sum(xp: Namespace, input: Array, rows: Any) -> Array:
     filled, begun = rows.segments
     out = numpy.zeros((rows.count, *input.shape[1:]), input.dtype)
     if len(begun) and input.size:
-        out[filled] = numpy.add.reduceat(input, begun, axis=0, dtype=input.dtype)
+        out[filled] = numpy.add.reduceat(input, as_counts(begun), axis=0, dtype=input.dtype)
     return out
 
 
@@ -118,9 +119,9 @@ def _segment_sum(xp: Namespace, input: Array, rows: Any) -> Array:
 def _repeated(xp: Namespace, input: Array, rows: Any, length: int) -> Array:
     """Row i of the input at all rows of component i; zeros at rows of none."""
     if rows.fills(length):
-        return numpy.repeat(input, rows.lengths, axis=0)
+        return numpy.repeat(input, as_counts(rows.lengths), axis=0)
     out = numpy.zeros((length, *input.shape[1:]), input.dtype)
-    out[rows.places] = numpy.repeat(input, rows.lengths, axis=0)
+    out[rows.places] = numpy.repeat(input, as_counts(rows.lengths), axis=0)
     return out
 
 

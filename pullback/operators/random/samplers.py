@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import F32, F64, Array
 from pullback.core.dtype import NumpyDtype
 from pullback.operators.random.stream import Stream
@@ -293,6 +294,7 @@ def bernoulli(source: Stream, array: Array, p: Any) -> None:
 # Choices ------------------------------------------------------------------------------------------
 
 
+@finds_indices()
 def with_replacement(source: Stream, weights: Array, count: int) -> Array:
     """For each row of weights, `count` column numbers, drawn independently of each other."""
     rows, columns = weights.shape
@@ -308,6 +310,7 @@ def with_replacement(source: Stream, weights: Array, count: int) -> Array:
     return found.reshape(rows, count) - numpy.arange(rows)[:, None] * columns
 
 
+@finds_indices()
 def without_replacement(source: Stream, weights: Array, count: int) -> Array:
     """For each row of weights, `count` different column numbers, in the order they are drawn."""
     # The first of exponential clocks to ring is a weighted draw, the next one among the others.

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.addresses import as_counts, finds_indices
 from pullback.core.arrays import is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
@@ -103,7 +104,7 @@ def _row_counts(xp: Namespace, input: Array, bins: int, min: float, max: float) 
         rows, low, high = rows * step, low * step, high * step
     places = xp.where(inside, (rows - low) * bins / (high - low), 0).astype(xp.int64)
     places = xp.minimum(places, bins - 1) + xp.arange(len(rows))[:, None] * bins
-    counts = xp.bincount(places[inside], minlength=len(rows) * bins)
+    counts = xp.bincount(as_counts(places[inside]), minlength=len(rows) * bins)
     return counts.reshape(*input.shape[:-1], bins).astype(input.dtype)
 
 
@@ -280,7 +281,7 @@ def _counted(
         inside &= (at >= 0) & (at < size) & (column == column)
         place = place * size + at
     chosen = None if weights is None else weights[inside]
-    counts: Any = xp.bincount(place[inside], chosen, minlength=math.prod(shape))
+    counts: Any = xp.bincount(as_counts(place[inside]), chosen, minlength=math.prod(shape))
     counts = counts.astype(points.dtype).reshape(shape)
     if density:
         counts /= counts.sum()
@@ -363,6 +364,7 @@ def _one_by_one(op: Op, size: int, split: dict[str, Any], options: dict[str, Any
     has_out=False,
     meta="by values",
 )
+@finds_indices()
 def bincount(
     xp: Namespace, input: Array, weights: Array | None = None, minlength: int = 0
 ) -> Array:
@@ -383,13 +385,13 @@ def bincount(
     if minlength < 0:
         raise RuntimeError(f"bincount: minlength must not be negative, got {minlength}.")
     if weights is None or input.size == 0:
-        return xp.bincount(input, minlength=minlength)
+        return xp.bincount(as_counts(input), minlength=minlength)
     if weights.shape != input.shape:
         raise RuntimeError(
             f"bincount: one weight per element, of shape {input.shape}, got shape {weights.shape}."
         )
     dtype = weights.dtype if weights.dtype.char == "f" else xp.float64
-    return xp.bincount(input, weights.astype(xp.float64), minlength).astype(dtype)
+    return xp.bincount(as_counts(input), weights.astype(xp.float64), minlength).astype(dtype)
 
 
 @method

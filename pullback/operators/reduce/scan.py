@@ -15,6 +15,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import F32, F64, some
 from pullback.core.dtype import numpy_dtype
 from pullback.core.errors import unsupported
@@ -318,6 +319,7 @@ def exclusive_cumprod(input: Any, dim: int) -> Any:
 # Extremes -----------------------------------------------------------------------------------------
 
 
+@finds_indices(1)
 def _running_extreme(xp: Namespace, op: str, ufunc: Any, input: Array, dim: int) -> Any:
     """Running extreme and the last index where it stood; NaN stays once it has come."""
     if input.dtype.kind == "c":

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import I64, Array, is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
@@ -125,7 +126,7 @@ def _members(starts: Array, ends: Array, size: int) -> tuple[Array, Array]:
     """For each element of a segment: the segment's number, and the row in the flattened data."""
     xp = namespace(starts)
     count = (xp.minimum(ends, size) - starts).reshape(-1)
-    number = xp.repeat(xp.arange(count.size), count)
+    number = xp.repeat(xp.arange(count.size), as_counts(count))
     line = xp.arange(starts.size // max(starts.shape[-1], 1)) * size
     first = (starts + line.reshape((*starts.shape[:-1], 1))).reshape(-1)
     within = xp.arange(number.size) - (count.cumsum() - count)[number]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.addresses import as_indices
 from pullback.core.arrays import Array, namespace
 from pullback.core.device import META
 from pullback.core.errors import unsupported
@@ -50,7 +51,8 @@ def _checked(op: str, input: Any, dim: int | None, **flags: Any) -> tuple[Array,
 
 def _answer(op: str, node: str, input: Tensor, arrays: tuple[Array | None, ...]) -> Any:
     """The values alone, or with what else was asked for; a gradient of the values is refused."""
-    results = tuple([wrap(array) for array in arrays if array is not None])
+    values, *places = [array for array in arrays if array is not None]
+    results = wrap(values), *[wrap(as_indices(one)) for one in places]
     mode = get_mode()
     if mode.grad and not mode.inference and input.requires_grad:
         results[0]._node = unsupported_node(op, (edge_of(input),), results[0])

@@ -7,16 +7,19 @@ ones. What is left runs on zeros of the real size, and its result is forgotten.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 import numpy
 
 from pullback.core import errors
 from pullback.core.memory.meta import MetaArray, grown, like, plain, tiny
+from pullback.operators.arrays.native import makes_kernels
 from pullback.operators.declare import Op
 
 __all__ = ["among", "compute"]
 
+_FEW = 1 << 17  # elements: NumPy is done with them before a kernel for them is compiled
 _LABELS = (2, 3, 5, 7, 11, 13, 17, 19)
 
 
@@ -67,11 +70,22 @@ def _has_mask(op: Op, arrays: dict[str, Any]) -> bool:
 
 def _real(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """The forward on zeros; on unit matrices where those of zeros are singular."""
+    before = makes_kernels.get()
     try:
-        made = op.forward(numpy, **_each(arrays, plain), **options)
-    except (numpy.linalg.LinAlgError, RuntimeError):
-        made = op.forward(numpy, **_each(arrays, _unit), **options)
+        makes_kernels.set(before and _elements(arrays.values()) > _FEW)
+        try:
+            made = op.forward(numpy, **_each(arrays, plain), **options)
+        except (numpy.linalg.LinAlgError, RuntimeError):
+            made = op.forward(numpy, **_each(arrays, _unit), **options)
+    finally:
+        makes_kernels.set(before)
     return like(made) if _is_single(op) else [like(one) for one in made]
+
+
+def _elements(arrays: Iterable[Any]) -> int:
+    return sum(
+        [_elements(one) if type(one) is tuple else getattr(one, "size", 0) for one in arrays]
+    )
 
 
 def _unit(array: MetaArray) -> Any:

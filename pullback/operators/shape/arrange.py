@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors, origin
+from pullback.core.addresses import as_counts, finds_indices
 from pullback.core.arrays import Array, is_wrong, namespace
 from pullback.core.layout import contiguous_format, empty_like
 from pullback.core.size import Size
@@ -384,10 +385,11 @@ def _counts(repeats: Any) -> Array:
     return counts.reshape(-1)
 
 
+@finds_indices()
 def _repeated(counts: Array, size: int, output_size: int | None) -> Array:
     """0 to `size`, each so many times."""
     xp = namespace(counts)
-    places = xp.repeat(xp.arange(size), counts)
+    places = xp.repeat(xp.arange(size), as_counts(counts))
     _check_output(len(places), output_size)
     return places
 

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.operators.sparse.pattern import Pattern, flat_places, from_flat_places
 
@@ -59,7 +60,9 @@ def _product(values: Array, dense: Array, starts: Array, columns: Array, rows: i
     for first in range(0, dense.shape[1], step):
         part = dense[:, first : first + step]
         terms = part[columns] * values[:, None]
-        out[filled, first : first + step] = numpy.add.reduceat(terms, starts[:-1][filled])
+        out[filled, first : first + step] = numpy.add.reduceat(
+            terms, as_counts(starts[:-1][filled])
+        )
     return out
 
 
@@ -81,7 +84,7 @@ def pairs(left: Pattern, right: Pattern) -> tuple[Array, Array]:
     columns = left.indices[1]
     starts, _, order = right.matrix.by_row
     starts = starts.astype(numpy.int64, copy=False)
-    lengths = numpy.diff(starts)[columns]
+    lengths = as_counts(numpy.diff(starts)[columns])
     ours = numpy.arange(left.count).repeat(lengths)
     begun = numpy.cumsum(lengths) - lengths
     theirs = numpy.arange(len(ours)) - begun.repeat(lengths) + starts[:-1][columns].repeat(lengths)

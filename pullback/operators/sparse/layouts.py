@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.layout import layout, sparse_coo
 from pullback.operators.sparse.pattern import (
@@ -67,14 +68,14 @@ def _compressed(
     number = numpy.zeros(len(line), numpy.int64)
     for part, size in zip(batch, batch_shape, strict=True):
         number = number * size + part
-    counts = numpy.bincount(number, minlength=batches)
+    counts = numpy.bincount(as_counts(number), minlength=batches)
     if batches and (counts != counts[0]).any():
         raise RuntimeError(
             f"A batch of tensors of layout {layout} must have the same number of specified "
             f"elements in each; here they are {counts.tolist()}."
         )
     starts = numpy.zeros((batches, lines + 1), numpy.int64)
-    lengths = numpy.bincount(number * lines + line, minlength=batches * lines)
+    lengths = numpy.bincount(as_counts(number * lines + line), minlength=batches * lines)
     numpy.cumsum(lengths.reshape(batches, lines), axis=1, out=starts[:, 1:])
     nnz = int(counts[0]) if batches else 0
     return compressed(

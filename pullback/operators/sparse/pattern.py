@@ -13,6 +13,7 @@ from functools import cached_property
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.layout import (
     layout,
@@ -271,7 +272,7 @@ def from_flat_places(keys: Array, shape: tuple[int, ...]) -> Array:
 def compress(rows: Array, size: int) -> Array:
     """Where each of `size` rows starts among sorted row numbers, and where the last ends."""
     starts = numpy.zeros(size + 1, numpy.int64)
-    numpy.cumsum(numpy.bincount(rows, minlength=size), out=starts[1:])
+    numpy.cumsum(numpy.bincount(as_counts(rows), minlength=size), out=starts[1:])
     return starts
 
 
@@ -281,7 +282,7 @@ def _expanded(pattern: Pattern) -> Array:
     batches = int(math.prod(pattern.batch_shape))
     lines = starts.shape[-1] - 1
     lengths = numpy.diff(starts.reshape(batches, -1), axis=1).reshape(-1)
-    line = numpy.tile(numpy.arange(lines, dtype=numpy.int64), batches).repeat(lengths)
+    line = numpy.tile(numpy.arange(lines, dtype=numpy.int64), batches).repeat(as_counts(lengths))
     other = plain.reshape(-1).astype(numpy.int64, copy=False)
     row, column = (line, other) if pattern.layout in BY_ROW else (other, line)
     number = numpy.arange(batches, dtype=numpy.int64).repeat(pattern.nnz)

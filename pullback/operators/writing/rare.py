@@ -31,25 +31,26 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
     first, watched = len(op.positional), kind != "unwatched"
     places = [] if kind == "sign" else beyond(op, out=out)
     last = first + len(places)
-    others = [] if kind == "sign" else added(op, out=out)
-    named = [param.name for param in op.params if param.keyword_only] + others
+    named = [param.name for param in op.params if param.keyword_only]
+    named += [] if kind == "sign" else added(op, out=out)
     spelled = [op.positional.index(name) for name in optional_by_name(op, out=out)]
     tensors = [op.positional.index(p.name) for p in op.inputs if not p.keyword_only]
     names = {**op.spellings, **op.operand_names}
+    own = [(name, last + i) for i, name in enumerate(named) if name not in names]
+    others = [(name, last + i) for i, name in enumerate(named) if name in names]
     # The first place beyond the last has another name of an operand, which is absent then.
     alias = places[0].lstrip("$") if places else ""
     operand = op.positional.index(names[alias]) if alias in names else None
 
     def rare(*values: Any) -> Any:
-        args, kwargs = values[:first], dict(zip(named, values[last:], strict=True))
+        args, kwargs = values[:first], {name: values[place] for name, place in own}
         called, unfilled = scope["called"], first == last or values[first] is UNFILLED
-        renamed = {name: kwargs.pop(name) for name in names.keys() & kwargs.keys()}
+        renamed = {name: values[place] for name, place in others if values[place] is not None}
         if not unfilled and operand is not None and args[operand] is REQUIRED:
             renamed[alias], unfilled = values[first], True
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
-        missing = [place for place in spelled if args[place] is REQUIRED]
-        if missing or any(one is not None for one in renamed.values()):
+        if renamed or [place for place in spelled if args[place] is REQUIRED]:
             return respelled(op, called, args, renamed, kwargs)
         if watched and observers.active is not None:
             operands = tuple([args[place] for place in tensors])

@@ -7,6 +7,7 @@ from importlib import import_module
 from types import MappingProxyType
 from typing import Any
 
+from pullback.core.explain.absent import as_imported as _as_imported
 from pullback.core.listing import only_public as _only_public
 
 __all__ = [
@@ -124,7 +125,7 @@ def get_capabilities() -> Mapping[str, Any]:
 def __getattr__(name: str) -> Any:
     if name == "amp":
         return import_module(f"{__name__}.{name}")
-    raise AttributeError(f"module 'torch.cpu' has no attribute {name!r}")
+    raise AttributeError(f"module {_as_imported('pullback.cpu')!r} has no attribute {name!r}")
 
 
 __dir__ = _only_public(globals(), "amp")

@@ -6,14 +6,10 @@ from collections.abc import Sequence
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 
-__all__ = ["Sets", "as_counts", "spans"]
-
-
-def as_counts(numbers: Array) -> Array:
-    """As NumPy takes counts and rows: where addresses have 32 bits, no int64."""
-    return numbers.astype(numpy.intp, copy=False)
+__all__ = ["Sets", "spans"]
 
 
 def spans(starts: Array, counts: Array) -> Array:

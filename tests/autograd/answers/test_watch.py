@@ -100,6 +100,7 @@ def test_samples_are_drawn_at_their_steps_under_an_axis_that_names_some():
     assert "step 1<" in drawn
     assert ">200<" in drawn
     assert drawn.count("<circle") >= 30
+    assert "<td></td>" not in drawn  # the last sample's own update comes with the next step
 
 
 def test_a_long_run_keeps_a_bounded_number(monkeypatch):

@@ -224,6 +224,38 @@ def test_custom_functions_checkpoints_and_autocast_inside():
         assert gradient_of(loss, x) == wanted
 
 
+def test_a_step_that_strays_from_its_plan_is_right_and_is_planned_anew():
+    """Longer, shorter, of other sizes or operators: at its beginning, middle or end."""
+
+    def program(x, kinds):
+        for kind in kinds:
+            x = waves(x, 3) if kind == "s" else (x * x if kind == "m" else x.exp().tanh())
+        return x.sum()
+
+    budget = memory_budget(5 * 4000, spill=False)
+    ways = (
+        "ssss",
+        "ssss",
+        "ssms",
+        "ssms",
+        "ssms",
+        "ss",
+        "ssssss",
+        "tsss",
+        "tsss",
+        "s",
+        "tsss",
+        "tsss",
+    )
+    for number, kinds in enumerate(ways):
+        x = leaf(1000 if number != 3 else 900)
+        with budget:
+            loss = program(x, kinds)
+        assert gradient_of(loss, x) == gradient_of(program(x, kinds), x)
+        assert budget.last.peak <= 5 * 4000
+    assert "".join(step.plan[0] for step in budget.steps) == "mpmmmmmmpmmp"  # planned, measured
+
+
 def test_an_operator_that_needs_more_is_named_and_the_budget_stays_usable():
     x, budget = leaf(), memory_budget(3000)
     with pytest.raises(torch.OutOfMemoryError, match=r"4000 bytes .*test_budget\.py"), budget:

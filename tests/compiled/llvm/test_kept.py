@@ -8,6 +8,7 @@ import pytest
 
 from pullback.compiled.llvm import kept
 from pullback.compiled.llvm.kept import Kept
+from pullback.core.process import own_files
 
 posix = pytest.mark.skipif(not hasattr(os, "geteuid"), reason="rights are of another kind")
 
@@ -24,7 +25,7 @@ def make_foreign(path, monkeypatch):
 def folder(tmp_path, monkeypatch):
     monkeypatch.setenv("PULLBACK_CACHE", str(tmp_path))
     kept._make_room.cache_clear()
-    kept._is_safe.cache_clear()
+    own_files._safe.clear()
     return tmp_path
 
 
@@ -87,7 +88,7 @@ def test_a_link_counts_as_none(folder):
 def test_a_folder_of_somebody_else_is_not_used(folder, monkeypatch):
     Kept("text").store(b"code")
     make_foreign(folder, monkeypatch)
-    kept._is_safe.cache_clear()
+    own_files._safe.clear()
     assert Kept("text").load() is None
     before = sorted(folder.iterdir())
     Kept("more").store(b"code")
@@ -105,7 +106,7 @@ def test_the_folder_is_closed_to_others_whatever_the_umask(tmp_path, monkeypatch
         os.umask(before)
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
     own.chmod(0o777)  # as older versions made it
-    kept._is_safe.cache_clear()
+    own_files._safe.clear()
     assert Kept("text").load() == b"code"
     assert stat.S_IMODE(own.stat().st_mode) == 0o700
 

@@ -1,6 +1,7 @@
 """Modules and functions that are not here say why, in a sentence."""
 
 import importlib
+import re
 
 import pytest
 
@@ -53,6 +54,16 @@ def test_a_name_that_is_not_here_says_why(path):
 def test_a_name_that_nobody_has_is_an_ordinary_error():
     with pytest.raises(AttributeError, match=r"^module 'pullback\.nn' has no attribute 'Linaer'$"):
         torch.nn.Linaer
+
+
+@pytest.mark.parametrize("path", ["", "nn", "optim", "cpu", "autograd.forward_ad", "cuda"])
+def test_errors_call_a_module_as_the_program_imported_it(path, monkeypatch):
+    module = importlib.import_module(f"pullback.{path}".rstrip("."))
+    for package in ("pullback", "torch"):  # while pullback stands in
+        monkeypatch.setattr(torch, "__name__", package)
+        called = re.escape(f"{package}.{path}".rstrip("."))
+        with pytest.raises(AttributeError, match=f"^module '{called}' has no attribute 'Nope'"):
+            module.Nope
 
 
 @pytest.mark.parametrize(

@@ -122,7 +122,7 @@ def leaky_loop(detach):
     ("loop", "name"), [(rnn_loop, "h"), (lstm_loop, "state"), (leaky_loop, "level")]
 )
 def test_the_state_that_a_loop_carries_is_named_and_detaching_it_cures_it(loop, name):
-    with pytest.raises(RuntimeError, match="no saved values any more") as raised:
+    with pytest.raises(RuntimeError, match="no longer has its saved values") as raised:
         loop(detach=False)
     assert f"The loop carries `{name}`" in str(raised.value)
     assert ".detach()" in str(raised.value)

@@ -303,6 +303,8 @@ def _causal_softmax(xp: Namespace, products: Array) -> Array:
 
     Causal attention over 32 x 32 x 32 scores: 38 us and not 62.
     """
+    # A product keeps the order of its operands' axes, and only rows in order are views below.
+    products = xp.ascontiguousarray(products)
     shape = products.shape
     xp.exp(products, products)
     whole = products.reshape(-1, shape[-2] * shape[-1])

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import I64, LIBRARIES, Array, namespace
 from pullback.core.device import META
 from pullback.core.origin import stacklevel
@@ -126,7 +127,7 @@ def _of_this_shape(input: Any, weight: Any, offsets: Any, *, last: bool) -> Any:
 def _sizes(bags: Array, count: int, kept: Any, dtype: Any) -> Any:
     """How many numbers each bag has, padding not counted; a column."""
     if kept is None:
-        sizes = wrap(namespace(bags).bincount(bags, minlength=count).astype(dtype))
+        sizes = wrap(namespace(bags).bincount(as_counts(bags), minlength=count).astype(dtype))
     else:
         none = wrap(namespace(bags).zeros(count, dtype))
         sizes = index_add(none, 0, wrap(bags), astype(kept, dtype))
@@ -160,6 +161,6 @@ def gathered(input: Any, offsets: Any, *, include_last_offset: bool) -> tuple[An
     xp = namespace(array)
     ends = starts[1:] if include_last_offset else xp.append(starts[1:], len(array))
     starts = starts[: len(ends)]
-    bags = xp.repeat(xp.arange(len(starts)), ends - starts)
+    bags = xp.repeat(xp.arange(len(starts)), as_counts(ends - starts))
     # The last offset may leave numbers out at the end.
     return input[: len(bags)] if len(bags) < len(array) else input, bags, len(starts)

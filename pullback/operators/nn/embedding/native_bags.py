@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.nn.embedding import bags
@@ -76,7 +77,7 @@ def embedding_bag(
         if padding_idx is None and table.dtype.char in _HALVES_AND_F32 and _rows_whole(table):
             where = where[:0]
         return out, _tensor(where, dtype), wrap(sizes), wrap(sizes.copy())
-    sizes = numpy.bincount(where[kept], minlength=count).astype(dtype)
+    sizes = numpy.bincount(as_counts(where[kept]), minlength=count).astype(dtype)
     if mode == 1:
         return out, _tensor(where, dtype), wrap(sizes), wrap(sizes.copy())
     largest = _largest(table, numbers[kept], where[kept], count).astype(dtype)

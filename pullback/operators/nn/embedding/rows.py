@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import as_counts
 from pullback.core.arrays import is_wrong, namespace
 from pullback.core.device import META
 from pullback.core.mode import get_mode
@@ -93,7 +94,7 @@ def _embedding_adjoint(
     out = xp.zeros(shape, gradient.dtype)
     rows, index = gradient.reshape(indices.size, shape[1]), indices.reshape(-1)
     if scale_grad_by_freq:
-        rows = rows / xp.bincount(index)[index].astype(rows.dtype)[:, None]
+        rows = rows / xp.bincount(as_counts(index))[index].astype(rows.dtype)[:, None]
     add_at(xp, out, (index,), (0,), rows)
     if padding_idx >= 0:
         out[padding_idx] = 0
@@ -117,7 +118,7 @@ def _second(
     """The adjoint of `_embedding_adjoint`: rows again, none of the padding, scaled as it scales."""
     out = weight[indices]
     if scale_grad_by_freq:
-        counts = xp.bincount(indices.reshape(-1))[indices]
+        counts = xp.bincount(as_counts(indices.reshape(-1)))[indices]
         out /= counts.astype(out.dtype)[..., None]
     if padding_idx >= 0:
         out[indices == padding_idx] = 0

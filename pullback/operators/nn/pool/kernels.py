@@ -12,6 +12,7 @@ from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import Array, Namespace
 from pullback.operators.arrays.blocks import BLOCK, pieces
 from pullback.operators.arrays.formats import in_format_of
@@ -113,12 +114,14 @@ def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
     return _Few(every.reshape(*out, points), first.reshape(out), starts.reshape(out))
 
 
+@finds_indices(1)
 def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     """The largest of each window and its position: the first in the window, or its last NaN."""
     made, places = _of_many(xp, input, geometry)
     return in_format_of(input, made), in_format_of(input, places)
 
 
+@finds_indices(1)
 def few_maxima_and_places(input: Array, geometry: Geometry) -> tuple[Array, Array] | None:
     """The same by one look-up; None where windows have many points, or NaN is among them."""
     few = _few(input.shape, geometry)

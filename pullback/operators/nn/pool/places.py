@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.arrays import LIBRARIES
 from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
@@ -50,6 +51,7 @@ def table_of(seen: list[Array], size: Sizes) -> Array:
     return position.reshape(*lead, volume(number), volume(points))
 
 
+@finds_indices(1)
 def largest(xp: Namespace, input: Array, table: Array, number: Sizes) -> tuple[Array, Array]:
     """The maxima of windows and their positions: the first of each window, or its last NaN.
 
