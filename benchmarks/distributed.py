@@ -1,6 +1,6 @@
 """Collectives and data parallel on two ranks, torch's gloo against ours on MPI.
 
-    python -m benchmarks.distributed [--ranks 2]
+    python -m benchmarks.distributed [--ranks 2] [--rounds 7]
 
 The same worker runs on both, in processes that find one another by RANK and WORLD_SIZE; ours are
 started by mpiexec where there is one. A quiet machine with more cores than ranks is needed for
@@ -24,10 +24,15 @@ from typing import Any
 
 SIZES = {"all_reduce 1 kB": 256, "all_reduce 1 MB": 1 << 18, "all_reduce 64 MB": 1 << 24}
 # torch's time over ours, at least; as wanted by the tracker of this project.
-BARS = {"all_reduce 1 kB": 20.0, "all_reduce 64 MB": 1.4, "DDP step, MLP of 11.7 MB": 1.0}
+BARS = {
+    "all_reduce 1 kB": 20.0,
+    "all_reduce 64 MB": 1.4,
+    "DDP step, MLP of 11.7 MB": 1.0,
+    "fully_shard step, the same": 1.0,
+}
 
 
-def _best(act: Callable[[], Any], repeats: int, rounds: int = 7) -> float:
+def _median(act: Callable[[], Any], repeats: int, rounds: int) -> float:
     act()
     times = []
     for _ in range(rounds):
@@ -38,41 +43,54 @@ def _best(act: Callable[[], Any], repeats: int, rounds: int = 7) -> float:
     return statistics.median(times)
 
 
-def worker(side: str) -> None:
+def _perceptron(torch: Any) -> Any:
+    layers = [torch.nn.Linear(784, 1024), torch.nn.ReLU()]
+    for _ in range(2):
+        layers += [torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
+    return torch.nn.Sequential(*layers, torch.nn.Linear(1024, 10))
+
+
+def worker(side: str, rounds: int) -> None:
     """One rank: measure, and let rank 0 print."""
     torch: Any = __import__("torch" if side == "torch" else "pullback")
     if side == "torch":
         import torch.distributed as dist
+        from torch.distributed.fsdp import fully_shard
         from torch.nn.parallel import DistributedDataParallel
 
         torch.set_num_threads(1)
     else:
         import pullback.distributed as dist
+        from pullback.distributed.fsdp import fully_shard
         from pullback.nn.parallel import DistributedDataParallel
     dist.init_process_group("gloo")
     found = {}
     for name, size in SIZES.items():
         x = torch.zeros(size)
-        found[name] = _best(
-            lambda x=x: dist.all_reduce(x), max(1, 20_000_000 // (size * 80 + 99999))
-        )
-    layers = [torch.nn.Linear(784, 1024), torch.nn.ReLU()]
-    for _ in range(2):
-        layers += [torch.nn.Linear(1024, 1024), torch.nn.ReLU()]
-    model = torch.nn.Sequential(*layers, torch.nn.Linear(1024, 10))
-    parallel = DistributedDataParallel(model)
-    optimizer = torch.optim.SGD(parallel.parameters(), lr=0.01)
+        repeats = max(1, 20_000_000 // (size * 80 + 99999))
+        found[name] = _median(lambda x=x: dist.all_reduce(x), repeats, rounds)
     x, y = torch.randn(128, 784), torch.randint(0, 10, (128,))
 
-    def step(net: Any) -> None:
-        optimizer.zero_grad()
-        torch.nn.functional.cross_entropy(net(x), y).backward()
-        optimizer.step()
+    def steps(net: Any) -> float:
+        optimizer = torch.optim.SGD(net.parameters(), lr=0.01)
 
-    found["DDP step, MLP of 11.7 MB"] = _best(lambda: step(parallel), 5)
-    dist.barrier()
-    found["the same without DDP"] = _best(lambda: step(model), 5)
-    dist.barrier()
+        def step() -> None:
+            optimizer.zero_grad()
+            torch.nn.functional.cross_entropy(net(x), y).backward()
+            optimizer.step()
+
+        seconds = _median(step, 5, rounds)
+        dist.barrier()
+        return seconds
+
+    model = _perceptron(torch)
+    found["DDP step, MLP of 11.7 MB"] = steps(DistributedDataParallel(model))
+    found["the same without DDP"] = steps(model)
+    model = _perceptron(torch)
+    mesh = dist.init_device_mesh("cpu", (dist.get_world_size(),))
+    for part in (*(one for one in model if isinstance(one, torch.nn.Linear)), model):
+        fully_shard(part, mesh=mesh)
+    found["fully_shard step, the same"] = steps(model)
     if dist.get_rank() == 0:
         print(json.dumps(found), flush=True)
     dist.destroy_process_group()
@@ -145,9 +163,10 @@ def remote() -> float:
     return float(dist.threads.run(main, 2)[0])
 
 
-def measured(side: str, ranks: int) -> dict[str, float]:
+def measured(side: str, ranks: int, rounds: int) -> dict[str, float]:
     """Start the ranks of one side, and read what rank 0 found."""
     command = [sys.executable, "-m", "benchmarks.distributed", "--worker", side]
+    command += ["--rounds", str(rounds)]
     one = {**os.environ, "OMP_NUM_THREADS": "1", "OPENBLAS_NUM_THREADS": "1"}
     here = os.path.dirname(sys.executable)
     mpiexec = shutil.which("mpiexec", path=f"{here}{os.pathsep}{os.environ['PATH']}")
@@ -174,12 +193,13 @@ def main() -> None:
     """Print torch's times, ours, and their ratios."""
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
     parser.add_argument("--ranks", type=int, default=2)
+    parser.add_argument("--rounds", type=int, default=7)
     parser.add_argument("--worker", choices=("torch", "pullback"))
     given = parser.parse_args()
     if given.worker:
-        worker(given.worker)
+        worker(given.worker, given.rounds)
         return
-    theirs, ours = measured("torch", given.ranks), measured("pullback", given.ranks)
+    theirs, ours = (measured(side, given.ranks, given.rounds) for side in ("torch", "pullback"))
     print(f"{'':28s}{'torch gloo':>12s}{'pullback':>12s}{'ratio':>8s}   bar")
     for name, seconds in theirs.items():
         ratio = seconds / ours[name]

@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.limits import finfo
 from pullback.core.tensor import Tensor
-from pullback.operators.create.sizes import zeros, zeros_like
+from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import arguments, learning_rate, not_negative, real_and_dense
 from pullback.optim.elementwise import counter
 from pullback.optim.optimizer import (
@@ -120,8 +120,8 @@ class Adafactor(Optimizer):
                 state["variance"] = zeros_like(p)
             else:
                 *outer, height, width = p.shape
-                state["row_var"] = zeros((*outer, height, 1), dtype=p.dtype, device=p.device)
-                state["col_var"] = zeros((*outer, 1, width), dtype=p.dtype, device=p.device)
+                state["row_var"] = p.new_zeros((*outer, height, 1))
+                state["col_var"] = p.new_zeros((*outer, 1, width))
         return state
 
 

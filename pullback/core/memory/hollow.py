@@ -34,6 +34,10 @@ class Hollow(numpy.ndarray[Any, Any]):
 
     __array_ufunc__ = __array_function__ = __setitem__ = __bool__ = _refused
     item = tolist = tobytes = tofile = copy = astype = fill = sort = argsort = _refused
+    # These read in C, past the two above.
+    argmax = argmin = argpartition = byteswap = choose = compress = dot = dump = dumps = _refused
+    nonzero = partition = put = repeat = searchsorted = take = trace = _refused
+    __complex__ = __contains__ = __float__ = __index__ = __int__ = _refused
 
     def __getitem__(self, key: Any) -> Any:
         found = numpy.ndarray.__getitem__(self, key)

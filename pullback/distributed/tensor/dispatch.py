@@ -180,6 +180,11 @@ def _by_labels(call: Call, labels: Labels, mesh: Any) -> Any:
     target = tensors[0] if call.func._schema.is_mutable else None
     if target is not None and not isinstance(target, DTensor):
         return NotImplemented
+    # What changes its own dimensions, or writes elsewhere, is no matter of parts.
+    if target is not None and (
+        not _is_written(call, 0) or tuple(labels.inputs[0]) != tuple(labels.outputs[0])
+    ):
+        return NotImplemented
     ways = chosen(labels, tensors, mesh, None if target is None else target.placements)
     if ways is None:
         return NotImplemented
@@ -193,7 +198,8 @@ def _by_labels(call: Call, labels: Labels, mesh: Any) -> Any:
     if target is not None:
         return target if made is parts[0] else NotImplemented
     sizes = labels.sizes(call.shapes)
-    return _spread_out(call, made, labels, sizes, mesh, ways)
+    moved = isinstance(tensors[0], DTensor) and parts[0] is not tensors[0]._local_tensor
+    return _spread_out(call, made, labels, sizes, mesh, ways, moved=moved)
 
 
 def _part(one: Any, mesh: Any, where: tuple[Placement, ...]) -> tuple[Any, Any]:
@@ -225,7 +231,14 @@ def _computed(
 
 
 def _spread_out(
-    call: Call, made: Any, labels: Labels, sizes: Any, mesh: Any, ways: Sequence[Way]
+    call: Call,
+    made: Any,
+    labels: Labels,
+    sizes: Any,
+    mesh: Any,
+    ways: Sequence[Way],
+    *,
+    moved: bool,
 ) -> Any:
     several = isinstance(made, (list, tuple))
     found: list[Any] = []
@@ -241,7 +254,7 @@ def _spread_out(
             for placement in where:
                 if isinstance(placement, Shard):
                     shape[placement.dim] = sizes[labels.outputs[number][placement.dim]]
-        found.append(keep_apart(call, DTensor(one, mesh, where, shape)))
+        found.append(keep_apart(call, DTensor(one, mesh, where, shape), moved=moved))
     return type(made)(found) if several else found[0]
 
 
@@ -273,7 +286,8 @@ def _twice(call: Call, mesh: Any) -> Any:
     part = _reduced_part(call, part, {}, over)
     for number in reversed(cut):
         length = layouts.lengths(shape, mesh, x.placements, number)
-        part = call.on([layouts.gathered(part.reshape(1), mesh, number, 0, length)], {})
+        if length:
+            part = call.on([layouts.gathered(part.reshape(1), mesh, number, 0, length)], {})
     return DTensor(part, mesh, layouts.everywhere(mesh), ())
 
 
@@ -296,6 +310,8 @@ def _over_ranks(
     placement = x.placements[number]
     assert isinstance(placement, Shard)
     length = layouts.lengths(shape, x.device_mesh, x.placements, number)
+    if not length:
+        return part  # along this line nobody has anything: the next dimension leaves it out
     rows = layouts.gathered(part, x.device_mesh, number, placement.dim, length)
     return call.on([rows], changed)
 
@@ -336,9 +352,13 @@ def _on_the_whole(call: Call, mesh: Any, *, known: bool) -> Any:
     if call.func._schema.is_mutable:
         return _written_back(call, wholes, mesh)
     made = call.on(wholes, {})
+    moved = any(
+        isinstance(one, DTensor) and one._local_tensor is not whole
+        for one, whole in zip(call.tensors[:1], wholes, strict=False)
+    )
     return tree_map(
         lambda one: (
-            keep_apart(call, DTensor(one, mesh, everywhere, one.shape))
+            keep_apart(call, DTensor(one, mesh, everywhere, one.shape), moved=moved)
             if isinstance(one, Tensor)
             else one
         ),

@@ -21,6 +21,8 @@ from pullback.operators.create.sizes import empty_like
 
 __all__ = ["DTensor", "distribute_tensor"]
 
+_DATA: Any = vars(Tensor)["data"]
+
 
 class DTensor(Tensor):
     """A tensor that lies over a mesh of ranks.
@@ -92,6 +94,24 @@ class DTensor(Tensor):
             local_tensor = _checked(local_tensor, device_mesh, where)
         made: DTensor = _FromLocal.apply(local_tensor, device_mesh, where, whole)
         return made
+
+    @property
+    def data(self) -> Tensor:
+        """The same memory with a version counter of its own."""
+        own: Tensor = _DATA.__get__(self)
+        return own
+
+    @data.setter
+    def data(self, value: Tensor) -> None:
+        if not isinstance(value, DTensor):
+            raise TypeError(
+                f".data of a tensor that lies over a mesh is another such, got "
+                f"{type(value).__name__}; distribute_tensor() makes one."
+            )
+        _DATA.__set__(self, value)
+        self._local_tensor = value._local_tensor
+        self.device_mesh, self.placements = value.device_mesh, value.placements
+        self._copied_from = value._copied_from
 
     def to_local(self, *, grad_placements: Sequence[Placement] | None = None) -> Tensor:
         """This rank's part."""

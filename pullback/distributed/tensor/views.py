@@ -16,8 +16,11 @@ from pullback.distributed.tensor.sharding import Call
 __all__ = ["check_current", "keep_apart"]
 
 
-def keep_apart(call: Call, made: DTensor) -> DTensor:
-    """Note of a view that it lies on other memory than what it is a view of."""
+def keep_apart(call: Call, made: DTensor, *, moved: bool) -> DTensor:
+    """Note of a view that it lies on other memory than what it is a view of.
+
+    `moved` says that its base had to be sent about; a rank with an empty part cannot see that.
+    """
     argument = call.func._schema.arguments[0] if call.func._schema.arguments else None
     if argument is None or argument.alias_info is None or argument.alias_info.is_write:
         return made
@@ -34,7 +37,7 @@ def keep_apart(call: Call, made: DTensor) -> DTensor:
         return made
     if second.numel() and first.numel() and numpy.may_share_memory(first._array, second._array):
         return made
-    if not first.numel() and base.placements == made.placements:
+    if not first.numel() and not moved:
         return made
     made._copied_from = (base, own_cell(base._local_tensor)[0])
     return made

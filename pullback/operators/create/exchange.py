@@ -15,6 +15,7 @@ from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
 from pullback.core.device import CPU, META, as_device, require_available
 from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.birth import Lent, make_birth
+from pullback.core.memory.hollow import Hollow
 from pullback.core.mode import fast, get_mode, settle
 from pullback.core.origin import getframe, internal, user_frame
 from pullback.core.overriding import answers
@@ -72,6 +73,8 @@ def _check_leaves_no_history(tensor: Tensor, how: str) -> None:
 
 
 def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
+    if isinstance(self._array, Hollow):
+        raise errors.no_array("conversion to a NumPy array", type(self))
     _check_leaves_no_history(self, "conversion to a NumPy array")
     if self.device is META:
         raise errors.no_data("conversion to a NumPy array", TypeError)
@@ -304,6 +307,8 @@ def _dlpack(
 ) -> Any:
     """The tensor's memory as a DLPack capsule, for another library's `from_dlpack`."""
     _check_strided(self)
+    if isinstance(self._array, Hollow):
+        raise errors.no_array("__dlpack__", type(self))
     if self.requires_grad:
         raise BufferError(
             "__dlpack__: this tensor requires grad, and a capsule does not carry its history. Use "

@@ -22,6 +22,7 @@ from pullback.core.layout import (
     strides_in_order,
     suggested_format,
 )
+from pullback.core.memory.hollow import Hollow
 from pullback.core.memory.narrow import held
 from pullback.core.mode import Mode, settle
 from pullback.core.node import Edge, Leaf, NotImplementedNode, new_leaf_mark
@@ -71,6 +72,7 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
         made: Tensor = level.reshape_inplace(tensor, function, functools.partial(_reshape, name))
         return made
     mode = settle()
+    _refuse_wrapper(name, tensor)
     _refuse_inference(name, tensor, mode)
     if mode.grad and not mode.inference and tensor.requires_grad:
         check_history_can_change(name, tensor)
@@ -85,6 +87,15 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     if node is not None:
         _take_history(tensor, edge, node)
     return tensor
+
+
+def _refuse_wrapper(name: str, tensor: Tensor) -> None:
+    """Of a wrapper the outside alone would change, and no more be what it wraps."""
+    if isinstance(tensor._array, Hollow):
+        raise NotImplementedError(
+            f"{name}: {type(tensor).__name__} wraps other tensors, and keeps its shape and memory; "
+            "call the form that gives a new tensor."
+        )
 
 
 def _refuse_inference(name: str, tensor: Tensor, mode: Mode) -> None:
@@ -157,6 +168,7 @@ def _resize(
         batch: Tensor = level.resize_inplace(self, shape, memory_format)
         return batch
     mode = settle()
+    _refuse_wrapper("resize_", self)
     _refuse_inference("resize_", self, mode)
     if self.requires_grad and not mode.inference:
         raise RuntimeError(
@@ -211,6 +223,7 @@ def _set(
         whole = source.untyped_storage()
         source = _on_memory(self, whole, storage_offset, size, stride)
     mode = settle()
+    _refuse_wrapper("set_", self)
     if mode.grad and self._leaf_mark().__class__ is Leaf:
         raise errors.leaf_written("set_")
     if source is not None and source.dtype is not self.dtype:

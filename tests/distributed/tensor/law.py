@@ -23,14 +23,17 @@ def layouts_of(tensor, dims, *, partial):
 
 
 def spread(tensor, mesh, where):
-    """A leaf that lies so; sums over ranks are made of equal parts."""
+    """A leaf that lies so; sums over ranks are of parts that have not all the whole's sign."""
     plain = tuple(Replicate() if one.is_partial() else one for one in where)
     made = distribute_tensor(tensor.detach(), mesh, plain, src_data_rank=None)
     if plain != tuple(where):
         share = made.to_local()
         for number, one in enumerate(where):
-            if one.is_partial():
-                share = share / mesh.size(number)
+            if not one.is_partial() or mesh.size(number) == 1:
+                continue
+            rank, last = mesh.get_local_rank(number), mesh.size(number) - 1
+            first = share + 1.5
+            share = first if rank == 0 else torch.full_like(share, -1.5 if rank == last else 0.0)
         made = DTensor.from_local(share, mesh, where, shape=tensor.shape)
     return made.detach().requires_grad_(tensor.requires_grad)
 

@@ -101,6 +101,8 @@ WHOLE = torch.arange(12.0, dtype=torch.float64).reshape(4, 3) / 7 - 0.5
         (lambda x: x.exp(), Partial(), Replicate()),
         (lambda x: x + x, Partial(), Partial()),
         (lambda x: torch.where(x > 0, x, x), Shard(0), Shard(0)),
+        (lambda x: torch.nn.functional.pad(x, (1, -1), value=2.0), Shard(0), Shard(0)),
+        (lambda x: torch.nn.functional.max_pool1d(x, 2), Shard(0), Shard(0)),
     ],
 )
 def test_results_lie_where_the_least_moves(act, where, wanted):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from functools import partial
+from typing import Any
 
 from pullback.distributed.tensor.sharding import Axes, Call, Labels, Rule
 
@@ -62,6 +63,11 @@ def _places(call: Call) -> Labels:
     return _windows(call, space=len(call["size"]))
 
 
+def _by_geometry(call: Call) -> Labels:
+    geometry: Any = call["geometry"]
+    return _windows(call, space=len(geometry.kernel))
+
+
 def _matrices(call: Call) -> Labels | None:
     """One matrix at a time, or one for each other operand's."""
     shapes = call.shapes
@@ -84,6 +90,8 @@ RULES: dict[str, Rule] = {
     "convolution": _convolution,
     "convolution_weight": _convolution_weight,
     "put_places": _places,
+    "_bare_max_pool": _by_geometry,
+    "_spread_average": _by_geometry,
     "pixel_shuffle": _shuffle,
     "pixel_unshuffle": _shuffle,
     **dict.fromkeys(_MATRICES.split(), _matrices),
@@ -93,3 +101,5 @@ for _space, _digit in enumerate(("1d", "2d", "3d"), 1):
     for _name in ("avg_pool", "_adaptive_avg_pool", "adaptive_max_pool"):
         RULES[f"{_name}{_digit}"] = _rule
     RULES[f"max_pool{_digit}_with_indices"] = _rule
+    for _name in ("_max_pool", "_adaptive_max_pool"):
+        RULES[f"{_name}{_digit}"] = _by_geometry

@@ -45,18 +45,18 @@ def _gather(call: Call) -> Labels | None:
         whole = call.shapes[0][dim]
         if source.shape[dim] == whole:
             return call.on(parts, {})
-        index = _counted(index, whole) - starts[0][dim]
+        index = _checked(index, whole) - starts[0][dim]
         return _within(source, index, dim, lambda at: call.on((source, at), {}))
 
     made.compute = compute
     return made
 
 
-def _counted(index: Any, size: int) -> Any:
-    """From the begin on, with a check that the parts alone cannot make."""
-    if bool(((index < -size) | (index >= size)).any()):
+def _checked(index: Any, size: int) -> Any:
+    """The same, after a check that the parts alone cannot make."""
+    if bool(((index < 0) | (index >= size)).any()):
         raise IndexError(f"An index is out of range of a dimension of {size}.")
-    return index.where(index >= 0, index + size)
+    return index
 
 
 def _within(source: Any, index: Any, dim: int, taken: Any) -> Any:

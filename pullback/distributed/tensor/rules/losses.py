@@ -161,7 +161,9 @@ def _by_classes(call: Call, scores: Any, dim: int) -> tuple[Any, Any]:
     index = target.where(counts, target.new_zeros(target.shape))
     picked = scores.gather(dim, index.unsqueeze(dim)).squeeze(dim)
     factor = counts.to(scores.dtype) if weight is None else weight[index] * counts
-    return (scores.logsumexp(dim) - picked) * factor, factor
+    # Not a product with 0: of a class that is ruled out the loss is infinite.
+    each = (scores.logsumexp(dim) - picked).masked_fill(counts.logical_not(), 0)
+    return each * factor, factor
 
 
 def _written_adjoint(call: Call) -> Any:

@@ -21,8 +21,10 @@ def _axes(call: Call, *whole: int) -> list[Any]:
     return [None if place in whole else place for place in range(len(shape))]
 
 
-def _view(call: Call, option: str = "size") -> Labels:
+def _view(call: Call, option: str = "size") -> Labels | None:
     """Dimensions that stay keep their label; of those made one, or several, the outermost does."""
+    if option not in call.given:
+        return None  # a view of another dtype
     shape = call.shapes[0]
     size = _without_minus_one(call[option], prod(shape))
     before: list[Any] = [None] * len(shape)
@@ -218,8 +220,9 @@ def _unfold(call: Call) -> Labels:
 
 
 def _pad(call: Call) -> Labels:
-    dims, pad = len(call.shapes[0]), list(call["pad"])
-    moved = [dims - 1 - n for n in range(len(pad) // 2) if pad[2 * n] or pad[2 * n + 1]]
+    pads: Any = call["pads"]
+    first = len(call.shapes[0]) - len(pads)
+    moved = [place for place, both in enumerate(pads, first) if any(both)]
     axes = tuple(_axes(call, *moved))
     return Labels([axes], [axes], linear=_FIRST if call["value"] == 0 else ())
 
@@ -265,7 +268,7 @@ _TO_RULES: list[tuple[str, Rule]] = [
     ("tril triu", _last),
     ("diagonal", _diagonal),
     ("unfold", _unfold),
-    ("constant_pad_nd", _pad),
+    ("_constant_pad", _pad),
     ("_slice_adjoint", _slice_adjoint),
     ("_select_adjoint", _select_adjoint),
 ]

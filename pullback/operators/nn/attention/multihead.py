@@ -138,6 +138,7 @@ def _to_itself(
     if not need_weights:
         mixed, attention = scaled_dot_product_attention(q, k, v, None, p), None
     else:
+        _check_whole()
         scores = matmul(q * (1 / math.sqrt(width // heads)), transpose(k, 2, 3))
         attention = softmax(scores, -1)
         attention = dropout(attention, p) if p else attention
@@ -159,6 +160,15 @@ def _check(query: Any, key: Any, value: Any, width: int, heads: int) -> bool:
     if width % heads:
         raise AssertionError(f"{_OP}: width {width} does not divide into {heads} heads.")
     return bool(query.ndim == 3)
+
+
+def _check_whole() -> None:
+    """Refuse to give weights of a sequence that is shared out."""
+    if instead.get() is not None:
+        raise NotImplementedError(
+            f"{_OP}: no rank has the weights of attention whose sequence is shared out; pass "
+            "need_weights=False."
+        )
 
 
 def _check_keys(key: Any, value: Any, padding: Any, *, batched: bool) -> None:
@@ -246,11 +256,7 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, need_weights: bool) -> 
     """Rows of `v`, mixed for each head; the weights as well where they are wanted."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, p), None
-    if instead.get() is not None:
-        raise NotImplementedError(
-            "multi_head_attention_forward: no rank has the weights of attention whose sequence is "
-            "shared out; pass need_weights=False."
-        )
+    _check_whole()
     scores = bmm(q * (1 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
     weights = softmax(scores if mask is None else scores + mask, -1)
     weights = dropout(weights, p) if p else weights

@@ -9,6 +9,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import LIBRARIES, Array, Namespace
+from pullback.core.memory.hollow import Hollow
 from pullback.core.mode import Hooked, changed, current, fast, get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import wrap
@@ -225,14 +226,19 @@ def follow(
     bump_all([running_mean, running_var], "batch_norm")
 
 
+def _by_operators(running: Any) -> bool:
+    mode = get_mode()
+    return bool(mode.levels or mode.dispatch or isinstance(running._array, Hollow))
+
+
 def move(running: Any, value: Any, momentum: float) -> None:
     """Move a running statistic towards the batch's, in place and unseen by autograd."""
     if running is None:
         return
     mode = get_mode()
     # A level refuses to write what differs between examples to what they share; a mode that takes
-    # operators is shown the write.
-    if mode.levels or mode.dispatch:
+    # operators, or a class that answers them, is shown the write.
+    if _by_operators(running):
         try:
             current.set(changed(mode, grad=False))
             running.copy_(running * (1 - momentum) + momentum * value)
@@ -250,7 +256,7 @@ def move_variance(running: Any, rstd: Any, eps: float, count: int, momentum: flo
     if running is None:
         return
     unbiased = count / (count - 1 if count != 1 else math.nan)  # of one value there is none
-    if get_mode().levels or get_mode().dispatch:
+    if _by_operators(running):
         move(running, (1 / (rstd * rstd) - eps) * unbiased, momentum)
         return
     array = rstd._array
