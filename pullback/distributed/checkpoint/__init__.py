@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sys as _sys
 from importlib import import_module as _import_module
+from typing import TYPE_CHECKING
 from typing import Any as _Any
 
 from pullback.core.explain.absent import absent as _absent
@@ -41,14 +42,16 @@ from pullback.distributed.checkpoint.storage import StorageReader, StorageWriter
 _PARTS = ("format_utils", "state_dict")
 
 
-def __getattr__(name: str) -> _Any:
-    if name in _PARTS:
-        return _import_module(f"{__name__}.{name}")
-    beside = _sys.modules.get(f"{__name__}.{name}")  # of those that only refuse
-    if beside is not None:
-        return beside
-    raise _absent(__name__, name)
+if not TYPE_CHECKING:  # to type checkers it would mean that every name is there
+
+    def __getattr__(name: str) -> _Any:
+        if name in _PARTS:
+            return _import_module(f"{__name__}.{name}")
+        beside = _sys.modules.get(f"{__name__}.{name}")  # of those that only refuse
+        if beside is not None:
+            return beside
+        raise _absent(__name__, name)
 
 
-__all__: list[str] = _defined(globals())
+__all__: list[str] = _defined(globals(), "TYPE_CHECKING")
 __dir__ = _only_public(globals())
