@@ -58,3 +58,7 @@ def compiled_with_cxx11_abi() -> bool:
     True
     """
     return True
+
+
+def __dir__() -> list[str]:
+    return [*__all__, "VERSION"]

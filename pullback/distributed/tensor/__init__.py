@@ -18,12 +18,16 @@ from pullback.distributed.tensor.dtensor import DTensor, distribute_tensor
 from pullback.distributed.tensor.factories import empty, full, ones, rand, randn, zeros
 from pullback.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 
-_PARTS = ("experimental", "parallel")  # which load when they are asked for
+_PARTS = {  # which load when they are asked for
+    "device_mesh": "pullback.distributed.device_mesh",
+    "experimental": f"{__name__}.experimental",
+    "parallel": f"{__name__}.parallel",
+}
 
 
 def __getattr__(name: str) -> _Any:
     if name in _PARTS:
-        return _import_module(f"{__name__}.{name}")
+        return _import_module(_PARTS[name])
     raise _absent(__name__, name)
 
 

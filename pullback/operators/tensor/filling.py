@@ -126,6 +126,11 @@ def module_load(self: Any, other: Any, assign: bool = False) -> Any:
 
     Without `assign` the tensor itself is written to.
 
+    Args:
+        self: The tensor of the model.
+        other: The tensor that was loaded.
+        assign: Whether the loaded tensor takes this one's place, instead of its values.
+
     >>> import pullback as torch
     >>> torch.zeros(2).module_load(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
