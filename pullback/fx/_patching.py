@@ -1,14 +1,29 @@
-"""Changes of attributes and globals for the time of a trace, taken back in reverse order."""
+"""Changes of attributes and globals while a program is traced, in any number of threads at once."""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Patches", "recording"]
+__all__ = ["Patches", "recording", "usual"]
 
 _MISSING = object()
+
+
+@dataclass(slots=True)
+class _Patched:
+    owner: Any  # kept, so that its id stays its own
+    before: Any
+    traces: int = 0
+
+
+# Traces of several threads overlap in any order: the first one that needs a change makes it, the
+# last one takes it back. What is put in place serves all of them.
+_lock = threading.RLock()
+_patched: dict[tuple[int, str], _Patched] = {}
 
 
 class Patches:
@@ -24,23 +39,64 @@ class Patches:
         while self._undo:
             self._undo.pop()()
 
-    def attribute(self, owner: Any, name: str, value: Any) -> None:
-        """Set an attribute of a class or module."""
-        before = vars(owner).get(name, _MISSING)
-        setattr(owner, name, value)
-        if before is _MISSING:
-            self._undo.append(lambda: delattr(owner, name))
-        else:
-            self._undo.append(lambda: setattr(owner, name, before))
+    def attribute(self, owner: type, name: str, value: Any) -> None:
+        """Set an attribute of a class."""
+        self._put(
+            owner,
+            name,
+            vars(owner),
+            lambda given: setattr(owner, name, given),
+            lambda: delattr(owner, name),
+            value,
+        )
 
     def item(self, scope: dict[str, Any], name: str, value: Any) -> None:
         """Set a global."""
-        before = scope.get(name, _MISSING)
-        scope[name] = value
-        if before is _MISSING:
-            self._undo.append(lambda: scope.pop(name, None) and None)
-        else:
-            self._undo.append(lambda: scope.__setitem__(name, before))
+        self._put(
+            scope,
+            name,
+            scope,
+            lambda given: scope.__setitem__(name, given),
+            lambda: scope.__delitem__(name),
+            value,
+        )
+
+    def _put(
+        self,
+        owner: Any,
+        name: str,
+        values: Mapping[str, Any],
+        write: Callable[[Any], None],
+        remove: Callable[[], None],
+        value: Any,
+    ) -> None:
+        key = id(owner), name
+
+        def undo() -> None:
+            with _lock:
+                patched = _patched[key]
+                patched.traces -= 1
+                if patched.traces:
+                    return
+                del _patched[key]
+                if patched.before is not _MISSING:
+                    write(patched.before)
+                elif name in values:
+                    remove()
+
+        with _lock:
+            if key not in _patched:
+                _patched[key] = _Patched(owner, values.get(name, _MISSING))
+                write(value)
+            _patched[key].traces += 1
+            self._undo.append(undo)
+
+
+def usual(scope: dict[str, Any]) -> list[tuple[str, Any]]:
+    """The globals of a scope as they are without a trace."""
+    with _lock:
+        found = [(name, _patched.get((id(scope), name)), value) for name, value in scope.items()]
+    return [(name, value if patched is None else patched.before) for name, patched, value in found]
 
 
 def recording(function: Any, kind: str = "call_function", target: Any = None) -> Any:

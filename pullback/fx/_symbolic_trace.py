@@ -6,6 +6,7 @@ import builtins
 import functools
 import inspect
 import math
+import threading
 from collections.abc import Callable, Iterable
 from types import FunctionType, ModuleType
 from typing import Any, ClassVar
@@ -13,7 +14,7 @@ from typing import Any, ClassVar
 from pullback.core.home import is_ours
 from pullback.core.origin import getframe
 from pullback.core.tensor import Tensor
-from pullback.fx._patching import Patches, recording
+from pullback.fx._patching import Patches, recording, usual
 from pullback.fx._root_args import PH, PHBase, PHWithMeta, RootArguments, annotations_of
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
@@ -36,15 +37,23 @@ __all__ = [
     "wrap",
 ]
 
-_depth = 0
+
+class _Running(threading.local):
+    """The tracers of this thread, the innermost last, with the nodes of their parameters."""
+
+    def __init__(self) -> None:
+        self.tracers: list[tuple[Tracer, dict[str, Any]]] = []
+
+
+_running = _Running()
 # (id of a module's globals, name) -> (the globals, name): functions that `wrap` was called for.
 _wrapped: dict[tuple[int, str], tuple[dict[str, Any], str]] = {}
 _wrapped_methods: list[tuple[type, str]] = []
 
 
 def is_fx_tracing() -> bool:
-    """Whether a program is being traced."""
-    return _depth > 0
+    """Whether this thread traces a program."""
+    return bool(_running.tracers)
 
 
 is_fx_symbolic_tracing = is_fx_tracing
@@ -251,7 +260,6 @@ class Tracer(TracerBase):
 
     def trace(self, root: Module | Callable[..., Any], concrete_args: Any = None) -> Graph:
         """The graph of a module's forward or of a function."""
-        global _depth
         if isinstance(root, Module):
             self.root = root
             self.root_module_name = type(root)._get_name(root)
@@ -265,7 +273,8 @@ class Tracer(TracerBase):
             self.submodule_paths = None
         self.graph = Graph(tracer_cls=getattr(self, "__class__", None))
         self.tensor_attrs = _tensors_of(self.root)
-        _depth += 1
+        running = _running.tracers
+        running.append((self, {}))
         WATCH.begin(self)
         try:
             run, args = self.create_args_for_root(forward, isinstance(root, Module), concrete_args)
@@ -276,28 +285,14 @@ class Tracer(TracerBase):
             self.create_node("output", "output", (result,), {}, type_expr=kind)
         finally:
             WATCH.end(self)
-            _depth -= 1
+            running.pop()
             self.submodule_paths = None
         return self.graph
 
     def _patch(self, patches: Patches, forward: Any) -> None:
         """While the program runs: modules, their attributes and wrapped functions are recorded."""
-        usual_call, usual_getattr = Module.__call__, Module.__getattr__
-        cache: dict[str, Any] = {}
-
-        @functools.wraps(usual_getattr)
-        def read(module: Module, name: str) -> Any:
-            return self.getattr(name, usual_getattr(module, name), cache)
-
-        @functools.wraps(usual_call)
-        def called(module: Module, *args: Any, **kwargs: Any) -> Any:
-            def run(*args: Any, **kwargs: Any) -> Any:
-                return usual_call(module, *args, **kwargs)
-
-            return self.call_module(module, run, args, kwargs)
-
-        patches.attribute(Module, "__getattr__", read)
-        patches.attribute(Module, "__call__", called)
+        patches.attribute(Module, "__getattr__", _read)
+        patches.attribute(Module, "__call__", _called)
         for scope, name in _wrapped.values():
             function = scope.get(name, getattr(builtins, name, None))
             if function is not None:
@@ -307,9 +302,29 @@ class Tracer(TracerBase):
         if isinstance(function, FunctionType):
             scopes.append(function.__globals__)
         for scope in scopes:
-            for name, value in list(scope.items()):
+            for name, value in usual(scope):
                 if id(value) in self._autowrap_ids and not name.startswith("_"):
                     patches.item(scope, name, recording(value))
+
+
+_usual_call, _usual_getattr = Module.__call__, Module.__getattr__
+
+
+@functools.wraps(_usual_getattr)
+def _read(module: Module, name: str) -> Any:
+    value = _usual_getattr(module, name)
+    if not _running.tracers:
+        return value
+    tracer, nodes = _running.tracers[-1]
+    return tracer.getattr(name, value, nodes)
+
+
+@functools.wraps(_usual_call)
+def _called(module: Module, *args: Any, **kwargs: Any) -> Any:
+    if not _running.tracers:
+        return _usual_call(module, *args, **kwargs)
+    tracer, _ = _running.tracers[-1]
+    return tracer.call_module(module, functools.partial(_usual_call, module), args, kwargs)
 
 
 def _path_of(value: Any, named: Iterable[tuple[str, Any]]) -> str | None:

@@ -1,12 +1,15 @@
 """Tracing: what becomes a node, what is refused with its line, and what is fixed beforehand."""
 
 import math
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
 import pullback as torch
 from pullback import fx, nn
+from pullback.fx._symbolic_trace import is_fx_tracing
 from pullback.fx.proxy import TraceError
 from pullback.operators.dispatch.asking import WATCH
 
@@ -198,8 +201,6 @@ def test_hooks_of_a_module_are_traced():
 
 
 def test_tracing_is_known_inside():
-    from pullback.fx._symbolic_trace import is_fx_tracing
-
     seen = []
     fx.symbolic_trace(lambda x: seen.append(is_fx_tracing()))
     assert seen == [True]
@@ -242,3 +243,47 @@ def test_feature_extractor_as_vision_libraries_build_it():
         features = module(x)
     assert torch.equal(features["early"], model[1](model[0](x)))
     assert torch.equal(features["late"], model(x))
+
+
+def test_threads_trace_at_once_each_its_own_program():
+    class Inner(nn.Module):
+        def __init__(self, wait):
+            super().__init__()
+            self.linear, self.wait = nn.Linear(2, 2), wait
+
+        def forward(self, x):
+            self.wait()  # here all of them are inside
+            return torch.relu(self.linear(x))
+
+    both = threading.Barrier(3)
+    models = [Inner(both.wait) for _ in range(3)]
+    usual = nn.Module.__call__, nn.Module.__getattr__
+    with ThreadPoolExecutor(3) as pool:
+        traced = list(pool.map(fx.symbolic_trace, models))
+    x = torch.ones(1, 2)
+    for model, graph in zip(models, traced, strict=True):
+        assert [node.op for node in graph.graph.nodes] == [
+            *("placeholder", "call_module", "call_function", "output")
+        ]
+        model.wait = lambda: None
+        assert torch.equal(graph(x), model(x))
+    assert (nn.Module.__call__, nn.Module.__getattr__) == usual
+
+
+def test_a_module_is_called_as_usual_while_another_thread_traces():
+    inside, end = threading.Event(), threading.Event()
+
+    class Waiting(nn.Module):
+        def forward(self, x):
+            inside.set()
+            end.wait(30)
+            return x + 1
+
+    with ThreadPoolExecutor(1) as pool:
+        traced = pool.submit(fx.symbolic_trace, Waiting())
+        inside.wait(30)
+        assert not is_fx_tracing()
+        linear = nn.Linear(2, 2)
+        assert linear(torch.ones(1, 2)).shape == (1, 2)
+        end.set()
+        assert torch.equal(traced.result()(torch.ones(1)), torch.tensor([2.0]))
