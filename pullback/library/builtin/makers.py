@@ -10,8 +10,10 @@ from types import FunctionType
 from typing import Any
 
 import pullback
+from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
+from pullback.core.version import UNWRITTEN, own_cell
 from pullback.library.builtin.overloads import namespace
 from pullback.operators.dispatch import dispatch
 from pullback.operators.dispatch.intercept import Watched, makers, replaceable
@@ -43,7 +45,12 @@ def _make(function: FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any])
         made = function(*args, **{**kwargs, "requires_grad": False})
         return _leaf(_handed("lift_fresh", "default", (made,), {}), kwargs)
     if name in _METHODS:
-        return _handed(_METHODS[name], "default", args, kwargs)
+        if not get_mode().dispatch:  # a class answers, for which the method looks itself
+            return function(*args, **kwargs)
+        made = _handed(_METHODS[name], "default", args, kwargs)
+        if name == "detach" and getattr(made, "_cell", None) is UNWRITTEN:  # new: of one memory
+            made._cell = own_cell(args[0] if args else kwargs["self"])
+        return made
     given = {key: value for key, value in kwargs.items() if value is not None}
     given.pop("requires_grad", None)
     overload, args = _overload(name, args, given)
@@ -54,13 +61,14 @@ def _handed(name: str, overload: str, args: tuple[Any, ...], kwargs: dict[str, A
     packet: Any = getattr(namespace(), name)
     func = packet._with(overload)
     made = dispatch.hand_over(func, args, kwargs)
-    if name not in _OTHER_ANSWERS and not isinstance(made, Tensor):
+    # None stands for a result, as it does among those of operators.
+    if made is not None and name not in _OTHER_ANSWERS and not isinstance(made, Tensor):
         raise dispatch.wrong_result(func, made, "a Tensor")
     return made
 
 
 def _leaf(made: Any, kwargs: dict[str, Any]) -> Any:
-    if kwargs.get("requires_grad"):
+    if kwargs.get("requires_grad") and made is not None:
         made._set_requires_grad(True)
     return made
 

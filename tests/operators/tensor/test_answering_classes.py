@@ -4,6 +4,8 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.library.builtin.makers import MAKERS
+from pullback.utils._python_dispatch import TorchDispatchMode
 
 
 class Wrapper(torch.Tensor):
@@ -29,6 +31,17 @@ class Silent(torch.Tensor):
     @classmethod
     def __torch_dispatch__(cls, func, types, args=(), kwargs=None):
         return None
+
+
+@pytest.fixture(params=["nobody", "a mode of another thread"], autouse=True)
+def watching(request):
+    """Functions ask before they run while anybody in the process watches; answers stay the same."""
+    if request.param == "nobody":
+        yield
+        return
+    MAKERS.begin(request)
+    yield
+    MAKERS.end(request)
 
 
 @pytest.mark.parametrize("requires_grad", [True, False])
@@ -98,6 +111,30 @@ def test_writes_to_what_was_detached_count():
     x = Wrapper(torch.ones(2))
     x.detach().add_(1)
     assert x._version == 1
+
+
+def test_writes_to_what_was_detached_under_a_mode_count():
+    class Calls(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return func(*args, **(kwargs or {}))
+
+    x = torch.ones(2)
+    with Calls():
+        x.detach().add_(1)
+    assert x._version == 1
+
+
+@pytest.mark.parametrize(
+    "call", [lambda x: torch.ones(2), lambda x: torch.randperm(3), lambda x: x.detach()]
+)
+def test_a_mode_may_answer_with_none(call):
+    class Nothing(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            return None
+
+    x = torch.ones(2)
+    with Nothing():
+        assert call(x) is None
 
 
 def test_sizes_that_a_class_does_not_tell_are_those_it_was_made_with():
