@@ -32,6 +32,7 @@ OTHERS = {
         _FAR _FITS_ALL _LARGEST_FACTORIAL _LARGEST_PRODUCT _SAME_FROM
     """,
     "as many as the machine adds at once": "_LANES",
+    "the least share of a thread, which test_mkl.py goes around": "_PIECE",
 }
 
 # Sort -> operators for which all samples of it are refused, by reason.

@@ -138,7 +138,8 @@ def _to_itself(
     if not need_weights:
         mixed, attention = scaled_dot_product_attention(q, k, v, None, p), None
     else:
-        _check_whole()
+        if instead.get() is not None:
+            raise _of_parts()
         scores = matmul(q * (1 / math.sqrt(width // heads)), transpose(k, 2, 3))
         attention = softmax(scores, -1)
         attention = dropout(attention, p) if p else attention
@@ -162,13 +163,11 @@ def _check(query: Any, key: Any, value: Any, width: int, heads: int) -> bool:
     return bool(query.ndim == 3)
 
 
-def _check_whole() -> None:
-    """Refuse to give weights of a sequence that is shared out."""
-    if instead.get() is not None:
-        raise NotImplementedError(
-            f"{_OP}: no rank has the weights of attention whose sequence is shared out; pass "
-            "need_weights=False."
-        )
+def _of_parts() -> Exception:
+    return NotImplementedError(
+        f"{_OP}: no rank has the weights of attention whose sequence is shared out; pass "
+        "need_weights=False."
+    )
 
 
 def _check_keys(key: Any, value: Any, padding: Any, *, batched: bool) -> None:
@@ -256,7 +255,8 @@ def _attend(q: Any, k: Any, v: Any, mask: Any, p: float, need_weights: bool) -> 
     """Rows of `v`, mixed for each head; the weights as well where they are wanted."""
     if not need_weights:
         return scaled_dot_product_attention(q, k, v, mask, p), None
-    _check_whole()
+    if instead.get() is not None:
+        raise _of_parts()
     scores = bmm(q * (1 / math.sqrt(q.shape[-1])), transpose(k, -2, -1))
     weights = softmax(scores if mask is None else scores + mask, -1)
     weights = dropout(weights, p) if p else weights
