@@ -11,6 +11,8 @@ import pytest
 import pullback as torch
 from pullback.operators import declare
 from pullback.operators.declare import OPERATORS, Array, Op, primitive
+from pullback.operators.dispatch.asking import WATCH
+from pullback.operators.dispatch.layers import code_of
 from pullback.operators.running import interpret
 from pullback.operators.running.on_arrays import array_call, kernel, on_arrays
 from pullback.operators.writing import build
@@ -262,7 +264,8 @@ def test_the_usual_form_can_name_what_its_module_can():
         del OPERATORS["_moved_in_this_test"]
 
 
-def test_functions_that_are_written_anew_are_the_same_functions():
+@pytest.mark.parametrize("watched", [False, True])
+def test_functions_that_are_written_anew_are_the_same_functions(watched):
     x = torch.rand(3, dtype=torch.float64, requires_grad=True)
 
     def outcomes():
@@ -278,8 +281,13 @@ def test_functions_that_are_written_anew_are_the_same_functions():
 
     function, method = torch.mul, torch.Tensor.__mul__
     expected = list(outcomes())
-    build.rewrite()
-    assert function.__code__ is declare.stub.__code__
-    assert list(outcomes()) == expected
-    assert (torch.mul, torch.Tensor.__mul__) == (function, method)
-    assert function.__code__ is not declare.stub.__code__
+    if watched:  # by a mode or a class of anybody in the process
+        WATCH.begin(outcomes)
+    try:
+        build.rewrite()
+        assert code_of(function) is declare.stub.__code__
+        assert list(outcomes()) == expected
+        assert (torch.mul, torch.Tensor.__mul__) == (function, method)
+        assert code_of(function) is not declare.stub.__code__
+    finally:
+        WATCH.end(outcomes)
