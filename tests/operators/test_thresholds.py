@@ -33,6 +33,7 @@ OTHERS = {
     """,
     "as many as the machine adds at once": "_LANES",
     "the least share of a thread, which test_mkl.py goes around": "_PIECE",
+    "up to which products are machine code; test_mkl.py tries both sides": "MOST",
 }
 
 # Sort -> operators for which all samples of it are refused, by reason.

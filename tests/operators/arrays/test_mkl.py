@@ -11,7 +11,7 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.operators.arrays import mkl
+from pullback.operators.arrays import mkl, products
 from pullback.operators.arrays.products import times
 
 
@@ -118,6 +118,19 @@ def test_matrices_by_rows_or_columns_and_parts_of_them_are_taken(library):
     for left, right in itertools.product(known, known):
         a, b = LAYOUTS[left](drawn(6, 8)), LAYOUTS[right](drawn(8, 10))
         assert mkl.product(a, b) is not None, (left, right)
+
+
+@pytest.mark.parametrize("beyond", [-1, 0, 1])
+def test_products_are_right_on_both_sides_of_the_size_where_machine_code_ends(
+    library, monkeypatch, beyond
+):
+    a, b = drawn(48, 32, dtype="f"), drawn(32, 64, dtype="f")
+    monkeypatch.setattr(products, "LEAST", 1)
+    monkeypatch.setattr(products, "MOST", 48 * 32 * 64 - beyond)
+    exact = a.astype("d") @ b.astype("d")
+    assert abs(times(a, b) - exact).max() <= 1e-5 * (abs(a) @ abs(b)).max()
+    if library is not None and beyond > 0:
+        assert library.products
 
 
 @pytest.mark.parametrize("shapes", [((0, 3), (3, 4)), ((3, 0), (0, 4)), ((3, 4), (4, 0))])

@@ -125,7 +125,13 @@ def test_writes_to_what_was_detached_under_a_mode_count():
 
 
 @pytest.mark.parametrize(
-    "call", [lambda x: torch.ones(2), lambda x: torch.randperm(3), lambda x: x.detach()]
+    "call",
+    [
+        lambda x: torch.ones(2),
+        lambda x: torch.arange(3),
+        lambda x: torch.randperm(3),
+        lambda x: x.detach(),
+    ],
 )
 def test_a_mode_may_answer_with_none(call):
     class Nothing(TorchDispatchMode):
