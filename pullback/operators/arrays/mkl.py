@@ -6,8 +6,9 @@ are shared out here, over the threads that kernels have: so no second runtime of
 beside the program's own, and nothing of it is left behind by a fork.
 
 Equal calls give equal bits wherever the arrays lie in memory: MKL promises it once it is asked to,
-before its first product. So do all numbers of threads, for pieces that are no smaller than these
-(`tests/operators/arrays/test_mkl.py` looks).
+before its first product. So do all numbers of threads: on Intel's processors pieces that are no
+smaller than these have the bits of the whole (`tests/operators/arrays/test_mkl.py` looks); on
+others they do not (seen on an EPYC), so there the pieces are the same for any number of threads.
 
 Where somebody else in this process has loaded MKL, it is theirs to set up, and is left alone.
 """
@@ -36,6 +37,7 @@ __all__ = ["LEAST", "functions", "is_available", "is_wanted", "product", "set_up
 # OpenBLAS 70; 64 x 128 by 128 x 128 takes 28 us and 25.
 LEAST = 1 << 21
 _PIECE = 256  # rows or columns: shorter pieces are computed in another order, and slower
+_FIXED = 8  # pieces at most, where their number may not depend on that of threads
 
 _LETTERS = {F32: ("s", ctypes.c_float), F64: ("d", ctypes.c_double)}
 _WITHOUT_THREADS = 1  # MKL_THREADING_SEQUENTIAL
@@ -45,14 +47,23 @@ _ROW_MAJOR, _AS_IT_IS, _TURNED = 101, 111, 112
 Gemm = Callable[..., None]
 
 
+def _is_intel() -> bool:
+    try:
+        with open("/proc/cpuinfo", encoding="utf-8", errors="replace") as told:
+            return "GenuineIntel" in told.read(4096)
+    except OSError:
+        return False
+
+
 class _Setting:
     """Whether products go there, None until a large one first asks; and the functions for it."""
 
-    __slots__ = ("functions", "on")
+    __slots__ = ("fixed", "functions", "on")
 
     def __init__(self) -> None:
         self.on: bool | None = None
         self.functions: dict[Any, Gemm] | None = None
+        self.fixed = True  # whether pieces are the same for any number of threads
 
 
 setting = _Setting()
@@ -91,6 +102,7 @@ def functions() -> dict[Any, Gemm]:
             except (AttributeError, OSError):  # an older one, or a part of it is missing
                 found = {}
             setting.functions = found
+            setting.fixed = not (found and _is_intel())
         return setting.functions
 
 
@@ -151,8 +163,9 @@ def product(a: Array, b: Array) -> Array | None:
 
 
 def _spans(length: int, other: int) -> list[tuple[int, int]]:
-    """A piece for each thread, as far as the pieces are large enough."""
-    many = min(count(), length // _PIECE) if other >= _PIECE else 1
+    """A piece for each thread, or as many as always, as far as the pieces are large enough."""
+    wanted = _FIXED if setting.fixed else count()
+    many = min(wanted, length // _PIECE) if other >= _PIECE else 1
     many = max(many, 1)
     return list(pairwise([length * number // many for number in range(many + 1)]))
 

@@ -183,7 +183,17 @@ def test_equal_calls_give_equal_bits_on_any_number_of_threads_and_anywhere(
     assert len(made) == 1
 
 
-def test_each_thread_has_a_piece_that_is_not_too_short(threads):
+def test_pieces_are_the_same_for_all_threads_where_they_change_bits(threads, monkeypatch):
+    monkeypatch.setattr(mkl.setting, "fixed", True)
+    for count in (1, 2, 5):
+        threads(count)
+        assert mkl._spans(1030, 300) == [(0, 257), (257, 515), (515, 772), (772, 1030)]
+        assert len(mkl._spans(1 << 15, 256)) == 8
+        assert mkl._spans(1 << 15, 255) == [(0, 1 << 15)]
+
+
+def test_each_thread_has_a_piece_that_is_not_too_short(threads, monkeypatch):
+    monkeypatch.setattr(mkl.setting, "fixed", False)
     library = StandIn()
     gemm = mkl.set_up(library)
     before = mkl.setting.on, mkl.setting.functions
