@@ -1,5 +1,6 @@
 """For every test: how long hypothesis searches, that no mode is left behind, what `torch` is."""
 
+import gc
 import os
 
 import pytest
@@ -26,6 +27,13 @@ def pytest_configure(config):
         import pullback
 
         pullback.stand_in()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def nothing_old_is_collected_again():
+    """Tests that ask for a collection (four seconds at the end of a long run) look at their own."""
+    gc.collect()
+    gc.freeze()
 
 
 @pytest.fixture(autouse=True)
