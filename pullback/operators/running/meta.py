@@ -8,6 +8,7 @@ ones. What is left runs on zeros of the real size, and its result is forgotten.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from contextvars import copy_context
 from typing import Any
 
 import numpy
@@ -70,16 +71,18 @@ def _has_mask(op: Op, arrays: dict[str, Any]) -> bool:
 
 def _real(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """The forward on zeros; on unit matrices where those of zeros are singular."""
-    before = makes_kernels.get()
-    try:
-        makes_kernels.set(before and _elements(arrays.values()) > _FEW)
-        try:
-            made = op.forward(numpy, **_each(arrays, plain), **options)
-        except (numpy.linalg.LinAlgError, RuntimeError):
-            made = op.forward(numpy, **_each(arrays, _unit), **options)
-    finally:
-        makes_kernels.set(before)
+    # A context of its own ends with the call, whatever raises and wherever it does.
+    made = copy_context().run(_on_zeros, op, arrays, options)
     return like(made) if _is_single(op) else [like(one) for one in made]
+
+
+def _on_zeros(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
+    if _elements(arrays.values()) <= _FEW:
+        makes_kernels.set(False)
+    try:
+        return op.forward(numpy, **_each(arrays, plain), **options)
+    except (numpy.linalg.LinAlgError, RuntimeError):
+        return op.forward(numpy, **_each(arrays, _unit), **options)
 
 
 def _elements(arrays: Iterable[Any]) -> int:

@@ -60,6 +60,8 @@ def test_a_formula_that_cannot_be_compiled_is_left_to_numpy(monkeypatch, caplog)
         raise ZeroDivisionError("a mistake of ours")
 
     monkeypatch.setitem(FORMULAS, "broken", broken)
+    assert native.is_wanted(), "a test before this one has left the switch off"
+    assert native.makes_kernels.get(), "a test before this one has left kernels unmade"
     assert by_machine_code("broken", (drawn(4),)) is None
     assert "a mistake of ours" in caplog.text
     assert counters["errors"].pop("broken: ZeroDivisionError: a mistake of ours") == 1
