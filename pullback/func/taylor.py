@@ -24,7 +24,7 @@ def jet(func: Callable[..., Any], primals: Any, series: Any) -> tuple[Any, Any]:
     """`(output, derivatives)` of `func` along a path, up to any order, in one run.
 
     The path `x(t)` is given by its derivatives at `t = 0`; what comes back are those of
-    `func(x(t))`. With `series=((v, 0, 0),)` that is a fast path, and the results are the
+    `func(x(t))`. With `series=((v, 0, 0),)` that is a straight line, and the results are the
     derivatives of order 1, 2 and 3 in the direction `v`. The cost grows with the square of the
     order, where nested `jvp` doubles with each.
 

@@ -128,7 +128,7 @@ def gumbel_softmax(logits: _Any, tau: _float = 1, hard: _bool = False, eps: _flo
 def hardshrink(input: _Tensor | _bool | _int | _float | _complex, lambd: _float = 0.5, *, out: _Tensor | None = None) -> _Tensor:
     """`x`, or 0 where it is between `-lambd` and `lambd`."""
 def hardsigmoid(input: _Tensor, inplace: _bool = False) -> _Tensor:
-    """A fast path from 0 at -3 to 1 at 3."""
+    """A straight line from 0 at -3 to 1 at 3."""
 def hardswish(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`x * hardsigmoid(x)`."""
 def hardtanh(input: _Tensor, min_val: _float = -1.0, max_val: _float = 1.0, inplace: _bool = False) -> _Tensor:
@@ -138,7 +138,7 @@ def hardtanh_(input: _Tensor, min_val: _float = -1.0, max_val: _float = 1.0) -> 
 def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """A distance where the target is 1, what it lacks of `margin` where that is -1."""
 def huber_loss(input: _Tensor, target: _Tensor, reduction: _str = 'mean', delta: _float = 1.0, weight: _Any = None) -> _Tensor:
-    """Half the square of the difference where it is below `delta`, a fast path beyond."""
+    """Half the square of the difference where it is below `delta`, a straight line beyond."""
 def instance_norm(input: _Tensor, running_mean: _Tensor | None = None, running_var: _Tensor | None = None, weight: _Any = None, bias: _Tensor | None = None, use_input_stats: _bool = True, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
     """Give each channel of each example mean 0 and variance 1."""
 def interpolate(input: _Tensor, size: _int | _Sequence[_int] | None = None, scale_factor: _Any = None, mode: _str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None, antialias: _bool = False) -> _Tensor:
@@ -257,7 +257,7 @@ def sigmoid(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor |
 def silu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`x * sigmoid(x)`."""
 def smooth_l1_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', beta: _float = 1.0) -> _Tensor:
-    """Half the square of the difference over `beta`, and a fast path where it is above that."""
+    """Half the square of the difference over `beta`, and a straight line where it is above that."""
 def soft_margin_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """`log(1 + exp(-target * input))`."""
 def softmax(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _type | None = None) -> _Tensor:

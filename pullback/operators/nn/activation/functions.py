@@ -268,7 +268,7 @@ def relu6(input: Any, inplace: bool = False) -> Any:
 
 
 def hardsigmoid(input: Any, inplace: bool = False) -> Any:
-    """A fast path from 0 at -3 to 1 at 3.
+    """A straight line from 0 at -3 to 1 at 3.
 
     >>> import pullback as torch
     >>> torch.nn.functional.hardsigmoid(torch.tensor([-4.0, 0.0, 4.0]))

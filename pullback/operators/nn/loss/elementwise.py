@@ -188,7 +188,7 @@ def _held(xp: Any, x: Any, limit: float) -> Any:
 
 @formula(x=slope(_held))
 def _bent(xp: Any, x: Any, *, limit: float) -> Any:
-    """Half the square where |x| is below `limit`, a fast path beyond."""
+    """Half the square where |x| is below `limit`, a straight line beyond."""
     size = xp.absolute(x)
     near = xp.minimum(size, limit)
     return near * (size - near * 0.5)  # is both
@@ -212,7 +212,7 @@ def smooth_l1_loss(
     reduction: str = "mean",
     beta: float = 1.0,
 ) -> Any:
-    """Half the square of the difference over `beta`, and a fast path where it is above that.
+    """Half the square of the difference over `beta`, and a straight line where it is above that.
 
     >>> import pullback as torch
     >>> torch.nn.functional.smooth_l1_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
@@ -230,7 +230,7 @@ def smooth_l1_loss(
 def huber_loss(
     input: Tensor, target: Tensor, reduction: str = "mean", delta: float = 1.0, weight: Any = None
 ) -> Any:
-    """Half the square of the difference where it is below `delta`, a fast path beyond.
+    """Half the square of the difference where it is below `delta`, a straight line beyond.
 
     >>> import pullback as torch
     >>> torch.nn.functional.huber_loss(torch.tensor([0.0, 0.0]), torch.tensor([0.5, 3.0]))
