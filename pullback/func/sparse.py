@@ -11,19 +11,26 @@ import numpy
 
 from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.func.forward_mode import pushed
 from pullback.func.reverse_mode import grad, pulled, refuse_complex
 from pullback.func.sparsity import SparsityPattern, found_pattern
+from pullback.operators.pointwise.complex import complex
 from pullback.transforms.arguments import Chosen, name_of
-from pullback.transforms.batched import Batched, batched
+from pullback.transforms.batched import batched, exposed, hidden
 from pullback.transforms.mapping import mapped, over_batch, taken_out
+from pullback.transforms.vmap_level import VmapLevel
 
 __all__ = ["sparse_hessian", "sparse_jacobian"]
 
 
 def sparse_jacobian(
-    func: Callable[..., Any], argnums: int = 0, *, pattern: SparsityPattern | None = None
+    func: Callable[..., Any],
+    argnums: int = 0,
+    *,
+    pattern: SparsityPattern | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func` as a sparse COO tensor.
 
@@ -38,10 +45,13 @@ def sparse_jacobian(
         pattern: that of an earlier call, `jacobian_sparsity(func)(x)`, or your own. Without it,
             every call finds it anew. With it, the function must have its nonzeros among those of
             the pattern, also where it branches on values.
+        holomorphic: for a complex input, say that `func` is holomorphic; the result then has its
+            complex derivatives. The check finds it out if it is not so. A real input may have
+            complex outputs without it.
 
     Returns:
         A function that gives a coalesced sparse tensor of the output's shape followed by the
-        input's.
+        input's. Inside vmap all examples share one pattern, that of all their nonzeros.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0, 3.0])
@@ -54,6 +64,7 @@ def sparse_jacobian(
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
         chosen = _chosen("sparse_jacobian", func, argnums, args)
+        _check_input(func, chosen.leaves[0], holomorphic=holomorphic)
         known = pattern
         if known is None:
             known = found_pattern("sparse_jacobian", func, chosen)
@@ -91,6 +102,7 @@ def sparse_hessian(
     @functools.wraps(func)
     def hessian(*args: Any) -> Any:
         chosen = _chosen("sparse_hessian", func, argnums, args)
+        refuse_complex("sparse_hessian", "inputs", chosen.leaves)
         known = pattern
         if known is None:
             known = found_pattern("sparse_hessian", gradient, chosen, symmetric=True)
@@ -114,13 +126,20 @@ def _chosen(transform: str, func: Any, argnums: int, args: tuple[Any, ...]) -> C
             f"{transform}({name_of(func)}): argument {argnums} must be a Tensor, got "
             f"{type(args[argnums]).__name__}."
         )
-    refuse_complex(transform, "inputs", chosen.leaves)
-    if isinstance(chosen.leaves[0], Batched):
-        raise RuntimeError(
-            f"{transform}({name_of(func)}): sparse results cannot be mapped by vmap. Call it for "
-            "each example with one pattern=, or use jacfwd or jacrev inside vmap."
-        )
     return chosen
+
+
+def _check_input(func: Any, leaf: Any, *, holomorphic: bool) -> None:
+    if leaf.dtype.is_complex and not holomorphic:
+        raise RuntimeError(
+            f"sparse_jacobian({name_of(func)}): the input is {leaf.dtype}. If the function is "
+            "holomorphic, say holomorphic=True; else use torch.view_as_real, or vjp and jvp."
+        )
+    if holomorphic and not leaf.dtype.is_complex:
+        raise RuntimeError(
+            f"sparse_jacobian({name_of(func)}): holomorphic=True is for a complex input, this one "
+            f"is {leaf.dtype}."
+        )
 
 
 def _jacobian(
@@ -135,23 +154,31 @@ def _jacobian(
             f"{transform}({name_of(func)}): the pattern is for inputs of shape {pattern.in_shape}, "
             f"this one has {tuple(leaf.shape)}; find it anew."
         )
-    seeds = _seeds(pattern, numpy.float64)
+    seeds = _seeds(pattern, complex_input=leaf.dtype.is_complex)
     products = _pulled if pattern.mode == "reverse" else _pushed
     rows = products(transform, func, chosen, pattern, seeds)
-    last = rows.shape[0] - 1
-    values = rows[:last].reshape(-1)[wrap(pattern.recovery)]
-    _check(transform, func, pattern, seeds[-1], values.detach(), rows[last].detach(), given=given)
+    values = rows[: pattern.colours].reshape(-1)[wrap(pattern.recovery)]
+    levels = _mapped_here()
+    checks = exposed(rows[pattern.colours :].detach(), levels)
+    values = hidden(exposed(values, levels), levels)  # also where no example differs
+    _check(transform, func, pattern, seeds, exposed(values.detach(), levels), checks, given=given)
     shape = (*pattern.out_shape, *pattern.in_shape)
     return sparse_coo_tensor(wrap(pattern.indices), values, shape, is_coalesced=True)
 
 
-def _seeds(pattern: SparsityPattern, dtype: Any) -> Array:
-    """A vector for each colour, and a random one, whose product is known from the others."""
+def _seeds(pattern: SparsityPattern, *, complex_input: bool) -> Array:
+    """A vector for each colour, and a random one, whose product is known from the others.
+
+    Of complex numbers that one once more, times i: its product is so, too, if all is holomorphic.
+    """
     width = math.prod(pattern.out_shape if pattern.mode == "reverse" else pattern.in_shape)
-    made = numpy.zeros((pattern.colours + 1, width), dtype)
+    kind = numpy.complex128 if complex_input else numpy.float64
+    made = numpy.zeros((pattern.colours + 1 + complex_input, width), kind)
     made[pattern.colouring, numpy.arange(width)] = 1
     random = numpy.random.default_rng(width)
-    made[-1] = random.uniform(0.5, 1.5, width) * random.choice([-1.0, 1.0], width)
+    made[pattern.colours] = random.uniform(0.5, 1.5, width) * random.choice([-1.0, 1.0], width)
+    if complex_input:
+        made[-1] = 1j * made[-2]
     return made
 
 
@@ -166,27 +193,43 @@ def _pushed(
         output, tangent, _ = pushed(
             transform, func, chosen.replaced, chosen.leaves, inside, strict=False, has_aux=False
         )
-    _check_output(transform, func, output, pattern)
+    _check_output(transform, func, output, leaf, pattern)
     return taken_out(tangent, level).reshape((len(seeds), -1))
 
 
 def _pulled(
     transform: str, func: Any, chosen: Chosen, pattern: SparsityPattern, seeds: Array
 ) -> Any:
-    """The products of the transposed Jacobian with vectors, a row for each."""
+    """The products of the transposed Jacobian with vectors, a row for each.
+
+    A pass backwards multiplies with its conjugate; and of a real input it leaves the real part, so
+    that of a complex output it takes the vectors times i as well.
+    """
+    leaf = chosen.leaves[0]
     output, pull, _ = pulled(transform, func, chosen, has_aux=False)
-    _check_output(transform, func, output, pattern)
-    cotangents = wrap(seeds.astype(output._array.dtype)).reshape((len(seeds), *output.shape))
-    made = over_batch(lambda one: [pull(one)], [cotangents], len(seeds))[0]
-    return made.reshape((len(seeds), -1))
+    _check_output(transform, func, output, leaf, pattern)
+    in_parts = output.dtype.is_complex and not leaf.dtype.is_complex
+    given = numpy.concatenate([seeds, 1j * seeds]) if in_parts else seeds
+    cotangents = wrap(given.astype(output._array.dtype)).reshape((len(given), *output.shape))
+    made = over_batch(lambda one: [pull(one)], [cotangents], len(given))[0]
+    rows = made.reshape((len(given), -1))
+    if in_parts:
+        return complex(rows[: len(seeds)], rows[len(seeds) :])
+    return rows.conj() if leaf.dtype.is_complex else rows
 
 
-def _check_output(transform: str, func: Any, output: Any, pattern: SparsityPattern) -> None:
+def _check_output(
+    transform: str, func: Any, output: Any, leaf: Any, pattern: SparsityPattern
+) -> None:
     if not isinstance(output, Tensor):
         raise RuntimeError(
             f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}."
         )
-    refuse_complex(transform, "outputs", [output])
+    if leaf.dtype.is_complex and not output.dtype.is_complex:
+        raise RuntimeError(
+            f"{transform}: {name_of(func)} returned {output.dtype} for a complex input, so it is "
+            "not holomorphic. Use torch.view_as_real, or vjp and jvp."
+        )
     if tuple(output.shape) != pattern.out_shape:
         raise RuntimeError(
             f"{transform}: {name_of(func)} returned shape {tuple(output.shape)}, the pattern is "
@@ -194,30 +237,49 @@ def _check_output(transform: str, func: Any, output: Any, pattern: SparsityPatte
         )
 
 
+def _mapped_here() -> list[Any]:
+    """The vmap levels that the call is inside of."""
+    return [level for level in get_mode().levels if isinstance(level, VmapLevel)]
+
+
 def _check(
     transform: str,
     func: Any,
     pattern: SparsityPattern,
-    seed: Array,
+    seeds: Array,
     values: Tensor,
-    product: Tensor,
+    products: Tensor,
     *,
     given: bool,
 ) -> None:
-    """Refuse a result whose product with a random vector is not that of the function."""
-    entries = numpy.asarray(values._array, numpy.float64)
-    wanted = numpy.asarray(product._array, numpy.float64)
+    """Refuse a result whose product with a random vector is not that of the function.
+
+    What is mapped by vmap has its examples in front, each with values and products of its own.
+    """
+    seed = seeds[pattern.colours]
+    kind = numpy.complex128 if values.dtype.is_complex else numpy.float64
+    wanted = numpy.asarray(products._array, kind)
+    wanted = wanted.reshape(math.prod(wanted.shape[:-2]), *wanted.shape[-2:])
+    entries = numpy.asarray(values._array, kind).reshape(len(wanted), pattern.nnz)
     rows, across = pattern.rows, pattern.columns
     if pattern.mode == "reverse":
         rows, across = across, rows
     terms = entries * seed[across]
-    total = numpy.bincount(as_counts(rows), terms, wanted.size)
-    scale = numpy.bincount(as_counts(rows), numpy.abs(terms), wanted.size)
-    allowed = float(numpy.finfo(values._array.dtype).eps) ** (1 / 3)
-    largest = scale[numpy.isfinite(scale)].max(initial=0.0)
+    total = _row_sums(terms, rows, wanted.shape[-1])
+    scale = _row_sums(numpy.abs(terms), rows, wanted.shape[-1])
+    finite = numpy.isfinite(scale)
+    precision = float(numpy.finfo(values._array.dtype).eps) ** (1 / 3)
+    largest = scale.max(1, initial=0.0, where=finite)[:, None]
+    allowed = precision * (scale + precision * largest)
     with numpy.errstate(invalid="ignore"):
-        close = numpy.abs(total - wanted) <= allowed * (scale + allowed * largest)
-    wrong = ~(close | ~numpy.isfinite(scale))
+        wrong = finite & ~(numpy.abs(total - wanted[:, 0]) <= allowed)
+        turned = wanted.shape[1] > 1 and _turned_wrongly(pattern, wanted, finite, allowed)
+    if turned and not wrong.any():
+        raise RuntimeError(
+            f"{transform}: {name_of(func)} is not holomorphic here, though holomorphic=True said "
+            "so: its derivative in an imaginary direction is not i times that in the real one. "
+            "Use torch.view_as_real, or vjp and jvp."
+        )
     if not wrong.any():
         return
     why = (
@@ -228,7 +290,27 @@ def _check(
         "Function), or it draws random numbers. Give pattern= yourself, or use jacfwd or jacrev."
     )
     side = "column" if pattern.mode == "reverse" else "row"
+    missed = wrong.any(0)
     raise RuntimeError(
         f"{transform}({name_of(func)}): the sparsity pattern misses nonzeros, in "
-        f"{int(wrong.sum())} {side}s, the first {int(numpy.argmax(wrong))}. {why}"
+        f"{int(missed.sum())} {side}s, the first {int(numpy.argmax(missed))}. {why}"
+    )
+
+
+def _turned_wrongly(pattern: SparsityPattern, wanted: Array, finite: Array, allowed: Array) -> bool:
+    """Whether the product with the vector times i is not i times the product somewhere."""
+    # Rows by reverse mode were conjugated, this one with its i.
+    factor = -1j if pattern.mode == "reverse" else 1j
+    close = numpy.abs(wanted[:, 1] - factor * wanted[:, 0]) <= allowed
+    return bool((finite & ~close).any())
+
+
+def _row_sums(terms: Array, rows: Array, height: int) -> Array:
+    """Of each example the terms of each row added up."""
+    if terms.dtype.kind == "c":
+        made: Array = _row_sums(terms.real, rows, height) + 1j * _row_sums(terms.imag, rows, height)
+        return made
+    places = as_counts((numpy.arange(len(terms)) * height)[:, None] + rows)
+    return numpy.bincount(places.reshape(-1), terms.reshape(-1), len(terms) * height).reshape(
+        len(terms), height
     )

@@ -11,12 +11,15 @@ import numpy
 
 from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
+from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor
 from pullback.func.reverse_mode import grad
 from pullback.transforms.arguments import Chosen, name_of
+from pullback.transforms.batched import exposed, hidden
 from pullback.transforms.colouring import columns, star
 from pullback.transforms.dependence.sets import Sets
 from pullback.transforms.dependence.tracing import traced
+from pullback.transforms.vmap_level import VmapLevel
 
 __all__ = ["SparsityPattern", "found_pattern", "hessian_sparsity", "jacobian_sparsity"]
 
@@ -193,11 +196,18 @@ def found_pattern(
             f"{transform}({name_of(func)}): the argument must be one Tensor, got "
             f"{len(chosen.leaves)}."
         )
-    leaf = chosen.leaves[0].detach().clone()
-    output, shadow = traced(lambda: func(*chosen.replaced([leaf])), [leaf])
+    leaf = chosen.leaves[0]
+    levels = [level for level in get_mode().levels if isinstance(level, VmapLevel)]
+    # Inside vmap the run follows the elements of all examples; the pattern is that of all of them.
+    whole = exposed(leaf.detach(), levels).clone()
+    output, shadow = traced(lambda: func(*chosen.replaced([hidden(whole, levels)])), [whole])
     if not isinstance(output, Tensor):
         raise RuntimeError(
             f"{transform}: {name_of(func)} must return one Tensor, got {type(output).__name__}."
         )
-    sets = shadow.read(output._raw) or Sets.empty(output.numel())
-    return SparsityPattern(sets.owners, sets.members, output.shape, leaf.shape, symmetric=symmetric)
+    results = exposed(output, levels)
+    sets = shadow.read(results._raw) or Sets.empty(results.numel())
+    rows, columns = sets.owners, sets.members
+    if levels:
+        rows, columns = rows % max(1, output.numel()), columns % max(1, leaf.numel())
+    return SparsityPattern(rows, columns, output.shape, leaf.shape, symmetric=symmetric)

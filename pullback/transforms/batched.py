@@ -19,6 +19,7 @@ from pullback.core.overriding import disabled_function
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, new
 from pullback.core.view import edge_of
+from pullback.operators.arrays.patterned import Patterned
 
 
 class Batched(Tensor):
@@ -68,6 +69,25 @@ class Batched(Tensor):
     def is_leaf(self) -> bool:
         """Whether no operator inside a derivative inside the map made this tensor."""
         return self._inner_history() is None
+
+    @property
+    def _layout(self) -> Any:
+        return self.value._layout
+
+    @property
+    def layout(self) -> Any:
+        """How elements are stored: torch.strided, or a sparse layout."""
+        return self.value.layout
+
+    @property
+    def is_sparse(self) -> bool:
+        """Whether the layout is torch.sparse_coo."""
+        return self.value.is_sparse
+
+    def to_dense(self, dtype: Any = None, *, masked_grad: bool | None = None) -> Tensor:
+        """All elements of a sparse example."""
+        made = self.value.to_dense(dtype, masked_grad=masked_grad)
+        return batched(made, self.bdim, self.level)
 
     def _inner_history(self) -> Tensor | None:
         """The batch, where its history began within a derivative that runs inside the map."""
@@ -216,6 +236,19 @@ class _HiddenNumbers(Hidden):
         return made
 
 
+class _HiddenSparse(Hidden):
+    """The same of a sparse tensor, whose places are not those of one example."""
+
+    @property
+    def pattern(self) -> Any:
+        """Refused."""
+        raise RuntimeError(
+            "Indices or values of a sparse tensor inside vmap were asked for. It can be returned, "
+            "multiplied by numbers and made dense, by to_dense(); do the rest with that, or "
+            "outside of vmap."
+        )
+
+
 class _Unread(Hidden):
     """What a written line finds in place of an example, before the mode tells it to leave.
 
@@ -242,9 +275,11 @@ def _one_example(array: Array, bdim: int) -> Array:
         example: Any = numpy.empty(shape, object).view(_HiddenNumbers)
         example.numbers = array.dtype.numbers
         return example
-    if library is None and array.shape[bdim]:
+    if library is None and array.shape[bdim] and not isinstance(array, Patterned):
         return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]
+    if isinstance(array, Patterned):
+        return numpy.broadcast_to(numpy.zeros((), array.dtype), shape).view(_HiddenSparse)
     made: Any = numpy.zeros(shape, array.dtype).view(Hidden)
     if library is not None:  # whose arrays know no classes of ours
         made._device = library.device(array)

@@ -228,18 +228,128 @@ def test_compiled_code_may_call_it():
         _assert_close(compiled(point), torch.diag(point.cos()) * 2)
 
 
+# Inside vmap --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.filterwarnings("ignore:vmap runs")
+def test_inside_vmap_each_example_has_its_own_entries(name):
+    function, count = FUNCTIONS[name]
+    batch = _random(4, 6)
+    made = vmap(sparse_jacobian(function))(batch)
+    assert made.is_sparse
+    assert made.is_coalesced()
+    assert made.values().shape == (4 * count,)
+    _assert_close(made.to_dense(), torch.stack([jacfwd(function)(x) for x in batch]))
+
+
+def _scaled_sums(x, a):
+    return (a * x).cumsum(0)
+
+
+@pytest.mark.parametrize("in_dims", [(0, None), (None, 0), (1, None), (0, 0)])
+def test_inside_vmap_any_argument_may_be_mapped(in_dims):
+    batch, one = _random(5, 5), _random(5)
+    args = [one if dim is None else batch for dim in in_dims]
+    made = vmap(sparse_jacobian(_scaled_sums), in_dims)(*args)
+    _assert_close(made.to_dense(), vmap(jacfwd(_scaled_sums), in_dims)(*args))
+
+
+def test_hessians_inside_two_maps_and_a_gradient():
+    def function(x):
+        return (x[1:] * x[:-1] ** 3).sum()
+
+    batch = _random(2, 3, 5)
+    made = vmap(vmap(sparse_hessian(function)))(batch)
+    dense = vmap(vmap(hessian(function)))
+    _assert_close(made.to_dense(), dense(batch))
+    squared = grad(lambda x: (vmap(vmap(sparse_hessian(function)))(x).to_dense() ** 2).sum())
+    _assert_close(squared(batch), grad(lambda x: (dense(x) ** 2).sum())(batch))
+    each = grad(lambda x: (sparse_hessian(function)(x).to_dense() ** 2).sum())
+    _assert_close(vmap(vmap(each))(batch), squared(batch))
+
+
+def test_a_given_pattern_that_one_example_does_not_fit_is_refused():
+    pattern = jacobian_sparsity(lambda x: x * 2)(torch.ones(3))
+
+    def function(x):
+        return torch.where(x.sum() > 0, x, x.flip(0))
+
+    fitting = torch.eye(3, dtype=F64)
+    made = vmap(sparse_jacobian(function, pattern=pattern))(fitting)
+    _assert_close(made.to_dense(), torch.eye(3, dtype=F64).expand(3, 3, 3))
+    with pytest.raises(RuntimeError, match="misses nonzeros"):
+        vmap(sparse_jacobian(function, pattern=pattern))(torch.cat([fitting, -fitting[:1]]))
+
+
+def test_what_can_be_done_with_a_sparse_example():
+    def function(x):
+        return x[1:] * x[:-1]
+
+    def rows(x):
+        made = sparse_jacobian(function)(x)
+        assert made.is_sparse
+        assert made.layout is torch.sparse_coo
+        assert made.shape == (4, 5)
+        return (made * 2).to_dense() @ x
+
+    batch = _random(3, 5)
+    _assert_close(vmap(rows)(batch), vmap(lambda x: 2 * jacfwd(function)(x) @ x)(batch))
+    with pytest.raises(RuntimeError, match="inside vmap"):
+        vmap(lambda x: sparse_jacobian(function)(x).values())(batch)
+
+
+# Complex numbers ----------------------------------------------------------------------------------
+
+HOLOMORPHIC = {
+    "product": lambda z: z * z.roll(1),
+    "elementwise": torch.exp,
+    "one row": lambda z: (z * z).sum()[None],
+    "differences": lambda z: z[1:] - z[:-1],
+    "sums": lambda z: 1j * z.cumsum(0),
+}
+
+
+@pytest.mark.parametrize("name", HOLOMORPHIC)
+def test_of_holomorphic_functions(name):
+    function = HOLOMORPHIC[name]
+    batch = torch.complex(_random(3, 5), _random(3, 5).flip(0))
+    dense = torch.stack([torch.func.jacobian(function, holomorphic=True)(z) for z in batch])
+    made = sparse_jacobian(function, holomorphic=True)(batch[0])
+    assert made.dtype is torch.complex128
+    _assert_close(made.to_dense(), dense[0])
+    _assert_close(vmap(sparse_jacobian(function, holomorphic=True))(batch).to_dense(), dense)
+
+
+@pytest.mark.parametrize("function", [torch.conj, lambda z: z.conj().sum()[None], torch.abs])
+def test_other_functions_of_complex_numbers_are_refused(function):
+    with pytest.raises(RuntimeError, match="holomorphic"):
+        sparse_jacobian(function, holomorphic=True)(torch.complex(_random(4), _random(4)))
+
+
+@pytest.mark.parametrize(
+    "function",
+    [lambda x: x * (1 + 2j), lambda x: ((1 + 2j) * x * x).sum()[None], torch.fft.fft],
+)
+def test_of_real_numbers_with_complex_results(function):
+    x = _random(6)
+    _assert_close(sparse_jacobian(function)(x).to_dense(), torch.func.jacobian(function)(x))
+
+
 def test_refusals():
     x = torch.ones(3)
-    with pytest.raises(RuntimeError, match="vmap"):
-        vmap(sparse_jacobian(torch.sin))(torch.ones(2, 3))
     with pytest.raises(RuntimeError, match="one int"):
         sparse_jacobian(torch.sin, (0, 1))
     with pytest.raises(RuntimeError, match="must be a Tensor"):
         sparse_jacobian(lambda pair: pair[0])((x, x))
     with pytest.raises(RuntimeError, match="one Tensor"):
         sparse_jacobian(lambda x: (x, x))(x)
-    with pytest.raises(RuntimeError, match="complex"):
+    with pytest.raises(RuntimeError, match="holomorphic=True"):
         sparse_jacobian(torch.sin)(torch.ones(3, dtype=torch.complex64))
+    with pytest.raises(RuntimeError, match="for a complex input"):
+        sparse_jacobian(torch.sin, holomorphic=True)(x)
+    with pytest.raises(RuntimeError, match="complex"):
+        sparse_hessian(lambda x: x.sum())(torch.ones(3, dtype=torch.complex64))
     with pytest.raises(RuntimeError, match="sparse"):
         sparse_jacobian(lambda x: torch.sparse.mm(torch.eye(3).to_sparse(), x[:, None]))(x)
 

@@ -26,6 +26,7 @@ from pullback.operators.create.factory import checked, unmarked
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.sparse import convert as _convert  # noqa: F401 (installs the table)
+from pullback.operators.sparse.array import is_sparse
 from pullback.operators.sparse.checks import (
     check_contents,
     check_given,
@@ -158,9 +159,10 @@ def _finished(
     coo = pattern.stored is not None
     node = "SparseCooTensorWithDimsAndTensors" if coo else "SparseCompressedTensor"
     made: Tensor = shown_as(f"{node}Backward0", from_values(values, pattern))
-    if made._array.values is values._array and made._cell is not INFERENCE_CELL:
-        made._cell = own_cell(values)  # one memory
-    made._array.shown = _shared_with(indices, pattern)
+    if is_sparse(made):  # not so inside vmap, where it is one of many
+        if made._array.values is values._array and made._cell is not INFERENCE_CELL:
+            made._cell = own_cell(values)  # one memory
+        made._array.shown = _shared_with(indices, pattern)
     return made.requires_grad_() if requires_grad else made
 
 

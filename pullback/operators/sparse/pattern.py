@@ -24,7 +24,7 @@ from pullback.core.layout import (
     sparse_csr,
 )
 
-__all__ = ["BLOCKED", "BY_ROW", "COMPRESSED", "Pattern", "compressed", "coordinates"]
+__all__ = ["BLOCKED", "BY_ROW", "COMPRESSED", "Pattern", "compressed", "coordinates", "repeated"]
 
 COMPRESSED = (sparse_csr, sparse_csc, sparse_bsr, sparse_bsc)
 BLOCKED = (sparse_bsr, sparse_bsc)
@@ -191,6 +191,14 @@ def coordinates(
     made.stored = indices
     made.coalesced = coalesced or indices.shape[1] < 2
     return made
+
+
+def repeated(pattern: Pattern, size: int) -> Pattern:
+    """The coordinates once for each of so many examples, whose number comes first."""
+    numbers = numpy.repeat(numpy.arange(size), pattern.nnz)
+    indices = numpy.concatenate([numbers[None], numpy.tile(pattern.stored, (1, size))])
+    shape = (size, *pattern.shape)
+    return coordinates(indices, shape, pattern.dense_dim, coalesced=pattern.coalesced)
 
 
 def compressed(

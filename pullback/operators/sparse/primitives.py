@@ -9,8 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.explain import layout_errors as errors
 from pullback.core.tensor import Tensor
 from pullback.core.version import INFERENCE_CELL, own_cell
+from pullback.operators.batching import front
 from pullback.operators.declare import linear, multilinear, primitive
 from pullback.operators.linalg.products import mm
 from pullback.operators.pointwise.arithmetic import conj, mul
@@ -20,7 +22,7 @@ from pullback.operators.shape.views import expand_view, transpose
 from pullback.operators.sparse import array as arrays
 from pullback.operators.sparse import kernels
 from pullback.operators.sparse.array import SparseArray, is_sparse, pattern_of
-from pullback.operators.sparse.pattern import Pattern
+from pullback.operators.sparse.pattern import Pattern, repeated
 
 __all__ = ["as_dense", "at_places", "from_values", "times", "values_of"]
 
@@ -36,7 +38,22 @@ def _values_of(xp: Namespace, input: Array, pattern: Any) -> Array:
     return input.values
 
 
-@linear(values=lambda g, pattern: _values_at(g, pattern), aten="", has_out=False, makes_layout=True)
+def _of_each_example(op: Any, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """A tensor of all examples, the mapped dimension the first of the sparse ones."""
+    pattern = options["pattern"]
+    if pattern.stored is None:
+        raise errors.not_taken("vmap of", pattern.layout)
+    many = repeated(pattern, size)
+    return _from_values(reshape(front(*split["values"]), many.values_shape), many)
+
+
+@linear(
+    values=lambda g, pattern: _values_at(g, pattern),
+    aten="",
+    has_out=False,
+    makes_layout=True,
+    batch=_of_each_example,
+)
 def _from_values(xp: Namespace, values: Array, pattern: Any) -> Array:
     """A sparse tensor of these values."""
     return SparseArray(pattern, values)
