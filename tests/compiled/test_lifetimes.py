@@ -1,5 +1,6 @@
 """What runs, or can be asked, when an object is let go: programs would keep it otherwise."""
 
+import gc
 import weakref
 
 import pytest
@@ -137,3 +138,30 @@ def test_objects_are_let_go_as_by_python(case):
         return [run(torch.ones(2)).tolist() for _ in range(4)]
 
     assert seen(lambda run: torch.compile(run, backend="python")) == seen(lambda run: run)
+
+
+def test_a_small_capture_leaves_the_collector_alone(monkeypatch):
+    def asked():
+        raise AssertionError("frozen objects were counted, which takes as long as they are many")
+
+    monkeypatch.setattr(gc, "get_freeze_count", asked)
+    gc.collect()
+    compiled = torch.compile(lambda x: x.sin() * 2)
+    assert compiled(torch.zeros(3)).tolist() == [0, 0, 0]
+    assert gc.isenabled()
+
+
+def test_a_large_capture_leaves_what_is_frozen_where_it_is():
+    def chain(x):
+        for _ in range(3000):
+            x = x.sin() * 2
+        return x
+
+    gc.collect()
+    gc.freeze()
+    try:
+        before = gc.get_freeze_count()
+        torch.compile(chain)(torch.zeros(3))
+        assert gc.get_freeze_count() >= before - 100  # a few ended
+    finally:
+        gc.unfreeze()
