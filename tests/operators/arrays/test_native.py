@@ -55,6 +55,9 @@ def test_sizes_that_always_vary_are_not_compiled_for_ever(monkeypatch):
 def test_a_formula_that_cannot_be_compiled_is_left_to_numpy(monkeypatch, caplog):
     from pullback.compiled.counting import counters
     from pullback.compiled.eager.formulas import FORMULAS
+    from pullback.compiled.eager.kernel import log
+    from pullback.compiled.llvm.machine import has_blas
+    from pullback.compiled.runtime import native as entry
 
     def broken(b, x):
         raise ZeroDivisionError("a mistake of ours")
@@ -62,6 +65,9 @@ def test_a_formula_that_cannot_be_compiled_is_left_to_numpy(monkeypatch, caplog)
     monkeypatch.setitem(FORMULAS, "broken", broken)
     assert native.is_wanted(), "a test before this one has left the switch off"
     assert native.makes_kernels.get(), "a test before this one has left kernels unmade"
+    assert entry.is_usable(), "the native entry works no more"
+    assert has_blas(), "products by machine code are not to be had any more"
+    assert log.isEnabledFor(logging.WARNING), "a test before this one has silenced the log"
     assert by_machine_code("broken", (drawn(4),)) is None
     assert "a mistake of ours" in caplog.text
     assert counters["errors"].pop("broken: ZeroDivisionError: a mistake of ours") == 1
