@@ -1,5 +1,6 @@
 """Which calls are machine code, that it depends on nothing but the call, and what threads see."""
 
+import logging
 import os
 import subprocess
 import sys
