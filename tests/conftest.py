@@ -1,6 +1,7 @@
 """For every test: how long hypothesis searches, that no mode is left behind, what `torch` is."""
 
 import gc
+import logging
 import os
 
 import pytest
@@ -34,6 +35,13 @@ def nothing_old_is_collected_again():
     """Tests that ask for a collection (four seconds at the end of a long run) look at their own."""
     gc.collect()
     gc.freeze()
+
+
+@pytest.fixture(autouse=True, scope="module")
+def logs_are_still_heard():
+    """What switches logging off for the whole process takes the log from the tests after it."""
+    yield
+    assert not logging.root.manager.disable
 
 
 @pytest.fixture(autouse=True)

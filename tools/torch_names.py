@@ -79,13 +79,16 @@ def modules(torch: ModuleType) -> Iterator[tuple[str, ModuleType]]:
 
 
 def _imported(path: str) -> ModuleType | None:
-    logging.disable(logging.WARNING)
     quiet = contextlib.redirect_stdout(io.StringIO())
-    with warnings.catch_warnings(action="ignore"), quiet:
-        try:
+    heard = logging.root.manager.disable
+    logging.disable(logging.WARNING)
+    try:
+        with warnings.catch_warnings(action="ignore"), quiet:
             return importlib.import_module(path)
-        except Exception:  # noqa: BLE001, RUF100 (one that needs what is not installed)
-            return None
+    except Exception:  # noqa: BLE001, RUF100 (one that needs what is not installed)
+        return None
+    finally:
+        logging.disable(heard)
 
 
 def public_names(module: ModuleType) -> list[str]:

@@ -323,8 +323,10 @@ def run(program, **options):
     return subprocess.Popen([sys.executable, "-c", text], stdout=subprocess.PIPE, **options)
 
 
+# Processes that a shell starts in the background ignore interrupts, and their children do, too.
 HEAD = """
-import os, sys, time, warnings
+import os, signal, sys, time, warnings
+signal.signal(signal.SIGINT, signal.default_int_handler)
 warnings.simplefilter("ignore")
 from pullback.utils.data import DataLoader
 class Slow:
