@@ -416,8 +416,10 @@ def addcmul(
 
 
 def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
-    """`input + value * part`, written over `part` where it has that shape and is no scalar."""
+    """`input + value * part`, written over `part` where that lies in memory as `input` does."""
     out = part if part.ndim and part.shape == input.shape else None
+    if out is not None and out.strides != input.strides:
+        out = None  # of operands in unlike orders the result is row by row, as in torch
     if value != 1:
         dtype = part.dtype
         is_plain = value.__class__ is float or value.__class__ is int
