@@ -23,6 +23,9 @@ __all__ = sorted(_FAMILY)
 
 
 def __getattr__(name: str) -> Any:
+    # In torch calls with out= give classes of their own, with the same fields.
+    if name not in _FAMILY and name.removesuffix("_out") in _FAMILY:
+        name = name.removesuffix("_out")
     if name not in _FAMILY:
         raise absent(__name__, name)
     import_module(f"pullback.operators.{_FAMILY[name]}")

@@ -22,6 +22,15 @@ def test_results_are_of_these_classes():
     assert torch.frexp(x).mantissa.shape == (2, 2)
 
 
+def test_torchs_names_of_results_with_out_mean_the_same_classes():
+    x = torch.arange(4.0).reshape(2, 2)
+    made = torch.max(x, 0, out=(torch.empty(2), torch.empty(2, dtype=torch.int64)))
+    assert isinstance(made, torch.return_types.max_out)
+    assert torch.return_types.sort_out.n_fields == 2
+    with pytest.raises(AttributeError):
+        torch.return_types.none_of_them_out
+
+
 def test_they_survive_pickling():
     result = torch.ones(2).sort()
     assert type(pickle.loads(pickle.dumps(result))) is torch.return_types.sort

@@ -40,8 +40,8 @@ _PARTS = (
         "device_mesh",
         "fsdp",
     ),
-    *("distributed_c10d", "launch", "nn", "optim", "pipelining", "ray", "rpc", "simulate"),
-    *("tensor", "threads"),
+    *("distributed_c10d", "launch", "nn", "optim", "pipelining", "ray", "rpc", "run"),
+    *("simulate", "tensor", "threads"),
 )
 _ELSEWHERE = {
     "GradBucket": "ddp.buckets",
@@ -64,5 +64,5 @@ __all__: list[str] = _defined(globals())
 __dir__ = _only_public(
     globals(),
     "DeviceMesh GradBucket algorithms autograd checkpoint device_mesh distributed_c10d "
-    "init_device_mesh launch nn optim rpc ",
+    "init_device_mesh launch nn optim rpc run ",
 )

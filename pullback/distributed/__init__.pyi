@@ -98,6 +98,7 @@ from pullback.distributed.collectives import reduce_scatter_tensor as reduce_sca
 from pullback.distributed.rendezvous import register_rendezvous_handler as register_rendezvous_handler
 from pullback.distributed.rendezvous import rendezvous as rendezvous
 from pullback.distributed import rpc as rpc
+from pullback.distributed import run as run
 from pullback.distributed.collectives import scatter as scatter
 from pullback.distributed.objects import scatter_object_list as scatter_object_list
 from pullback.distributed.messages import send as send

@@ -15,7 +15,7 @@ import socket
 import sys
 import threading
 from collections.abc import Iterator, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed.launching.job import Interrupted, Job, Share, say
@@ -25,7 +25,18 @@ __all__ = ["main"]
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Entry point; returns the exit status: that of the first rank that failed, or 0."""
-    options = _parser().parse_args(arguments)
+    return launched(parser().parse_args(arguments)).status
+
+
+class Outcome(NamedTuple):
+    """How a launch has ended: the exit status, and the job that was run last, if one was."""
+
+    status: int
+    job: Job | None
+
+
+def launched(options: Any) -> Outcome:
+    """Run what was asked for, to its end."""
     least, _, most = str(options.nnodes).partition(":")
     here = _ranks_here(options.nproc_per_node)
     with _ended_by(options.signals_to_handle):
@@ -34,11 +45,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return _static(options, int(least), here)
 
 
-def _static(options: Any, nodes: int, here: int) -> int:
+def _static(options: Any, nodes: int, here: int) -> Outcome:
     """A job whose machines are known, and numbered by `--node-rank`."""
     if nodes < 1 or not 0 <= options.node_rank < nodes:
         raise SystemExit(f"pullback launch: node {options.node_rank} of {nodes} nodes.")
     status: int | None = 1
+    job = None
     for attempt in range(options.max_restarts + 1):
         job = Job(options, _share(options, nodes, here), attempt)
         status = job.run()
@@ -46,10 +58,10 @@ def _static(options: Any, nodes: int, here: int) -> int:
             break
         if attempt < options.max_restarts:
             say(f"restart {attempt + 1} of {options.max_restarts}")
-    return status or 0
+    return Outcome(status or 0, job)
 
 
-def _elastic(options: Any, least: int, most: int, here: int) -> int:
+def _elastic(options: Any, least: int, most: int, here: int) -> Outcome:
     """A job whose machines come and go: each attempt runs on those that are there."""
     from pullback.distributed.launching.membership import Ended, Member, keeper_at
 
@@ -71,23 +83,25 @@ def _elastic(options: Any, least: int, most: int, here: int) -> int:
         patience=patience,
     )
     member = Member(host, int(port), here, patience, "" if keeper is None else keeper.own_word)
+    job = None
     try:
         while True:
             share, attempt = member.next_share()
             say(f"attempt {attempt}: node {share.node} of {share.nodes}, {share.size} ranks in all")
-            status = Job(options, share, attempt).run(member.disturbed)
+            job = Job(options, share, attempt)
+            status = job.run(member.disturbed)
             if status is not None and status >= 128:
-                return status
+                return Outcome(status, job)
             if status is not None:
                 member.report(status)
     except Ended as ended:
         if ended.why:
             say(f"{ended.why}; the job is over")
-        return ended.status
+        return Outcome(ended.status, job)
     except Interrupted as told:
-        return 128 + told.number
+        return Outcome(128 + told.number, job)
     except KeyboardInterrupt:
-        return 130
+        return Outcome(130, job)
     finally:
         member.close()
         if keeper is not None:
@@ -130,11 +144,12 @@ def _share(options: Any, nodes: int, here: int) -> Share:
     return Share(options.node_rank, nodes, here, first, nodes * here, host, port, pmi_port)
 
 
-def _parser() -> argparse.ArgumentParser:
-    parser = argparse.ArgumentParser(
+def parser() -> argparse.ArgumentParser:
+    """Of the flags; the options have torchrun's names."""
+    made = argparse.ArgumentParser(
         prog="pullback launch", description="Run a script on several ranks."
     )
-    add = parser.add_argument
+    add = made.add_argument
     add(
         "-n",
         "--nproc-per-node",
@@ -172,9 +187,9 @@ def _parser() -> argparse.ArgumentParser:
         default=30.0,
         help="seconds that ranks have to end when a signal ends the launcher",
     )
-    add("script")
-    add("arguments", nargs=argparse.REMAINDER)
-    return parser
+    add("training_script", metavar="script")
+    add("training_script_args", metavar="arguments", nargs=argparse.REMAINDER)
+    return made
 
 
 def _ranks_here(wanted: str) -> int:

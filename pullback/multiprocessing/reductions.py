@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import weakref
 from importlib import import_module
 from multiprocessing import reduction
 from multiprocessing.reduction import ForkingPickler
@@ -14,7 +15,40 @@ from pullback.core.memory.shared import Block, block_of, is_alone, move, shared_
 from pullback.core.tensor import Tensor
 from pullback.operators.tensor.pickling import attributes_of, leaf, warn_of_hooks
 
-__all__ = ["init_reductions", "rebuild_tensor", "reduce_tensor"]
+__all__ = ["StorageWeakRef", "init_reductions", "rebuild_tensor", "reduce_tensor"]
+
+
+class StorageWeakRef:
+    """Tells whether storages are the same memory, without keeping that alive.
+
+    >>> import pullback as torch
+    >>> from pullback.multiprocessing.reductions import StorageWeakRef
+    >>> x = torch.zeros(4)
+    >>> known = StorageWeakRef(x[:2].untyped_storage())
+    >>> known == StorageWeakRef(x.untyped_storage()), known.expired()
+    (True, False)
+    >>> del x
+    >>> known.expired()
+    True
+    """
+
+    __slots__ = ("_memory", "cdata")
+
+    def __init__(self, storage: Any) -> None:
+        memory = storage.untyped()._owner
+        self.cdata: int = id(memory)
+        self._memory = weakref.ref(memory)
+
+    def expired(self) -> bool:
+        """Whether the memory is gone."""
+        return self._memory() is None
+
+    def __hash__(self) -> int:
+        return self.cdata
+
+    def __eq__(self, other: object) -> bool:
+        """Whether both are, or were, of one memory: Python makes one such reference for each."""
+        return isinstance(other, StorageWeakRef) and self._memory is other._memory
 
 
 def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:

@@ -11,6 +11,7 @@ import pytest
 import pullback as torch
 from pullback import multiprocessing as mp
 from pullback.core.memory import shared
+from pullback.multiprocessing.reductions import StorageWeakRef
 
 
 def write(queue, done):
@@ -220,3 +221,14 @@ def test_the_modules_of_pools_and_queues_are_pythons():
     queue.put(torch.ones(2))
     assert queue.get().is_shared()
     queue.close()
+
+
+def test_weak_references_to_storages_tell_memory_apart_and_keep_none():
+    x, y = torch.zeros(4), torch.zeros(4)
+    known = StorageWeakRef(x.untyped_storage())
+    same = [StorageWeakRef(one) for one in (x[1:].untyped_storage(), x.untyped_storage())]
+    assert all(one == known and hash(one) == hash(known) for one in same)
+    assert known not in {StorageWeakRef(y.untyped_storage())}
+    del x
+    assert known.expired()
+    assert known == same[0]

@@ -67,6 +67,27 @@ def test_sums_of_half_precision_keep_their_digits(case, dtype):
     check(case, 10_000, dtype)
 
 
+@pytest.mark.parametrize("logits", [False, True])
+def test_gradients_of_means_of_a_million_halves_keep_their_digits(logits):
+    """One part in a million has four digits in float16, and they would be wrong for all alike."""
+    functional = torch.nn.functional
+    torch.manual_seed(0)
+    x, t = (torch.rand(1_000_000) * 0.3 + 0.6).half(), torch.tensor(0.3).half()
+    loss = functional.binary_cross_entropy
+    if logits:
+        x, loss = x * 20, functional.binary_cross_entropy_with_logits
+
+    def gradient(dtype):
+        target = t.to(dtype).requires_grad_()
+        value = loss(x.to(dtype), target.expand(x.shape))
+        assert value.dtype is dtype
+        value.backward()
+        return float(target.grad)
+
+    exact = gradient(torch.float64)
+    assert abs(gradient(torch.float16) - exact) < 2**-8 * abs(exact)
+
+
 def test_sums_on_threads_keep_their_digits():
     before = torch.get_num_threads()
     torch.set_num_threads(2)

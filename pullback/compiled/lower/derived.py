@@ -283,7 +283,11 @@ def _choose(xp: Space, mask: Any, input: Any, other: Any) -> Standing:
     return made
 
 
-_MEANT = {"in_blocks": _in_blocks, "kept": _kept, "choose": _choose}
+def _lie_alike(a: Any, b: Any) -> bool:
+    return True  # where a result is written is the planner's to say
+
+
+_MEANT = {"in_blocks": _in_blocks, "kept": _kept, "choose": _choose, "lie_alike": _lie_alike}
 _copies: dict[Any, Any] = {}
 
 

@@ -98,6 +98,14 @@ class Job:
                 with contextlib.suppress(OSError):
                     os.unlink(path)
 
+    def failed(self) -> dict[int, tuple[int, subprocess.Popen[Any]]]:
+        """Ranks here that ended badly by themselves: their numbers here, and processes."""
+        return {
+            self.share.first + local: (local, self.ranks[local])
+            for local, code in self.ended.items()
+            if code
+        }
+
     def _environment(self, local: int, pmi_port: int) -> dict[str, str]:
         options, share = self.options, self.share
         rank = share.first + local
@@ -131,9 +139,9 @@ class Job:
     def _command(self) -> list[str]:
         options = self.options
         if options.no_python:
-            return [options.script, *options.arguments]
+            return [options.training_script, *options.training_script_args]
         run = [sys.executable, "-m", "pullback", "run", *(["-m"] if options.module else [])]
-        return [*run, options.script, *options.arguments]
+        return [*run, options.training_script, *options.training_script_args]
 
     def _watch(self, disturbed: Callable[[], bool]) -> int | None:
         failed = 0

@@ -28,6 +28,7 @@ __all__ = [
     "kept_shape",
     "number",
     "numpy_names",
+    "reduced",
     "reduced_count",
     "without",
 ]
@@ -172,6 +173,15 @@ def is_moderate(products: Array) -> bool:
 # Extremes -----------------------------------------------------------------------------------------
 
 
+def reduced(ufunc: Any, input: Array, axis: Any, dtype: Any, keepdim: Any) -> Array:
+    """`ufunc.reduce`, row-major as torch's results are: NumPy keeps the order of what is left."""
+    made: Array = ufunc.reduce(input, axis, dtype, None, keepdim)
+    if input.ndim < 3:
+        return made
+    flags = getattr(made, "flags", None)  # of a number of the user's own class there are none
+    return made if flags is None or flags.c_contiguous else made.copy("C")
+
+
 def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc: Any) -> Array:
     """What `ufunc`, maximum or minimum, leaves over `dim`; NaN wins."""
     whole = (dim is None or dim == () or input.ndim == 1) and keepdim is False
@@ -186,7 +196,7 @@ def extreme(xp: Namespace, op: str, input: Array, dim: Any, keepdim: Any, ufunc:
     if input.dtype.kind == "c":
         raise unsupported(op, input)
     axis = None if dim == () or not input.ndim else dim
-    return ufunc.reduce(input, axis, None, None, keepdim)
+    return reduced(ufunc, input, axis, None, keepdim)
 
 
 _FEW = 4096

@@ -18,6 +18,12 @@ from pullback.core.arrays import LIBRARIES, Array
 Geometry: TypeAlias = tuple[tuple[int, ...], tuple[int, ...], int]
 
 
+def lie_alike(a: Array, b: Array) -> bool:
+    """Whether arrays of one shape have the same steps in memory."""
+    same: bool = a.strides == b.strides
+    return same
+
+
 def root(array: Array) -> Array:
     """The array that owns the memory."""
     while isinstance(array.base, type(array)):

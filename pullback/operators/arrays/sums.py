@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
-from pullback.operators.arrays.reductions import MANY, axis_of, kept_shape, without
+from pullback.operators.arrays.reductions import MANY, axis_of, kept_shape, reduced, without
 
 __all__ = [
     "PIECE",
@@ -219,9 +219,9 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
     if dtype.itemsize == 2 and dtype.kind in "fV":
         if input.size > MANY:
             return total(xp, input.astype(F32), axis, keepdim).astype(dtype)
-        return xp.add.reduce(input, axis, xp.float32, None, keepdim).astype(dtype)
+        return reduced(xp.add, input, axis, xp.float32, keepdim).astype(dtype)
     if dtype.char not in "fdFD" or input.size <= _CHAIN or type(input) is not numpy.ndarray:
-        return xp.add.reduce(input, axis, dtype, None, keepdim)
+        return reduced(xp.add, input, axis, dtype, keepdim)
     if dtype.kind == "c":
         parts = total(xp, input.real, axis, keepdim), total(xp, input.imag, axis, keepdim)
         made = xp.empty(parts[0].shape, dtype)
@@ -409,9 +409,11 @@ def _less_usual(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
     small = input.size <= _CHAIN
     if not small and input.size <= _FEW and axis is not None and input.flags.c_contiguous:
         small = _plan(input.shape, axis).is_short
-    if small:
+    if not small:
+        return total(xp, input, dim, keepdim)
+    if input.flags.c_contiguous:  # so is what is left
         return xp.add.reduce(input, axis, None, None, keepdim)
-    return total(xp, input, dim, keepdim)
+    return reduced(xp.add, input, axis, None, keepdim)
 
 
 def _ones(dtype: Any, length: int) -> Any:

@@ -16,6 +16,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays import scaled
 from pullback.operators.arrays.blocks import slices
 from pullback.operators.arrays.reductions import number
+from pullback.operators.arrays.strides import lie_alike
 from pullback.operators.conditions import at_least, floating, has_dims, host, says
 from pullback.operators.declare import (
     REQUIRED,
@@ -416,8 +417,10 @@ def addcmul(
 
 
 def _plus_scaled(xp: Namespace, input: Array, part: Array, value: Any) -> Array:
-    """`input + value * part`, written over `part` where it has that shape and is no scalar."""
+    """`input + value * part`, written over `part` where that lies in memory as `input` does."""
     out = part if part.ndim and part.shape == input.shape else None
+    if out is not None and not lie_alike(out, input):
+        out = None  # of operands in unlike orders the result is row by row, as in torch
     if value != 1:
         dtype = part.dtype
         is_plain = value.__class__ is float or value.__class__ is int

@@ -20,6 +20,7 @@ from pullback.operators.arrays.reductions import (
     axis_of,
     check_keepdim,
     converted,
+    reduced,
 )
 from pullback.operators.arrays.sums import few_sums, flat_total, total, total_of_squares, totals
 from pullback.operators.batching import front
@@ -167,13 +168,13 @@ def _norm(xp: Namespace, x: Array, ord: float, dim: Any, keepdim: Any) -> Array:
     if ord == 2:
         return _euclidean(xp, x, axis, keepdim)
     if ord == 0:
-        count = xp.add.reduce(x != 0, axis, xp.int64, None, keepdim)
+        count = reduced(xp.add, x != 0, axis, xp.int64, keepdim)
         return xp.asarray(count).astype(x.real.dtype)
     size = xp.absolute(x)
     if ord == 1:
         return total(xp, size, axis, keepdim)
     if math.isinf(ord):
-        return (xp.maximum if ord > 0 else xp.minimum).reduce(size, axis, None, None, keepdim)
+        return reduced(xp.maximum if ord > 0 else xp.minimum, size, axis, None, keepdim)
     return xp.asarray(total(xp, size**ord, axis, keepdim)) ** (1 / ord)
 
 

@@ -16,6 +16,7 @@ from pullback.operators.arrays.reductions import (
     check_not_empty,
     numpy_names,
 )
+from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.scatter import read_along
 from pullback.operators.arrays.sorting import has_nan, order_along, ranked, within
 from pullback.operators.create.constants import constant_like
@@ -189,8 +190,8 @@ def _mode(xp: Namespace, input: Array, dim: Dim = -1, keepdim: bool = False) -> 
     run = places - xp.maximum.accumulate(starts, -1)
     # Where a run is first longer than all before: the smallest value, at its last index.
     ends = run.argmax(-1, keepdims=True)
-    indices = order[within(xp, ends)].swapaxes(dim, -1)
-    values = read_along(xp, input, dim, indices)
+    indices = in_order(order[within(xp, ends)].swapaxes(dim, -1))
+    values = in_order(read_along(xp, input, dim, indices))
     return (values, indices) if keepdim else (values.squeeze(dim), indices.squeeze(dim))
 
 

@@ -136,7 +136,7 @@ def _sum(
     if dtype is not None:
         return total(xp, kernels.converted(input, dtype), dim, keepdim)
     if input.dtype.kind in "biu":
-        return xp.add.reduce(input, kernels.axis_of(dim, input.ndim), xp.int64, None, keepdim)
+        return kernels.reduced(xp.add, input, kernels.axis_of(dim, input.ndim), xp.int64, keepdim)
     return total(xp, input, dim, keepdim)
 
 

@@ -13,7 +13,7 @@ from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
-from pullback.operators.arrays.reductions import check_keepdim
+from pullback.operators.arrays.reductions import check_keepdim, reduced
 from pullback.operators.declare import REQUIRED, Array, Dims, Namespace, method, primitive, quick
 from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.comparison import isclose
@@ -39,7 +39,7 @@ def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: 
     if dim == ():
         result = input != 0
     else:
-        result = ufunc.reduce(input, dim if input.ndim else None, None, None, keepdim)
+        result = reduced(ufunc, input, dim if input.ndim else None, None, keepdim)
     return result.astype(xp.uint8) if input.dtype.char == "B" else xp.asarray(result, xp.bool_)
 
 
@@ -75,7 +75,7 @@ def count_nonzero(xp: Namespace, input: Array, dim: Dims = None) -> Array:
     """
     if not dim or not input.ndim:
         return xp.asarray(xp.count_nonzero(input), xp.int64)
-    return xp.add.reduce(input != 0, dim, xp.int64)
+    return reduced(xp.add, input != 0, dim, xp.int64, keepdim=False)
 
 
 def _whole_truth(op: str, ufunc: Any, tensor: Any) -> Tensor:

@@ -4,6 +4,9 @@
 strides that say nothing; NumPy and torch fill them in by rules of their own.
 """
 
+import itertools
+import math
+
 import pytest
 
 import pullback
@@ -129,3 +132,71 @@ def test_results_have_torchs_strides(name):
 @pytest.mark.parametrize("name", sorted(listed(ROW_MAJOR_THERE) | listed(ELSEWHERE)))
 def test_exceptions_are_needed(name):
     assert any(told(ours) != told(theirs) for ours, theirs, _ in pairs(name))
+
+
+REDUCTIONS = {
+    **dict.fromkeys(["sum", "mean", "prod", "amax", "amin", "max", "min", "median", "mode"]),
+    **dict.fromkeys(["argmax", "std", "var", "var_mean", "logsumexp", "norm", "nansum", "all"]),
+    **dict.fromkeys(["any", "count_nonzero", "nanmean", "nanmedian"]),
+    "quantile": lambda torch, x, dim: torch.quantile(x, 0.3, dim),
+    "kept": lambda torch, x, dim: torch.sum(x, dim, keepdim=True),
+    "largest kept": lambda torch, x, dim: torch.amax(x, dim, keepdim=True),
+    "all but one": lambda torch, x, dim: torch.sum(x, [d for d in range(3) if d != dim]),
+    "half": lambda torch, x, dim: torch.sum(x.half(), dim),
+    "integers": lambda torch, x, dim: torch.sum(x.long(), dim),
+    "complex": lambda torch, x, dim: torch.sum(x + 1j, dim),
+    "norm of order 3": lambda torch, x, dim: torch.linalg.vector_norm(x, 3, dim),
+    "largest norm": lambda torch, x, dim: torch.linalg.vector_norm(x, float("inf"), dim),
+    "trapezoid": lambda torch, x, dim: torch.trapezoid(x, dim=dim),
+}
+
+
+@pytest.mark.parametrize("sizes", [(2, 4, 6), (30, 40, 20)], ids=str)
+@pytest.mark.parametrize("name", REDUCTIONS)
+def test_what_reductions_leave_is_contiguous_in_whatever_order_the_input_lies(name, sizes):
+    """`x.transpose(0, 1).sum(-1).view(-1)` is a line that programs have."""
+    call = REDUCTIONS[name] or (lambda module, x, dim: getattr(module, name)(x, dim))
+    for order in itertools.permutations(range(3)):
+        for dim in range(3):
+            found = {}
+            for module in (torch, pullback):
+                x = module.arange(float(math.prod(sizes))).reshape([sizes[d] for d in order])
+                made = call(module, x.permute([order.index(d) for d in range(3)]), dim)
+                found[module] = [one.is_contiguous() for one in tensors_in(made)]
+            assert all(found[pullback]) or not all(found[torch]), (order, dim)
+
+
+# Of operands that lie in unlike orders, the first decides in torch. Here the result is row by row,
+# which is contiguous wherever torch's is. Formulas that write over what they made of the other
+# operand (xlogy of few, binary_cross_entropy_with_logits) are left out: they lie as that does.
+MIXED = {
+    **dict.fromkeys(["add", "sub", "mul", "div", "pow", "atan2", "hypot", "maximum", "fmod"]),
+    **dict.fromkeys(["logaddexp", "copysign", "nextafter", "lt", "eq", "logical_and"]),
+    "addcmul": lambda torch, a, b: torch.addcmul(a, b, b, value=3),
+    "addcdiv": lambda torch, a, b: torch.addcdiv(a, b, b + 1),
+    "lerp": lambda torch, a, b: torch.lerp(a, b, b),
+    "where": lambda torch, a, b: torch.where(a > 0, b, b),
+    "clamp": lambda torch, a, b: torch.clamp(a, b, b + 1),
+    "masked_fill": lambda torch, a, b: torch.masked_fill(a, b > 0, 1.0),
+    **{
+        name: lambda torch, a, b, name=name: getattr(torch.nn.functional, name)(
+            a, b, reduction="none"
+        )
+        for name in ("mse_loss", "l1_loss", "smooth_l1_loss", "huber_loss", "poisson_nll_loss")
+    },
+}
+
+
+@pytest.mark.parametrize("name", MIXED)
+@pytest.mark.parametrize("size", [2, 20])
+def test_results_of_unlike_orders_are_contiguous_where_torchs_are(name, size):
+    def strides(module):
+        module.manual_seed(0)
+        rows = module.rand(2, size, size)
+        columns = module.rand(size, size, 2).permute(2, 1, 0)
+        call = MIXED[name] or (lambda module, a, b: getattr(module, name)(a, b))
+        results = [call(module, *pair) for pair in ((rows, columns), (columns, rows))]
+        return [one.is_contiguous() for one in results]
+
+    for ours, theirs in zip(strides(pullback), strides(torch), strict=True):
+        assert ours or not theirs

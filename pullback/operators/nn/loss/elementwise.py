@@ -299,9 +299,24 @@ def binary_cross_entropy(
     """
     name = reduction_of("binary_cross_entropy", reduction, size_average, reduce)
     _check_equal_shapes("binary_cross_entropy", input, target)
+    half = _half_of(input, target) if name == "mean" else None
+    if half is not None:
+        input, target = input.to(float32), target.to(float32)
     losses = _bce(input, target)
     result = reduced(losses if weight is None else losses * weight, name)
+    result = result if half is None else result.to(half)
     return shown_as("BinaryCrossEntropyBackward0", result)
+
+
+def _half_of(input: Any, target: Any) -> Any:
+    """The dtype of both if that has 16 bits.
+
+    Then means are taken in float32: one part in a million, which each element's gradient is
+    multiplied with, has four digits left in float16, the same wrong ones for all elements.
+    """
+    kind = input.dtype
+    both = kind is target.dtype and kind.is_floating_point and kind.itemsize == 2
+    return kind if both else None
 
 
 def _check_equal_shapes(op: str, input: Any, target: Any) -> None:
@@ -363,8 +378,12 @@ def binary_cross_entropy_with_logits(
     _check_equal_shapes(op, input, target)
     if input._array.dtype.kind not in "fV":
         raise unsupported(op, input._array)
+    half = _half_of(input, target) if name == "mean" else None
+    if half is not None:
+        input, target = input.to(float32), target.to(float32)
     losses = _bce_logits(input, target, pos_weight)
     result = reduced(losses if weight is None else losses * weight, name)
+    result = result if half is None else result.to(half)
     return shown_as("BinaryCrossEntropyWithLogitsBackward0", result)
 
 
@@ -393,9 +412,7 @@ def kl_div(
             UserWarning,
             stacklevel=origin.stacklevel(),
         )
-    kind = input.dtype
-    is_narrow = kind is target.dtype and kind.is_floating_point and kind.itemsize == 2
-    half = kind if is_narrow else None
+    half = _half_of(input, target)
     if half is not None:  # in single: the difference of two halves has few digits left
         input, target = input.to(float32), target.to(float32)
     if log_target:
