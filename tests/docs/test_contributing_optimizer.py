@@ -13,7 +13,7 @@ PAGE = (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8")
 SECTION = PAGE.partition("\n## An optimizer\n")[2].partition("\n## ")[0]
 
 # Steps 1 to 3. SIGN is - where it goes down.
-FILE = '''"""Signed: steps of one length along a running average of gradients, shorter near a minimum."""
+FILE = '''"""Signed: steps of one length along an average of gradients, shorter near a minimum."""
 
 from __future__ import annotations
 
