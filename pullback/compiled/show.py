@@ -19,6 +19,7 @@ from pullback.operators.attach.every import load_all
 from pullback.operators.choice import choice_source, is_choice
 from pullback.operators.declare import OPERATORS, Op
 from pullback.operators.dispatch.layers import code_of
+from pullback.operators.formula.in_python import plain_function
 from pullback.operators.writing.build import source_of
 from pullback.operators.writing.nodes import node_class
 
@@ -120,6 +121,7 @@ def _of_operator(op: Op) -> Iterator[str]:
     yield f"# its meaning, declared at {_where(op.meaning)}"
     yield from _source(op.meaning)
     yield from _kernels(op)
+    yield from _formula(op)
     yield from _rules(op)
     yield from _elsewhere(op)
     yield "\n# written on the first call"
@@ -142,6 +144,19 @@ def _kernels(op: Op) -> Iterator[str]:
         facts = "".join(f", {name}: {text}" for name, text in one.when.facts.items())
         yield f"#       when {one.when}{facts}"
     yield f"\n# the choice, as written\n{choice_source(op)}"
+
+
+def _formula(op: Op) -> Iterator[str]:
+    """The kernels that follow from a formula, and its derivatives."""
+    if op.formula is None:
+        return
+    if op.formula.is_forward:
+        yield "\n# kernels that its formula gives, of one dtype of float32 to complex128"
+        yield from [f"#   {one.name}: when {one.when}" for one in op.formula.forms.values()]
+    for tensor, backward in getattr(op.function, "adjoints", {}).items():
+        how = "with the slope by hand" if tensor in op.formula.formula.slopes else "derived"
+        yield f"\n# its gradient by {tensor}, {how}"
+        yield plain_function(backward.op.name, backward.op.formula, lambda _, word: f"xp.{word}")
 
 
 def _rules(op: Op) -> Iterator[str]:

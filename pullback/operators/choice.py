@@ -33,7 +33,8 @@ from pullback.operators.order import names_asked
 
 __all__ = [
     *("choice_among", "choice_of", "choice_source"),
-    *("chooses_for", "inline_text", "is_choice", "notes", "rewrite_choices", "written"),
+    *("chooses_for", "inline_text", "is_choice", "notes", "rewrite_choices"),
+    *("rewritten_by", "written"),
 ]
 
 _FACT = re.compile(rf"(?<![\w.$])([^\W\d]\w*)_({'|'.join(FACTS)})\b")
@@ -58,14 +59,19 @@ class _Notes:
             self.to = tuple([one for one in self.to if one != whom])
             rewrite_choices()
 
+    def ran(self, op: Any, kernel: Any) -> None:
+        """A kernel of this operator runs, of its entries or of its formula."""
+        for one in self.to:
+            one(op, kernel)
+
     def around(self, op: Any, kernel: Kernel | None, function: Any) -> Any:
         """The function of a kernel, or the meaning: it says that it runs, unless it declined."""
         waits = kernel is not None and (kernel.declines or kernel.tries)
 
         def noted(*args: Any, **kwargs: Any) -> Any:
             made = function(*args, **kwargs) if waits else None
-            for one in self.to if made is not None or not waits else ():
-                one(op, kernel)
+            if made is not None or not waits:
+                self.ran(op, kernel)
             return made if waits else function(*args, **kwargs)
 
         return noted if self.to else function
@@ -77,8 +83,13 @@ _written: list[Callable[[], None]] = []  # what writes each function again
 
 def rewrite_choices() -> None:
     """Write all of them again: entries have changed, or who is told of them."""
-    for again in _written:
+    for again in [*_written]:
         again()
+
+
+def rewritten_by(again: Callable[[], None]) -> None:
+    """Have `again` called, too, whenever choices are written again."""
+    _written.append(again)
 
 
 def _unwritten(*args: Any, **kwargs: Any) -> Any:

@@ -75,6 +75,23 @@ def test_a_page_lists_kernels_conditions_rules_lowering_devices_and_layouts():
         assert part in text, part
 
 
+def test_a_page_has_the_kernels_of_a_formula_and_its_derivatives():
+    text = show.shown("nn.functional.gelu")
+    for part in (
+        "#   few_lines: when input_size < 500 and input_ndim",
+        "#   machine_code: when input_size >= 2048",
+        "# its gradient by input, derived",
+        "def _gelu_backward(xp, gradient, input, approximate):",
+        "xp.tanh(",
+    ):
+        assert part in text, part
+    text = show.shown("tanh")  # a single call of NumPy, with a slope by hand
+    assert "few_lines" not in text
+    assert "# its gradient by input, with the slope by hand" in text
+    pages = {key: "".join(show._formula(op)) for key, op in OPERATORS.items() if op.formula}
+    assert {key for key, page in pages.items() if not page} <= {"tan", "sinh", "cosh"}
+
+
 def test_an_unknown_name_has_near_ones():
     with pytest.raises(show.Unknown) as unknown:
         show.shown("sigmoi")

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import itertools
+import sys
+from pathlib import Path
 
 import numpy
 import pytest
@@ -10,9 +12,8 @@ import pytest
 import pullback as torch
 from pullback.operators import conditions, order
 from pullback.operators.arrays import native
-from pullback.operators.attach.every import load_all
 from pullback.operators.choice import choice_source, notes
-from pullback.operators.conditions import FACTS, at_most, below, flat, floating, given, host, says
+from pullback.operators.conditions import at_most, below, flat, floating, given, host, says
 from pullback.operators.declare import (
     OPERATORS,
     Array,
@@ -21,67 +22,29 @@ from pullback.operators.declare import (
     kernel,
     primitive,
 )
-from pullback.testing import samples_kernels, samples_kernels_nn
+from pullback.testing import samples_kernels
 
-load_all()
-assert samples_kernels_nn  # imported for the samples that it enters
+sys.path.insert(0, str(Path(__file__).parent))
+from meanings import (
+    WITH_KERNELS,
+    around,
+    evaluated,
+    holds,
+    in_double,
+    listed,
+    meaning,
+    run,
+    scale_of,
+)
+
+sys.path.pop(0)
+
 ENTRIES = [
     pytest.param(op, one, id=f"{key}: {one.name}")
     for key, op in sorted(OPERATORS.items())
     for one in op.kernels
     if one.on == "host"
 ]
-WITH_KERNELS = sorted({param.values[0].name: param.values[0] for param in ENTRIES}.items())
-
-
-def named(op, sample, when):
-    """What a condition may ask about, by its name."""
-    facts = {"xp": numpy, **sample}
-    for param in op.inputs:
-        value = sample[param.name]
-        for fact in FACTS if isinstance(value, numpy.ndarray) else ():
-            facts[f"{param.name}_{fact}"] = getattr(value, fact)
-    for name, text in when.facts.items():
-        facts[name] = eval(text, {**when.scope, **facts})
-    return facts
-
-
-def evaluated(text, op, when, sample):
-    return eval(text, {**when.scope, **named(op, sample, when)})
-
-
-def holds(op, entry, sample):
-    """The condition, question by question: those behind a no are not asked."""
-    return all(evaluated(one, op, entry.when, sample) for one in entry.when.questions)
-
-
-def run(op, entry, sample):
-    facts = named(op, sample, entry.when)
-    return entry.function(*[facts[name] for name in entry.params])
-
-
-def listed(made):
-    return [numpy.asarray(one) for one in (made if isinstance(made, tuple | list) else [made])]
-
-
-def in_double(value):
-    if type(value) is tuple:
-        return tuple(map(in_double, value))
-    is_float = isinstance(value, numpy.ndarray) and value.dtype.kind == "f"
-    return value.astype(numpy.float64) if is_float else value
-
-
-def meaning(op, sample):
-    return listed(op.meaning(numpy, **sample))
-
-
-def scale_of(op, sample, wide):
-    """The largest number that there is a last place of: of the results, or of what is added up."""
-    arrays = {name: v for name, v in sample.items() if isinstance(v, numpy.ndarray)}
-    floats = {name: abs(in_double(v)) for name, v in arrays.items() if v.dtype.kind == "f"}
-    is_sum = op.kind in ("linear", "multilinear")
-    added = meaning(op, {**sample, **floats}) if is_sum else floats.values()
-    return max([abs(one[numpy.isfinite(one)]).max(initial=0) for one in (*wide, *added)], default=0)
 
 
 def compared(op, entry, sample):
@@ -114,10 +77,6 @@ def compared(op, entry, sample):
             got, exact, rtol=0, atol=entry.ulp * unit + off, err_msg=f"{entry} of {got.shape}"
         )
     return True
-
-
-def around(entry):
-    return sorted({max(n + by, 0) for _, n in entry.when.limits for by in (-1, 0, 1)}) or [3]
 
 
 def sampled(op, entry):

@@ -234,6 +234,8 @@ def total(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
         result = _reduced(xp, input.reshape(plan.merged), plan.away).reshape(plan.left)
     else:
         result = _in_any_order(xp, input, axis)
+    if result.size == input.size:  # over dims of one element: it is the input's memory
+        result = result.copy()
     return result.reshape(kept_shape(input.shape, axis)) if keepdim else result
 
 

@@ -94,10 +94,11 @@ def pointwise(
         if forward is not None:
             forward.__doc__ = function.__doc__
         by_hand = function if is_one_call else forward
+        kernels.is_forward = by_hand is None
         by_hand = by_hand or forward_of(function, kernels, kernels.chosen, kernels.table)
         operator: Any = elementwise(**rules, **about, formula=kernels)(by_hand)
         by_hand.kernels = kernels  # for other array libraries, see cuda/formulas.py
-        operator.formula, operator.adjoints = made, adjoints
+        operator.formula, operator.adjoints, kernels.op = made, adjoints, operator.op
         return operator
 
     return declare
@@ -220,7 +221,9 @@ class _Backward:
         forward.kernels = own
         own.choices = kernels.choices
         own.check = kernels.check if own.options == kernels.options else None
-        self.operator = scope["backward"] = declared(forward)
+        operator: Any = declared(forward)
+        self.operator, own.op = operator, operator.op
+        scope["backward"] = operator
 
     def rule_of_forward(self, *, holomorphic: bool) -> Any:
         """The rule that calls this operator; complex gradients go step by step."""

@@ -9,7 +9,7 @@ formula says, step by step.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 from numpy import ndarray
@@ -22,6 +22,8 @@ from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
+from pullback.operators.choice import notes, rewritten_by
+from pullback.operators.conditions import Condition, at_least, at_most, below, contiguous, has_dims
 from pullback.operators.dispatch.observers import compiling
 from pullback.operators.formula.formulas import Formula
 from pullback.operators.formula.in_numpy import Lines, body_of
@@ -44,6 +46,23 @@ SCALARS: frozenset[type] = frozenset(
 )
 
 
+class Form(NamedTuple):
+    """One of the forms that a formula is written in, with its condition, for who is told of it."""
+
+    name: str
+    when: Condition
+
+
+# In the order in which they are asked; what has none of these dtypes is computed as it says.
+_FORMS = {
+    "few_lines": below(FEW) & has_dims,
+    "machine_code": at_least(MANY),  # where it is made, and the formula takes several passes
+    "lines_at_once": at_most(AT_ONCE) & contiguous,
+    "lines_in_blocks": has_dims,
+    "lines_that_broadcast": Condition(),  # of unequal shapes, and of no dims
+}
+
+
 class Kernels:
     """The kernels of one formula: `table` has those that are written, by dtype and options."""
 
@@ -60,6 +79,16 @@ class Kernels:
         self.table: dict[Any, Callable[..., Array]] = {}
         # The same for scalars of NumPy, alone or beside arrays; each operation gives a new array.
         self.scalars: dict[Any, Callable[..., Array]] = {}
+        self.op: Any = None  # which has it, to be named to who wants to know what runs
+        self.is_forward = True  # and no function by hand
+        first = formula.tensors[0]
+        self.forms = {name: Form(name, when.of(first)) for name, when in _FORMS.items()}
+        rewritten_by(self.forget)
+
+    def forget(self) -> None:
+        """Have all kernels written again."""
+        self.table.clear()
+        self.scalars.clear()
 
     def chosen(self, xp: Namespace, arrays: tuple[Any, ...], options: tuple[Any, ...]) -> Array:
         """The formula of arguments that no kernel is known for yet."""
@@ -147,12 +176,14 @@ class Kernels:
         few = _lines(root, names, dtype, "few")
         arguments = ", ".join(f"x{i}" for i in range(len(names)))
         is_few = "x0.size < FEW and x0.ndim" if len(names) == 1 else "shape and x0.size < FEW"
-        size = block(f"if {is_few}", [*few.made(), f"return {few.result}"])
+        told = ["ran(op, few_lines)"] if notes.to else []
+        size = block(f"if {is_few}", [*told, *few.made(), f"return {few.result}"])
         shapes = " or ".join(f"x{i}.shape != shape" for i in range(1, len(names)))
         unequal = [f"return unequal({arguments})"]
         same = ["shape = x0.shape", *block(f"if {shapes}", unequal)] if shapes else []
         body = [*same, *size, f"return many({arguments})"]
         scope = {**few.scope, "FEW": FEW, "many": many, "unequal": many.unequal}
+        scope |= {"ran": notes.ran, "op": self.op, "few_lines": self.forms["few_lines"]}
         self.scalars[self.key(dtype, options, missing)] = many.broadcast
         title = f"kernel {self.formula.name}{self.key(dtype, options, missing)}"
         return define(block(f"def kernel({arguments})", body), scope, title)
@@ -191,6 +222,26 @@ class _Many:
         self._on_block = define(block(head, given), lines.scope, f"{title}, in blocks")
         special = any(one.word in ("erf", "erfc", "ndtr") for _, one, _ in lines.steps)
         self._is_native = (len(given) >= _PASSES or special) and dtype in (F32, F64)
+        self._machine_code = by_machine_code
+        if notes.to:
+            self._tell(kernels.op, kernels.forms)
+
+    def _tell(self, op: Any, forms: dict[str, Form]) -> None:
+        """Say of each form that it runs, until kernels are written again."""
+
+        def told(name: str, function: Any) -> Any:
+            def form(*args: Any) -> Any:
+                made = function(*args)
+                if made is not None:
+                    notes.ran(op, forms[name])
+                return made
+
+            return form
+
+        self.broadcast = told("lines_that_broadcast", self.broadcast)
+        self._at_once = told("lines_at_once", self._at_once)
+        self._in_blocks = told("lines_in_blocks", self._in_blocks)  # type: ignore[method-assign]
+        self._machine_code = told("machine_code", by_machine_code)
 
     def __call__(self, *arrays: Array) -> Array:
         first = arrays[0]
@@ -200,7 +251,7 @@ class _Many:
         if size < FEW:
             return self._at_once(*arrays)
         if self._is_native and size >= MANY:
-            made = by_machine_code(self._formula, arrays, *self._options)
+            made = self._machine_code(self._formula, arrays, *self._options)
             if made is not None:
                 return made[0] if first.flags.c_contiguous else in_format_of(first, made[0])
         if size <= AT_ONCE and all(one.flags.c_contiguous for one in arrays):

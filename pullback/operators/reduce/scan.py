@@ -92,7 +92,10 @@ _TRIANGLE = 40
 
 
 def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Array | None:
-    """Running sums along the last dimension; None where not all are finite."""
+    """Running sums along the last dimension; None where not all are finite.
+
+    0 times infinity, or NaN, would be everywhere.
+    """
     size = input.shape[-1]
     rows = input.reshape(-1, size)
     triangle = xp.tri(_TRIANGLE, dtype=input.dtype)
@@ -107,7 +110,7 @@ def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Ar
     ends = blocks[:, ::-1, 0] if backwards else blocks[:, :, -1]
     totals = xp.add.accumulate(ends, 1, xp.float64).astype(input.dtype)
     if not xp.isfinite(totals[:, -1]).all():
-        return None  # 0 times infinity would be everywhere
+        return None
     if backwards:
         blocks[:, :-1] += totals[:, -2::-1, None]
     else:
@@ -115,6 +118,8 @@ def _blocked_sums(xp: Namespace, input: Array, *, backwards: bool = False) -> Ar
     out[:, head] = blocks.reshape(len(rows), -1)
     if rest:
         out[:, tail] = rows[:, tail] @ triangle[:rest, :rest] + totals[:, -1:]
+        if not xp.isfinite(out[:, 0 if backwards else -1]).all():
+            return None
     return out.reshape(input.shape)
 
 

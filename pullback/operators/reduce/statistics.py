@@ -10,7 +10,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin
-from pullback.core.arrays import F32, F64, some
+from pullback.core.arrays import F32, F64, LIBRARIES, some
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
@@ -141,6 +141,9 @@ def _moments(
     count = reduced_count(input.shape, dim)
     average = _average(xp, input, axis, count)
     squares = _squared_deviations(xp, input, average, axis)
+    if input.dtype.char == "f" and _leave_single(squares, count):
+        wide = _moments(xp, op, input.astype(xp.float64), dim, correction, keepdim)
+        return wide[0].astype(input.dtype), wide[1].astype(input.dtype)
     if count > 1 and squares.size:
         squares = _without_rounding(xp, input, average, squares, axis)
     # Real, and at least 0: more correction than data gives inf, as in torch.
@@ -148,6 +151,19 @@ def _moments(
     spread = xp.sqrt(spread) if op.startswith("std") else spread
     shape = average.shape if keepdim else without(input.shape, axis)
     return spread.reshape(shape), average.reshape(shape)
+
+
+_LEAST_SQUARE = 1e-31  # below, single precision has not all its digits
+
+
+def _leave_single(squares: Array, count: int) -> bool:
+    """Whether squares are beyond the range of single precision, where deviations are not.
+
+    So are those of equal elements, to no harm. A device is not asked.
+    """
+    if type(squares) in LIBRARIES:
+        return False
+    return some((squares == math.inf) | (squares < count * _LEAST_SQUARE))
 
 
 def _average(xp: Namespace, input: Array, axis: Any, count: int) -> Array:

@@ -13,6 +13,23 @@ from pullback.operators.reduce.scan import recurrence, shifted
 inf, nan = math.inf, math.nan
 
 
+@pytest.mark.parametrize("size", [scan._MANY, scan._MANY + 1, scan._MANY + 39])
+@pytest.mark.parametrize("place", [0, 5, -41, -9, -2, -1])
+@pytest.mark.parametrize("value", [inf, -inf, nan])
+def test_what_is_not_finite_spoils_no_sums_before_it(size, place, value):
+    """It did at the end of long rows, which are added up by products."""
+    x = torch.ones(size, requires_grad=True)
+    spoilt = torch.ones(size)
+    spoilt[place] = value
+    place %= size
+    sums = torch.cumsum(spoilt, 0)
+    assert torch.equal(sums[:place], torch.arange(1.0, place + 1))
+    assert not sums[place:].isfinite().any()
+    torch.cumsum(x, 0).backward(spoilt)
+    assert torch.equal(x.grad[place + 1 :], torch.arange(size - place - 1.0, 0, -1))
+    assert not x.grad[: place + 1].isfinite().any()
+
+
 def leaf(values):
     return torch.tensor(values, dtype=torch.float64, requires_grad=True)
 

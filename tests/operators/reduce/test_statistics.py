@@ -44,6 +44,19 @@ def test_small_variances_are_right_to_the_last_digits(dtype, dim):
         assert got.dtype is getattr(torch, dtype)
 
 
+@pytest.mark.parametrize("size", [3, 1000, 40_000, 200_000])
+@pytest.mark.parametrize("scale", [1e30, 1e-30])
+@pytest.mark.parametrize("dim", [None, 0])
+def test_deviations_whose_squares_leave_single_precision_have_a_spread(size, scale, dim):
+    """Of many elements it was inf, or 0."""
+    numbers = numpy.arange(size, dtype="f") / numpy.float32(size) * numpy.float32(scale)
+    x = torch.tensor(numpy.stack([numbers, numbers * 2], -1))
+    for got in (torch.std(x, dim), torch.std_mean(x, dim)[0]):
+        exact = numpy.stack([numbers, numbers * 2], -1).astype("d").std(dim, ddof=1)
+        numpy.testing.assert_allclose(got.numpy(), exact, rtol=1e-5)
+    assert torch.var(torch.full((size, 2), scale), dim).max() == 0
+
+
 def test_the_forms_of_var_agree():
     x = torch.tensor([[1.0, 2.0, 4.0], [0.0, 3.0, 1.0]])
     assert x.var(False).item() == x.var(unbiased=False).item() == x.var(correction=0).item()

@@ -55,6 +55,23 @@ def test_half_precision_is_added_up_in_single(dim):
     assert torch.mean(x, dim).max().item() == 1.0
 
 
+@pytest.mark.parametrize("reduce", [torch.sum, torch.nansum, torch.mean], ids=lambda f: f.__name__)
+@pytest.mark.parametrize("size", [3, 3000, 40_000])
+@pytest.mark.parametrize("keepdim", [False, True])
+@pytest.mark.parametrize("lies", ["in rows", "in columns", "with gaps"])
+def test_a_sum_over_a_dim_of_one_element_has_memory_of_its_own(reduce, size, keepdim, lies):
+    """Of many elements it was the input's, which writes to the sum then changed."""
+    x = {
+        "in rows": lambda: torch.ones(size, 1),
+        "in columns": lambda: torch.ones(1, size).t(),
+        "with gaps": lambda: torch.ones(2 * size, 2)[::2, :1],
+    }[lies]()
+    made = reduce(x, dim=1, keepdim=keepdim)
+    assert made.is_contiguous()
+    made += 1
+    assert torch.equal(x, torch.ones(size, 1))
+
+
 def test_the_mean_of_more_elements_than_float16_can_count_has_a_gradient():
     x = torch.ones(100_000, dtype=torch.float16, requires_grad=True)
     x.mean().backward()
