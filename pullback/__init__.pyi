@@ -644,7 +644,7 @@ from pullback.amp.state import get_autocast_gpu_dtype as get_autocast_gpu_dtype
 from pullback.core.device import get_default_device as get_default_device
 from pullback.core.dtype import get_default_dtype as get_default_dtype
 from pullback.core.process.determinism import get_deterministic_debug_mode as get_deterministic_debug_mode
-def get_device(self: _Tensor) -> _int:
+def get_device(input: _Tensor) -> _int:
     """The number of the device; -1 for the CPU."""
 from pullback.backends.accelerators import get_device_module as get_device_module
 from pullback.installed import get_file_path as get_file_path
@@ -764,7 +764,7 @@ def is_neg(input: _Tensor) -> _bool:
     """Whether negation is still to be done, when elements are read."""
 def is_nonzero(input: _Tensor) -> _bool:
     """Whether the one element is not zero; RuntimeError if there is not exactly one."""
-def is_same_size(self: _Tensor, other: _Tensor) -> _bool:
+def is_same_size(input: _Tensor, other: _Tensor) -> _bool:
     """Whether both have the same shape."""
 def is_signed(input: _Tensor) -> _bool:
     """Whether the elements can be negative."""

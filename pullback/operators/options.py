@@ -309,7 +309,13 @@ def also_called(**names: str) -> Callable[[Callable[..., Any]], Callable[..., An
 
 
 def respelled(
-    op: Op, called: str, args: tuple[Any, ...], renamed: dict[str, Any], kwargs: dict[str, Any]
+    op: Op,
+    called: str,
+    args: tuple[Any, ...],
+    renamed: dict[str, Any],
+    kwargs: dict[str, Any],
+    *,
+    inplace: bool,
 ) -> Any:
     """The call under torch's names; where it lacks an argument, the error that says which."""
     given = dict(zip(op.positional, args, strict=True)) | kwargs
@@ -327,7 +333,8 @@ def respelled(
     for name, default in defaults.items():
         if default is REQUIRED and name not in given:
             raise missing(called, name)
-    function = op.function if called == op.name else getattr(Tensor, called)
+    # What is declared for its in-place form alone, as that of a comparison, has the name of it.
+    function = getattr(Tensor, called) if inplace or called != op.name else op.function
     return function(**given)
 
 

@@ -5,6 +5,9 @@
 
 from __future__ import annotations
 
+from sys import modules
+
+from pullback.core.home import home_of
 from pullback.core.writer import theirs
 from pullback.operators.declare import REQUIRED, Op
 
@@ -34,8 +37,15 @@ def added(op: Op, *, out: bool = True) -> list[str]:
 
 
 def operand_names(op: Op, *, out: bool = True) -> dict[str, str]:
-    """NumPy's names of operands; that of an in-place form's target is never said."""
-    return {theirs: own for theirs, own in op.operand_names.items() if out or own != "input"}
+    """NumPy's names of operands; that of a method's target is never said."""
+    target_too = out or _is_function(op)
+    return {theirs: own for theirs, own in op.operand_names.items() if target_too or own != "input"}
+
+
+def _is_function(op: Op) -> bool:
+    """Whether torch may have the in-place form as a function too: `torch.sin_(t)`, not `add_`."""
+    found = getattr(modules[home_of(op.forward)], "FOUND_IN", {}).get("torch", "")
+    return len(op.inputs) == 1 or f"{op.name}_" in found.split()
 
 
 def optional_by_name(op: Op, *, out: bool = True) -> list[str]:

@@ -123,3 +123,72 @@ def test_a_class_that_overrides_calls_is_asked():
         for _ in range(2):  # the first time the operator asks, later the function does
             assert isinstance(function(x=x), Asked)
     assert seen == [torch.sin] * 2 + [torch.square] * 2 + [torch.sum] * 2
+
+
+BINARY = """
+    eq ne lt le gt ge less greater logical_and logical_or logical_xor add mul div copy
+"""
+
+
+@pytest.mark.parametrize("name", [f"{name}_" for name in BINARY.split()])
+def test_methods_in_place_write_under_numpys_name_too(name):
+    x, other = torch.tensor([0.3, 0.5]), torch.tensor([0.4, 0.4])
+    expected = getattr(x.clone(), name)(other)
+    assert getattr(x, name)(x2=other) is x
+    assert x.equal(expected)
+    with pytest.raises(TypeError):
+        getattr(x, name)(other, x2=other)
+    with pytest.raises(TypeError):
+        getattr(x, name)()
+
+
+UNARY = """
+    acos asin atan ceil cos cosh deg2rad erf exp exp2 expm1 floor frac i0 log log10 log1p log2 neg
+    nan_to_num reciprocal relu round rsqrt sigmoid sin sinc sinh sqrt square tan tanh trunc zero
+"""
+
+
+@pytest.mark.parametrize("name", [f"{name}_" for name in UNARY.split()])
+def test_functions_in_place_have_numpys_names(name):
+    function = getattr(torch, name)
+    expected = function(torch.tensor([0.3, 0.5]))
+    for theirs in OPERAND_NAMES["input"]:
+        x = torch.tensor([0.3, 0.5])
+        assert function(**{theirs: x}) is x
+        assert x.equal(expected)
+        with pytest.raises(TypeError):
+            function(x, **{theirs: x})
+    with pytest.raises(TypeError):
+        function()
+    assert "x1" not in inspect.signature(function).parameters
+
+
+def test_functions_in_place_of_two_tensors_have_numpys_names():
+    whole = torch.tensor([12, 18])
+    assert torch.gcd_(x1=whole, x2=torch.tensor([8, 27])) is whole
+    assert whole.tolist() == [4, 9]
+    x = torch.tensor([2.0, 3.0])
+    torch.xlogy_(a=x, x2=torch.ones(2))
+    assert x.tolist() == [0.0, 0.0]
+
+
+@pytest.mark.parametrize("name", ["max", "min"])
+def test_the_larger_of_two_has_numpys_names(name):
+    x, other = torch.tensor([1.0, 4.0]), torch.tensor([3.0, 2.0])
+    function = getattr(torch, name)
+    assert function(x, x2=other).equal(function(x, other))
+    assert function(x1=x, x2=other).equal(function(x, other))
+    for wrong in ({"x2": other, "other": other}, {"dim": 0, "x2": other}):
+        with pytest.raises(TypeError):
+            function(x, **wrong)
+
+
+def test_questions_about_tensors_have_numpys_names():
+    x = torch.ones(2, 3)
+    assert torch.numel(a=x) == 6
+    assert torch.get_device(x=x) == -1
+    assert torch.is_same_size(x1=x, x2=x) is torch.is_same_size(input=x, other=x) is True
+    assert torch.frobenius_norm(x, axis=1, keepdims=True).shape == (2, 1)
+    assert torch.slice_copy(x, axis=1, start=1).shape == (2, 2)
+    bools = torch.tensor([True])
+    assert torch.conj_physical_(x=bools) is bools

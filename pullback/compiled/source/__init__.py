@@ -18,6 +18,7 @@ import pullback
 from pullback.autograd.answers.naming import names_in_program
 from pullback.autograd.graph.memory import saved_values
 from pullback.compiled.capture.capture import capture
+from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.export.python import python_text
 from pullback.compiled.source.simplify import simplify
 from pullback.compiled.source.text import lines_of, literal
@@ -164,10 +165,18 @@ class _Writing:
         simplify(graph)
         called, arguments, constants = self._names(graph)
         arguments |= {name: one.detach() for name, one in zip(arguments, args, strict=False)}
-        body = list(lines_of(graph, called))
-        text = self._text(arguments, constants, body, results)
-        made = Source(text, self.name, arguments, results)
-        return made if target == "torch" else _on_numpy(made)
+
+        def written(*, copies: bool = False) -> Source:
+            body = list(lines_of(graph, called, copies=copies))
+            text = self._text(arguments, constants, body, results)
+            return Source(text, self.name, arguments, results)
+
+        if target == "torch":
+            return written()
+        try:
+            return _on_numpy(written())
+        except CannotCapture:  # such as results that look at one memory
+            return _on_numpy(written(copies=True))
 
     def _is_constant(self, node: Node) -> bool:
         """Whether a tensor that was found is a few numbers, and nothing that the graph saved."""

@@ -7,6 +7,8 @@ import operator
 from collections.abc import Iterator
 from typing import Any
 
+import numpy
+
 import pullback
 from pullback.compiled.source.simplify import name_of
 from pullback.compiled.source.tracing import Spelled
@@ -27,8 +29,11 @@ _SIGNS = {
 _PUBLIC = ("special_", "linalg_", "fft_")
 
 
-def lines_of(graph: Graph, names: dict[Node, str]) -> Iterator[str]:
-    """The statements of a function, the last of which returns; `names` are those of the nodes."""
+def lines_of(graph: Graph, names: dict[Node, str], *, copies: bool = False) -> Iterator[str]:
+    """The statements of a function, the last of which returns; `names` are those of the nodes.
+
+    With `copies` no two results share memory.
+    """
     said: Any = None
     for node in graph.nodes:
         if node.op == "call_function":
@@ -38,7 +43,7 @@ def lines_of(graph: Graph, names: dict[Node, str]) -> Iterator[str]:
                 yield f"# {line}"
             yield f"{names[node]} = {_call(node, names)}"
         elif node.op == "output":
-            yield f"return {_returned(node.args[0], names)}"
+            yield f"return {_returned(node.args[0], names, copies=copies)}"
 
 
 def _comment(node: Node) -> str:
@@ -49,19 +54,20 @@ def _comment(node: Node) -> str:
     return f"{way}{line}: {line.source}" if line.source else f"{way}{line}"
 
 
-def _returned(value: Any, names: dict[Node, str]) -> str:
+def _returned(value: Any, names: dict[Node, str], *, copies: bool) -> str:
     """A result: what is an argument is copied, so that nobody writes to both."""
     if isinstance(value, Node):
-        return (
-            f"{names[value]}.clone()" if value.op in ("placeholder", "get_attr") else names[value]
-        )
+        copies = copies or value.op in ("placeholder", "get_attr")
+        return f"{names[value]}.clone()" if copies else names[value]
     if isinstance(value, tuple | list):
-        inner = ", ".join(_returned(one, names) for one in value)
+        inner = ", ".join(_returned(one, names, copies=copies) for one in value)
         if isinstance(value, list):
             return f"[{inner}]"
         return f"({inner},)" if len(value) == 1 else f"({inner})"
     if isinstance(value, dict):
-        pairs = ", ".join(f"{key!r}: {_returned(one, names)}" for key, one in value.items())
+        pairs = ", ".join(
+            f"{key!r}: {_returned(one, names, copies=copies)}" for key, one in value.items()
+        )
         return "{" + pairs + "}"
     return written(value, names)
 
@@ -79,6 +85,8 @@ def _call(node: Node, names: dict[Node, str]) -> str:
         return f"{given[0]} {_SIGNS[name]} {given[1]}"
     if name == "neg":
         return f"-{given[0]}"
+    if name == "convolution" and len(given) == 9:
+        return _convolution(node, given)
     if name in ("slice", "index") and not named:
         return f"{given[0]}[{', '.join(_key(name, node, names))}]"
     if name in _RENAMED:
@@ -112,6 +120,15 @@ _RENAMED = {
 }
 
 
+def _convolution(node: Node, given: list[str]) -> str:
+    """By the public name of the form that it is, whose arguments have another order."""
+    *operands, stride, padding, dilation, _, beside, groups = given
+    transposed = bool(node.args[6])
+    form = f"conv{'_transpose' * transposed}{len(node.args[3])}d"
+    rest = [beside, groups, dilation] if transposed else [dilation, groups]
+    return f"torch.nn.functional.{form}({', '.join([*operands, stride, padding, *rest])})"
+
+
 def _key(name: str, node: Node, names: dict[Node, str]) -> list[str]:
     """What stands in brackets: `:, 1:3` or `:, index`."""
     if name == "index":
@@ -140,6 +157,8 @@ def written(value: Any, names: dict[Node, str]) -> str:
         return str(value)
     if isinstance(value, device):
         return f"torch.device({str(value)!r})"
+    if isinstance(value, numpy.generic):  # a number like any other, to an operator
+        value = value.item()
     if isinstance(value, float):
         return repr(value) if math.isfinite(value) else f'float("{value}")'
     if value is None or isinstance(value, int | str | complex):

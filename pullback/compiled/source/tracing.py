@@ -9,6 +9,7 @@ from typing import Any
 from numpy.lib.array_utils import byte_bounds
 
 import pullback
+from pullback.compiled.source.given import Given
 from pullback.compiled.source.words import SPELLED, in_words
 from pullback.core.origin import Origin, here
 from pullback.core.passes import evaluating
@@ -70,6 +71,17 @@ class _Words(_Recording):
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.constants = _Known()  # tensors that are the same whatever the arguments are
+        self.given = Given()
+
+    def stored(self, target: Tensor, result: Tensor) -> None:
+        """As where writes are replaced; a tensor of given numbers is kept as it was before."""
+        self.node_of(target)
+        given = [name for name, one in vars(self.root).items()
+                 if isinstance(one, Tensor) and one in self.given]  # fmt: skip
+        before = dict(vars(self.root))
+        super().stored(target, result)
+        after = vars(self.root)
+        self.constants.update(after[name] for name in given if after[name] is not before[name])
 
     def _lifted(self, func: Any, tensor: Tensor) -> Tensor:
         """A tensor of given numbers."""
@@ -170,7 +182,7 @@ def trace(
         node.meta.update(val=tensor, line=None)
         mode.note(tensor, node)
     try:
-        with mode:
+        with mode, mode.given:
             result = functionalize(function)(*copies)
     except RuntimeError as error:
         if isinstance(error, NotImplementedError):
@@ -188,8 +200,10 @@ def trace(
     for node in graph.nodes:
         if node.op == "get_attr":
             tensor = getattr(root_module, node.target)
-            is_there = not tensor.ndim or id(root(tensor._array)) in there
-            if not is_there and tensor not in mode.constants and _is_ours(tensor):
+            is_there = not tensor.ndim or id(root(tensor._array)) in there or tensor in mode.given
+            is_there = is_there or tensor in mode.constants
+            # Made here and written to unseen, or made unseen.
+            if not is_there and (mode.given.knows(tensor) or _is_ours(tensor)):
                 raise NotImplementedError(
                     f"source(): a tensor of shape {tuple(tensor.shape)} was computed unseen, for "
                     f"{node.meta['line']}: {getattr(node.meta['line'], 'source', '')}."

@@ -109,6 +109,8 @@ class NumberArray(numpy.ndarray[Any, Any]):
     ) -> Any:
         numbers = numbers_among((*inputs, *(out or ())))
         name = ufunc.__name__
+        if name == "vecdot" and not kwargs and out is None and not numbers.is_complex:
+            return _products_along(*inputs)
         function = ufunc_of(numbers, ufunc)
         if function is None:
             raise no_meaning(torch_name(name), numbers)
@@ -269,6 +271,11 @@ def _checked(numbers: NumberType, value: Any, name: str) -> Any:
     if why:
         raise no_meaning(name, numbers, f"of {made} {why}")
     return made
+
+
+def _products_along(a: Any, b: Any) -> Any:
+    """`vecdot` of real numbers: NumPy's calls `conjugate`, a method that they may not have."""
+    return numpy.matmul(a[..., None, :], b[..., :, None])[..., 0, 0]
 
 
 def operand(numbers: NumberType, value: Any, name: str = "") -> Array:

@@ -181,6 +181,7 @@ def _long_floats(ctx: Any, cls: type, *, is_complex: bool) -> NumberType:
         "sinc": ctx.sincpi,
         "i0": lambda x: ctx.besseli(0, x),
         "i1": lambda x: ctx.besseli(1, x),
+        "polygamma": ctx.psi,
         "isnan": ctx.isnan,
         "isinf": ctx.isinf,
         "round": ctx.nint,
@@ -239,6 +240,7 @@ def _sympy(cls: type) -> NumberType | None:
         "abs": sympy.Abs,
         "ceil": sympy.ceiling,
         "lgamma": sympy.loggamma,
+        "polygamma": sympy.polygamma,
         "maximum": sympy.Max,
         "minimum": sympy.Min,
         "pi": lambda: sympy.pi,
@@ -280,16 +282,40 @@ def _flint(cls: type) -> NumberType | None:
         "inf": flint.arb.pos_inf,
         "isnan": flint.arb.is_nan,
     }
+    pair.functions |= {"sgn": flint.acb.sgn, "not_equal": _not_equal_balls}
+    pair.functions["equal"] = lambda a, b: _opposite(_not_equal_balls(a, b))
     pair.real, real.complex = real, pair
     dtypes.enter_pair(real.dtype, pair.dtype)
     return pair if cls is flint.acb else real
+
+
+def _not_equal_balls(a: Any, b: Any) -> bool | None:
+    """Whether two complex balls are different numbers; None where they do not tell."""
+    if a is b or not a.overlaps(b):
+        return a is not b
+    return False if a.is_exact() and b.is_exact() else None
+
+
+def _opposite(answer: bool | None) -> bool | None:
+    return None if answer is None else not answer
 
 
 def _balls(cls: Any, *, is_complex: bool = False) -> NumberType:
     table = {name: getattr(cls, name) for name in _OF_BALLS.split() if hasattr(cls, name)}
     table |= {"pi": cls.pi, "nan": cls.nan} if not is_complex else {"pi": cls.pi}
     table["conj"] = (lambda x: x.conjugate()) if is_complex else lambda x: x
+    table["polygamma"] = _polygamma_of(cls)
     return enter(NumberType(cls, cls, encloses=True, is_complex=is_complex, functions=table))
+
+
+def _polygamma_of(cls: Any) -> Callable[[int, Any], Any]:
+    def polygamma(n: int, x: Any) -> Any:
+        if n == 0:
+            return x.digamma()
+        sign = 1 if n % 2 else -1
+        return sign * math.factorial(n) * cls(n + 1).zeta(x)  # Hurwitz's
+
+    return polygamma
 
 
 def _fmpq_root(numbers: NumberType, value: Any) -> Any:

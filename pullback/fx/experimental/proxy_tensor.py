@@ -184,7 +184,9 @@ class _Recording(TorchDispatchMode):
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
-                    self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+                    part = self.graph.call_function(operator.getitem, (node, at))
+                    part.meta["val"] = _seen(one)
+                    self.note(one, part)
 
 
 def _is_write(func: Any) -> bool:

@@ -71,7 +71,7 @@ def _plain(item: Any) -> Any:
     if isinstance(item, numpy.bool_ | float | complex | str | bytes):
         raise _not_an_index(item)
     if isinstance(item, Sequence):
-        return _plain_array(numpy.array(_without_tensors(item)))
+        return from_list(_without_tensors(item))
     try:
         return operator.index(item)
     except TypeError:
@@ -95,6 +95,11 @@ def _plain_array(array: Any) -> Any:
     if array.ndim == 0 and array.dtype.kind in "iuf":
         return int(array)
     return wrap(array if array.dtype.kind == "b" else array.astype("i8"))
+
+
+def from_list(items: Any) -> Any:
+    """An index that was written as a list; a function of its own for those who watch constants."""
+    return _plain_array(numpy.array(items))
 
 
 def _without_tensors(items: Any) -> Any:

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Any, NoReturn
 
 from pullback.operators.linalg.matrix_functions import matrix_norm
+from pullback.operators.options import numpy_spelled
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.variants import named
 
@@ -29,6 +30,7 @@ def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False, *, out:
     return matrix_norm(input, "nuc", dim, keepdim, out=out)
 
 
+@numpy_spelled
 def frobenius_norm(input: Any, dim: Any, keepdim: bool = False, *, out: Any = None) -> Any:
     """The root of the sum of squares over one or two dimensions, or over all if none is named.
 

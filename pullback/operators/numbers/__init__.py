@@ -8,9 +8,10 @@ takes.
 from collections.abc import Callable
 from typing import Any
 
-from pullback.operators.numbers import elimination, norms
+from pullback.operators.numbers import elimination, norms, special
 
 KERNEL_OVERRIDES: dict[str, Callable[..., Any]] = {
     **elimination.KERNEL_OVERRIDES,
     **norms.KERNEL_OVERRIDES,
+    **special.KERNEL_OVERRIDES,
 }

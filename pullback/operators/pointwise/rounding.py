@@ -9,6 +9,7 @@ from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.declare import REQUIRED, Array, Namespace, elementwise, method
+from pullback.operators.options import missing, numpy_named, operand
 from pullback.operators.pointwise.arithmetic import in_single, true_divide, zeros_of
 from pullback.operators.running.inplace import inplace_of
 
@@ -164,8 +165,15 @@ _div_rounded_ = inplace_of(_div_rounded, "div_")
 
 
 @method
-def div_(input: Tensor, other: Any, *, rounding_mode: str | None = None) -> Tensor:
+@numpy_named
+def div_(
+    input: Tensor, other: Any = REQUIRED, x2: Any = None, *, rounding_mode: str | None = None
+) -> Tensor:
     """In-place form of `div`."""
+    if x2 is not None:
+        other = operand("div_", "other", other, x2=x2)
+    if other is REQUIRED:
+        raise missing("div_", "other")
     if rounding_mode is None:
         return _true_divide_(input, other)
     return _div_rounded_(input, other, rounding_mode=rounding_mode)

@@ -302,6 +302,7 @@ def max(
     x1: Any = None,
     *,
     other: Any = None,
+    x2: Any = None,
     out: Any = None,
     axis: Any = None,
     keepdims: Any = None,
@@ -314,6 +315,8 @@ def max(
     """
     if x is not None or a is not None or x1 is not None:
         input = operand("max", "input", input, x=x, a=a, x1=x1)
+    if x2 is not None:
+        other = operand("max", "other", REQUIRED if other is None else other, x2=x2)
     if keepdim is False and out is None and other is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN:
             return _max_full(input)
@@ -336,6 +339,7 @@ def min(
     x1: Any = None,
     *,
     other: Any = None,
+    x2: Any = None,
     out: Any = None,
     axis: Any = None,
     keepdims: Any = None,
@@ -350,6 +354,8 @@ def min(
     """
     if x is not None or a is not None or x1 is not None:
         input = operand("min", "input", input, x=x, a=a, x1=x1)
+    if x2 is not None:
+        other = operand("min", "other", REQUIRED if other is None else other, x2=x2)
     if keepdim is False and out is None and other is None and axis is None and keepdims is None:
         if dim is NOT_GIVEN:
             return _min_full(input)
@@ -374,6 +380,8 @@ def _chosen(forms: Any, input: Any, dim: Any, keepdim: Any, other: Any, out: Any
     if other is not None or isinstance(dim, Tensor):
         if keepdim is not False:  # no dimension is reduced, so nothing could be kept
             raise errors.not_an_int(op, "dim", dim)
+        if other is not None and dim is not NOT_GIVEN:
+            raise TypeError(f"{op}() got dim and another tensor, of which it takes one.")
         return of_two(input, dim if other is None else other, out=out)
     kernels.check_keepdim(op, keepdim)
     return result.of(along(input, dim, keepdim, out=out))

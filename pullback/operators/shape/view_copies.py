@@ -7,7 +7,7 @@ from typing import Any
 
 from pullback.core.layout import contiguous_format
 from pullback.operators.declare import OPERAND_NAMES, REQUIRED
-from pullback.operators.options import missing, numpy_named, operand
+from pullback.operators.options import missing, numpy_named, numpy_spelled, operand
 from pullback.operators.pointwise.complex import view_as_complex, view_as_real
 from pullback.operators.running.inplace import check_out_dtype, write_out
 from pullback.operators.running.naming import shown_as
@@ -93,6 +93,7 @@ def _copied(seen: Any) -> Any:
     return shown_as(f"{type(node).__name__}_copy", copied)
 
 
+@numpy_spelled
 def _slice(
     input: Any, dim: int = 0, start: int | None = None, end: int | None = None, step: int = 1
 ) -> Any:

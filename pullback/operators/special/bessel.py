@@ -18,6 +18,7 @@ from pullback.operators.arrays.scipy_special import from_scipy, scipy_or
 from pullback.operators.declare import elementwise
 from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.direction import sgn
+from pullback.operators.tensor.convert import astype
 
 FOUND_IN = {
     "torch": "i0_",
@@ -135,7 +136,7 @@ def i0e(xp: Namespace, input: Array) -> Array:
 def _over(out: Any, input: Any) -> Any:
     """`out / input` for what is `input / 2` near 0, with derivatives there."""
     zero = input == 0
-    return keep_where(out / (input + zero), ~zero) + zero * 0.5
+    return keep_where(out / (input + zero), ~zero) + astype(zero, input.dtype) * 0.5
 
 
 @elementwise(

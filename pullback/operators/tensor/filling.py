@@ -19,7 +19,8 @@ from pullback.core.origin import getframe, internal
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import MOST_WRITES, bump, shorten
 from pullback.operators.arrays.strides import element_strides
-from pullback.operators.declare import Namespace, method, primitive, quick
+from pullback.operators.declare import REQUIRED, Namespace, method, primitive, quick
+from pullback.operators.options import missing, numpy_named, operand
 from pullback.operators.pointwise.arithmetic import is_complex, zeros_of
 from pullback.operators.running.overlap import check_no_partial_overlap, has_overlap
 from pullback.operators.running.writes import (
@@ -99,14 +100,19 @@ _copy_into = writing(_copy, _write_copy, "copy_")
 
 
 @method
-def copy_(input: Any, other: Any, non_blocking: bool = False) -> Any:
+@numpy_named
+def copy_(input: Any, other: Any = REQUIRED, non_blocking: bool = False, x2: Any = None) -> Any:
     """Overwrite the tensor with the values of another, broadcast and cast; gradients go there.
 
     >>> import pullback as torch
     >>> torch.zeros(2).copy_(torch.tensor([1, 2]))
     tensor([1., 2.])
     """
+    if x2 is not None:
+        other = operand("copy_", "other", other, x2=x2)
     if not isinstance(other, Tensor):
+        if other is REQUIRED:
+            raise missing("copy_", "other")
         if not isinstance(other, numbers.Number):
             raise errors.not_a_tensor("copy_", "other", other)
         other = wrap(number_array("copy_", other, input._array.dtype))
@@ -265,13 +271,16 @@ _zero_into = writing(_zero, _write_zeros, "zero_")
 
 @method
 @quick
-def zero_(input: Any) -> Any:
+@numpy_named
+def zero_(input: Any = REQUIRED, x: Any = None, a: Any = None, x1: Any = None) -> Any:
     """Overwrite every element with 0.
 
     >>> import pullback as torch
     >>> torch.ones(2).zero_()
     tensor([0., 0.])
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("zero_", "input", input, x=x, a=a, x1=x1)
     try:
         cell = input._cell
         if (  # `is_plain_write` and `bump` in line: a loop does this to each of its buffers

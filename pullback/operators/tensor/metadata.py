@@ -26,8 +26,8 @@ from pullback.core.ports import ports
 from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
-from pullback.operators.declare import METHODS, method, quick
-from pullback.operators.options import as_dim
+from pullback.operators.declare import METHODS, REQUIRED, method, quick
+from pullback.operators.options import as_dim, missing, numpy_named, operand
 
 FOUND_IN = {
     "torch": """
@@ -85,14 +85,19 @@ def dim(self: Tensor) -> int:
 
 @method
 @quick
-def numel(input: Tensor) -> int:
+@numpy_named
+def numel(input: Tensor = REQUIRED, x: Any = None, a: Any = None, x1: Any = None) -> int:
     """The number of elements.
 
     >>> import pullback as torch
     >>> torch.numel(torch.zeros(2, 3))
     6
     """
+    if x is not None or a is not None or x1 is not None:
+        input = operand("numel", "input", input, x=x, a=a, x1=x1)
     if input.__class__ is not Tensor and not isinstance(input, Tensor):
+        if input is REQUIRED:
+            raise missing("numel", "input")
         taken, answer = ports.met_by("numel", (input,))
         if taken:
             return answer
@@ -251,15 +256,15 @@ def _no_order(self: Tensor, reason: str) -> RuntimeError:
 
 
 @method
-def is_same_size(self: Tensor, other: Tensor) -> bool:
+def is_same_size(input: Tensor, other: Tensor) -> bool:
     """Whether both have the same shape.
 
     >>> import pullback as torch
     >>> torch.is_same_size(torch.zeros(2, 3), torch.ones(2, 3))
     True
     """
-    _checked("is_same_size", "self", self)
-    same: bool = _checked("is_same_size", "other", other)._array.shape == self._array.shape
+    _checked("is_same_size", "input", input)
+    same: bool = _checked("is_same_size", "other", other)._array.shape == input._array.shape
     return same
 
 
@@ -439,15 +444,15 @@ def record_stream(self: Tensor, stream: Any) -> None:
 
 
 @method
-def get_device(self: Tensor) -> int:
+def get_device(input: Tensor) -> int:
     """The number of the device; -1 for the CPU.
 
     >>> import pullback as torch
     >>> torch.get_device(torch.zeros(2))
     -1
     """
-    _checked("get_device", "input", self)
-    return -1 if self.device.index is None else self.device.index
+    _checked("get_device", "input", input)
+    return -1 if input.device.index is None else input.device.index
 
 
 # Kind of elements -------------------------------------------------------------------------------

@@ -27,7 +27,7 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
 
     Of the kind `unwatched` it does not ask who looks on, a `sign` has none but its operands.
     """
-    out = out and kind != "sign"
+    out, inplace = out and kind != "sign", not out
     first, watched = len(op.positional), kind != "unwatched"
     places = [] if kind == "sign" else beyond(op, out=out)
     last = first + len(places)
@@ -51,7 +51,7 @@ def rare_form(op: Op, scope: dict[str, Any], kind: str, *, out: bool) -> Any:
         if not unfilled:
             return numbers_between(op, called, values[:last], kwargs)
         if renamed or [place for place in spelled if args[place] is REQUIRED]:
-            return respelled(op, called, args, renamed, kwargs)
+            return respelled(op, called, args, renamed, kwargs, inplace=inplace)
         if watched and observers.active is not None:
             operands = tuple([args[place] for place in tensors])
             return observed(op, called, scope["unwatched"], args, kwargs, operands)

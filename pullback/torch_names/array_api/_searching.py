@@ -165,7 +165,13 @@ def unique_all(x: Tensor, /) -> UniqueAll:
     """
     check_array("unique_all", x)
     flat = x.reshape(-1)
-    found, inverse, counts = torch.unique(flat.detach(), return_inverse=True, return_counts=True)
+    ordered = flat.detach()
+    if ordered.is_complex():  # which torch does not sort: by the places of both parts, as NumPy
+        (_, real), (parts, imag) = (
+            torch.unique(part, return_inverse=True) for part in (ordered.real, ordered.imag)
+        )
+        ordered = real * parts.shape[0] + imag
+    found, inverse, counts = torch.unique(ordered, return_inverse=True, return_counts=True)
     places = torch.arange(flat.shape[0], device=x.device)
     first = torch.full(found.shape, flat.shape[0], dtype=torch.int64, device=x.device)
     first = first.scatter_reduce(0, inverse, places, "amin")

@@ -102,3 +102,14 @@ def test_the_namespace_tells_its_dtypes(kind):
     theirs = strict.__array_namespace_info__().dtypes(kind=kind)
     ours = xp.__array_namespace_info__().dtypes(kind=kind)
     assert ours == {name: getattr(xp, name) for name in theirs}
+
+
+def test_complex_elements_are_unique_as_numpys_are():
+    nan = complex(numpy.nan, 1)
+    a = numpy.array([1 + 2j, 1 - 1j, 1 + 2j, 0j, complex(-0.0, 0), nan, nan, complex(2, numpy.nan)])
+    ours = xp.unique_all(pullback.tensor(a).reshape(2, 4))
+    theirs = strict.unique_all(strict.asarray(a.reshape(2, 4)))
+    for name in theirs._fields:
+        found = getattr(ours, name).numpy()
+        numpy.testing.assert_array_equal(found, numpy.asarray(getattr(theirs, name)._array))
+    assert xp.unique_values(pullback.zeros(0, dtype=pullback.complex64)).shape == (0,)

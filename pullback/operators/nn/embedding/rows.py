@@ -13,6 +13,7 @@ from pullback.core.mode import get_mode
 from pullback.core.tensor import wrap
 from pullback.core.version import bump
 from pullback.operators.arrays.scatter import add_at, check_bounds, check_index_dtype
+from pullback.operators.create.ranges import arange
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.nn.loss import batch as batch_layers
 
@@ -201,7 +202,7 @@ def one_hot(input: Any, num_classes: int = -1) -> Any:
     if array.dtype != numpy.int64:
         raise RuntimeError(f"one_hot: needs an int64 tensor, got {input.dtype}; use .long().")
     if get_mode().levels and num_classes > 0:  # examples of vmap have no values to look at
-        return (input[..., None] == wrap(numpy.arange(num_classes))).long()
+        return (input[..., None] == arange(num_classes)).long()
     if num_classes > 0 and input.device is META:
         return input.new_empty((*input.shape, num_classes))
     if not array.size and num_classes <= 0:
