@@ -225,14 +225,20 @@ def configuration(*, versioned: bool = False) -> dict[str, Any]:
     """What mkdocs is told. No fonts and no scripts from elsewhere."""
     version = {"version": {"provider": "mike", "default": "latest"}} if versioned else {}
     scheme = {"primary": "custom", "accent": "custom"}  # the colours of site_assets/pullback.css
-    toggles = [("default", "slate", "dark"), ("slate", "default", "light")]
+    # As the visitor's system has it, until the button in the header is pressed.
+    choices = [
+        ("(prefers-color-scheme)", "default", "brightness-auto", "Switch to light"),
+        ("(prefers-color-scheme: light)", "default", "brightness-7", "Switch to dark"),
+        ("(prefers-color-scheme: dark)", "slate", "brightness-4", "Switch to the system's"),
+    ]
     palette = [
         {
+            "media": media,
             "scheme": own,
             **scheme,
-            "toggle": {"icon": "material/brightness-6", "name": f"Switch to {name}"},
+            "toggle": {"icon": f"material/{icon}", "name": name},
         }
-        for own, _, name in toggles
+        for media, own, icon, name in choices
     ]
     return {
         "site_name": "pullback",

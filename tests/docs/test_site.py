@@ -181,6 +181,22 @@ def test_the_search_works_in_pages_that_are_opened_as_files(built, browser):
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
 
 
+def test_pages_have_the_colours_of_the_system_until_the_visitor_chooses(built, browser):
+    def shown(system):
+        media = [{"name": "prefers-color-scheme", "value": system}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        browser.get((built[1] / "index.html").as_uri())
+        return browser.execute_script("return document.body.dataset.mdColorScheme")
+
+    try:
+        assert [shown(one) for one in ("light", "dark", "light")] == ["default", "slate", "default"]
+        browser.execute_script("document.querySelectorAll('[name=__palette]')[2].click()")
+        assert shown("light") == "slate"
+    finally:
+        browser.execute_script("localStorage.clear()")
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
+
+
 @pytest.mark.parametrize("width", [1400, 400])
 @pytest.mark.parametrize("page", ["index", "gallery", "cheat-sheet", "faq", "glossary", "compiled"])
 def test_pages_fit_the_window(built, browser, page, width):
