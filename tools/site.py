@@ -207,19 +207,38 @@ def navigation() -> list[Any]:
             continue
         here = [page for page in pages if page in found] + (extra if title == "Project" else [])
         sections.append({title: here[0] if len(here) == 1 else here})
-    files: list[Any] = []
-    for path, title in reference.MODULES.items():
-        first = f"reference/{title}.md"
-        if title not in subjects.SUBJECTS:
-            files.append({title: first})
-            continue
-        told = [
-            {subject: subjects.file_of(title, subject)}
-            for subject in reference.by_subject(path, title)
-        ]
-        files.append({title: [{"Overview": first}, *told]})
-    sections.insert(-2, {"API reference": files})
+    sections.insert(-2, {"API reference": _of_reference()})
     return sections
+
+
+def _of_reference() -> list[Any]:
+    """Modules of the reference, each with its subjects and the modules inside it."""
+    places: dict[str, list[Any]] = {}
+    for path, title in reference.MODULES.items():
+        pages: list[Any] = [{"Overview": f"reference/{title}.md"}]
+        if title in subjects.SUBJECTS:
+            pages += [
+                {subject: subjects.file_of(title, subject)}
+                for subject in reference.by_subject(path, title)
+            ]
+        home = next((one for one in places if one != "torch" and title.startswith(f"{one}.")), "")
+        places.setdefault(home, []).append({title: pages})
+        if not home:
+            places[title] = pages
+    return [_without_section(one) for one in places[""]]
+
+
+def _without_section(entry: dict[str, Any]) -> dict[str, Any]:
+    """A module of a single page as that page, and so for those inside it."""
+    ((title, pages),) = entry.items()
+    if len(pages) == 1:
+        return {title: pages[0]["Overview"]}
+    return {
+        title: [
+            _without_section(one) if isinstance(next(iter(one.values())), list) else one
+            for one in pages
+        ]
+    }
 
 
 def configuration(*, versioned: bool = False) -> dict[str, Any]:
