@@ -286,7 +286,7 @@ class _MaxUnpoolNd(_Windowed):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool1d found them.
+    """Partial inverse of MaxPool1d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> out, indices = torch.nn.MaxPool1d(2, return_indices=True)(
@@ -300,7 +300,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool2d found them.
+    """Partial inverse of MaxPool2d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> pool, unpool = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
@@ -314,7 +314,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool3d found them.
+    """Partial inverse of MaxPool3d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> pool, unpool = torch.nn.MaxPool3d(2, return_indices=True), torch.nn.MaxUnpool3d(2)
