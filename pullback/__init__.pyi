@@ -163,7 +163,7 @@ def acosh(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | N
 def acosh_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `acosh`: the result replaces the tensor's values."""
 def adaptive_avg_pool1d(input: _Tensor, output_size: _Any) -> _Tensor:
-    """The mean of each of `output_size` windows that cover the lines evenly."""
+    """Adaptive average pooling of sequences: the mean of each of `output_size` windows."""
 @_overload
 def adaptive_max_pool1d(input: _Tensor, output_size: _Any, return_indices: _Literal[False] = False) -> _Tensor: ...
 @_overload
@@ -289,7 +289,7 @@ from pullback.amp.state import autocast_decrement_nesting as autocast_decrement_
 from pullback.amp.state import autocast_increment_nesting as autocast_increment_nesting
 from pullback import autograd as autograd
 def avg_pool1d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> _Tensor:
-    """The mean of each window of lines; zeros of the padding count if `count_include_pad`."""
+    """Average pooling of sequences; zeros of the padding count if `count_include_pad`."""
 from pullback import backends as backends
 def baddbmm(input: _Tensor, batch1: _Tensor, batch2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1, out: _Tensor | None = None) -> _Tensor:
     """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
@@ -410,17 +410,17 @@ def constant_pad_nd(input: _Tensor, pad: _Any, value: _Any = 0) -> _Tensor:
     """`input` with `value` around its last dimensions; negative numbers cut off."""
 contiguous_format: _memory_format
 def conv1d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate lines (n, channels, length) with filters (outputs, channels / groups, kernel)."""
+    """Convolve sequences (n, channels, length) with filters (outputs, channels / groups, kernel)."""
 def conv2d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate images (n, channels, height, width) with (outputs, channels / groups, h, w)."""
+    """Convolve images (n, channels, height, width) with (outputs, channels / groups, h, w)."""
 def conv3d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions."""
+    """Convolve volumes (n, channels, depth, height, width) with filters of three dimensions."""
 def conv_transpose1d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel)."""
+    """Transposed convolution of sequences with filters (channels, outputs / groups, kernel)."""
 def conv_transpose2d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv2d`: spread images with filters (channels, outputs / groups, h, w)."""
+    """Transposed convolution of images with filters (channels, outputs / groups, h, w)."""
 def conv_transpose3d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv3d`."""
+    """Transposed convolution of volumes."""
 def copysign(input: _Tensor, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The size of `input` with the sign of `other`."""
 def corrcoef(input: _Tensor) -> _Tensor:
@@ -434,7 +434,7 @@ def cosh(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | No
 def cosh_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `cosh`: the result replaces the tensor's values."""
 def cosine_embedding_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
-    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1."""
+    """`1 - cosine` where the target is 1, `max(0, cosine - margin)` where it is -1."""
 def cosine_similarity(x1: _Any, x2: _Any, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
 def count_nonzero(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None) -> _Tensor:
@@ -685,7 +685,7 @@ def hash_tensor(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, ke
 def heaviside(input: _Tensor, values: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """0 for negative elements, 1 for positive ones, `values` at 0."""
 def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, reduction: _int = 0) -> _Tensor:
-    """A distance where the target is 1, what it lacks of `margin` where that is -1."""
+    """The input where the target is 1, `max(0, margin - input)` where it is -1."""
 def histc(input: _Tensor, bins: _int = 100, min: _float = 0, max: _float = 0, *, out: _Tensor | None = None) -> _Tensor:
     """How many elements fall into each of `bins` bins of equal width between `min` and `max`."""
 def histogram(input: _Tensor, bins: _Any = 100, *, range: _Any = None, weight: _Tensor | None = None, density: _bool = False, out: _Tensor | _Sequence[_Tensor] | None = None) -> _histogram:
@@ -887,7 +887,7 @@ def lu_unpack(LU_data: _Any, LU_pivots: _Any, unpack_data: _bool = True, unpack_
 def manual_seed(seed: _Any) -> _Generator:
     """Start the stream that functions draw from by default anew; returns its generator."""
 def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
-    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
+    """`max(0, -target * (input1 - input2) + margin)`."""
 from pullback import masked as masked
 def masked_fill(input: _Tensor, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """`input` with `value`, a number or 0-d tensor, where `mask` holds."""

@@ -128,6 +128,14 @@ def collect_all(futures: list[Future[Any]]) -> Future[list[Future[Any]]]:
     """A future of the list of these futures, which is done when all of them are.
 
     An error of one of them, the first that comes, is its own.
+
+    >>> import pullback as torch
+    >>> first, second = torch.futures.Future(), torch.futures.Future()
+    >>> both = torch.futures.collect_all([first, second])
+    >>> first.set_result(1)
+    >>> second.set_result(2)
+    >>> [one.value() for one in both.wait()]
+    [1, 2]
     """
     together: Future[list[Future[Any]]] = Future()
     lock = threading.Lock()

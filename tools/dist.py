@@ -64,6 +64,9 @@ def wheel_problems(wheel: Path) -> Iterator[str]:
     examples = {f"pullback_{name}" for name in _tracked("examples")}
     tracked = (set(_tracked("pullback")) | examples) - left_out()
     inside = {name for name in names if name.startswith(("pullback/", "pullback_examples/"))}
+    metadata = next((name for name in names if name.endswith(".dist-info/METADATA")), None)
+    told = zipfile.ZipFile(wheel).read(metadata).decode() if metadata else ""
+    yield from (f"the long description has a link into the checkout: {one}" for one in inner(told))
     yield from (f"{wheel.name} lacks {name}" for name in sorted(tracked - inside))
     yield from (f"{wheel.name} has {name} too" for name in sorted(inside - tracked))
     strange = {
@@ -72,6 +75,11 @@ def wheel_problems(wheel: Path) -> Iterator[str]:
         if not re.match(r"pullback(/|_examples/|_command\.py$|-[\d.]+\.dist-info/)", name)
     }
     yield from (f"{wheel.name} has {name} too" for name in sorted(strange))
+
+
+def inner(markdown: str) -> list[str]:
+    """Links of a text that lead somewhere in a checkout alone."""
+    return re.findall(r"\]\((?!https?:|mailto:|#)[^)\s]+\)", markdown)
 
 
 def sdist_problems(sdist: Path, wheel: Path) -> Iterator[str]:

@@ -34,8 +34,9 @@ ASSETS = ROOT / "tools" / "site_assets"
 EXAMPLES = ROOT / "examples"
 
 # Where Python for browsers comes from: any copy of Pyodide that has NumPy serves, also one beside
-# the site. A relative address counts from the start page.
-PYODIDE = "https://cdn.jsdelivr.net/pyodide/v314.0.3/full/"
+# the site. A relative address counts from the start page. `make test-wasm` has passed with this
+# version, which is CPython 3.13.
+PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.29.3/full/"
 
 # Pages by tab, and by group within it; a page of docs/ that is named nowhere goes under "Project".
 NAV: dict[str, list[str] | dict[str, list[str]]] = {
@@ -206,33 +207,58 @@ def navigation() -> list[Any]:
             continue
         here = [page for page in pages if page in found] + (extra if title == "Project" else [])
         sections.append({title: here[0] if len(here) == 1 else here})
-    files: list[Any] = []
-    for path, title in reference.MODULES.items():
-        first = f"reference/{title}.md"
-        if title not in subjects.SUBJECTS:
-            files.append({title: first})
-            continue
-        told = [
-            {subject: subjects.file_of(title, subject)}
-            for subject in reference.by_subject(path, title)
-        ]
-        files.append({title: [{"Overview": first}, *told]})
-    sections.insert(-2, {"API reference": files})
+    sections.insert(-2, {"API reference": _of_reference()})
     return sections
+
+
+def _of_reference() -> list[Any]:
+    """Modules of the reference, each with its subjects and the modules inside it."""
+    places: dict[str, list[Any]] = {}
+    for path, title in reference.MODULES.items():
+        pages: list[Any] = [{"Overview": f"reference/{title}.md"}]
+        if title in subjects.SUBJECTS:
+            pages += [
+                {subject: subjects.file_of(title, subject)}
+                for subject in reference.by_subject(path, title)
+            ]
+        home = next((one for one in places if one != "torch" and title.startswith(f"{one}.")), "")
+        places.setdefault(home, []).append({title: pages})
+        if not home:
+            places[title] = pages
+    return [_without_section(one) for one in places[""]]
+
+
+def _without_section(entry: dict[str, Any]) -> dict[str, Any]:
+    """A module of a single page as that page, and so for those inside it."""
+    ((title, pages),) = entry.items()
+    if len(pages) == 1:
+        return {title: pages[0]["Overview"]}
+    return {
+        title: [
+            _without_section(one) if isinstance(next(iter(one.values())), list) else one
+            for one in pages
+        ]
+    }
 
 
 def configuration(*, versioned: bool = False) -> dict[str, Any]:
     """What mkdocs is told. No fonts and no scripts from elsewhere."""
     version = {"version": {"provider": "mike", "default": "latest"}} if versioned else {}
     scheme = {"primary": "custom", "accent": "custom"}  # the colours of site_assets/pullback.css
-    toggles = [("default", "slate", "dark"), ("slate", "default", "light")]
+    # As the visitor's system has it, until the button in the header is pressed.
+    choices = [
+        ("(prefers-color-scheme)", "default", "brightness-auto", "Switch to light"),
+        ("(prefers-color-scheme: light)", "default", "brightness-7", "Switch to dark"),
+        ("(prefers-color-scheme: dark)", "slate", "brightness-4", "Switch to the system's"),
+    ]
     palette = [
         {
+            "media": media,
             "scheme": own,
             **scheme,
-            "toggle": {"icon": "material/brightness-6", "name": f"Switch to {name}"},
+            "toggle": {"icon": f"material/{icon}", "name": name},
         }
-        for own, _, name in toggles
+        for media, own, icon, name in choices
     ]
     return {
         "site_name": "pullback",

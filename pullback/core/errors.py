@@ -227,8 +227,8 @@ def inference_has_no_version() -> RuntimeError:
 def leaf_written(op: str) -> RuntimeError:
     """A recorded in-place write to a leaf."""
     return RuntimeError(
-        f"{op}: a leaf tensor that requires grad is used in an in-place operation; its old value "
-        "is where the gradient must arrive. Use the out-of-place form, or write under "
+        f"{op}: a leaf tensor that requires grad is used in an in-place operation; its gradient "
+        "is accumulated for the value it had. Use the out-of-place form, or write under "
         "torch.no_grad()."
     )
 

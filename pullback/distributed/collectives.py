@@ -526,7 +526,7 @@ def all_gather_coalesced(
 def barrier(
     group: Any = None, async_op: bool = False, device_ids: Any = None, timeout: Any = None
 ) -> Any:
-    """Wait until every rank is here.
+    """Wait until every rank has called this.
 
     >>> import pullback as torch
     >>> dist = torch.distributed

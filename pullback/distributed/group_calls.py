@@ -130,7 +130,7 @@ class GroupCalls:
         )
 
     def barrier(self, opts: Any = None) -> Any:
-        """Wait until every rank is here."""
+        """Wait until every rank has called this."""
         from pullback.distributed import collectives
 
         return collectives.barrier(self, async_op=True)

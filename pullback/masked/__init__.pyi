@@ -16,44 +16,44 @@ from typing import overload as _overload
 
 class MaskedTensor(_Tensor): ...
 def amax(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The largest of the selected elements."""
+    """`amax` of the selected elements."""
 def amin(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The smallest of the selected elements."""
+    """`amin` of the selected elements."""
 def argmax(input: _Tensor, dim: _int | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """Where the largest of the selected elements is."""
+    """`argmax` of the selected elements."""
 def argmin(input: _Tensor, dim: _int | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """Where the smallest of the selected elements is."""
+    """`argmin` of the selected elements."""
 from pullback.masked.maskedtensor.creation import as_masked_tensor as as_masked_tensor
 def cumprod(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """Running products of the selected elements."""
+    """`cumprod` of the selected elements."""
 def cumsum(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """Running sums of the selected elements."""
+    """`cumsum` of the selected elements."""
 from pullback.masked.maskedtensor.core import is_masked_tensor as is_masked_tensor
 def log_softmax(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The logarithm of `softmax`."""
 def logaddexp(input: _Tensor, other: _Any, *, dtype: _dtype | _type | None = None, input_mask: _Any = None, other_mask: _Any = None) -> _Tensor:
     """`logaddexp` of the selected elements; what is left out counts as the exponential 0."""
 def logsumexp(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The logarithm of the sum of exponentials of the selected elements."""
+    """`logsumexp` of the selected elements."""
 from pullback.masked.maskedtensor.creation import masked_tensor as masked_tensor
 def mean(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The mean of the selected elements."""
+    """`mean` of the selected elements."""
 def median(input: _Tensor, dim: _int = -1, *, keepdim: _bool = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The median of the selected elements along `dim`; the lower one of two."""
+    """`median` of the selected elements along `dim`; the lower one of two."""
 def norm(input: _Tensor, ord: _float | None = 2.0, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The norm of order `ord` of the selected elements."""
+    """The `linalg.vector_norm` of order `ord` of the selected elements."""
 def normalize(input: _Tensor, ord: _float, dim: _int | _Sequence[_int] | None, *, eps: _float = 1e-12, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The selected elements divided by their norm along `dim`, or `eps` if that is larger."""
+    """`normalize` of the selected elements along `dim`."""
 def prod(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The product of the selected elements."""
+    """`prod` of the selected elements."""
 def softmax(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The softmax of the selected elements; the others get 0."""
+    """`softmax` of the selected elements; the others get 0."""
 def softmin(input: _Tensor, dim: _int | _Sequence[_int] | None, *, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The softmax of the negatives of the selected elements; the others get 0."""
+    """`softmin` of the selected elements; the others get 0."""
 def std(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, *, correction: _int | None = None, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The standard deviation of the selected elements."""
+    """`std` of the selected elements."""
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
     """The sum of the selected elements."""
 def var(input: _Tensor, dim: _int | _Sequence[_int] | None = None, unbiased: _bool | None = None, *, correction: _float | None = None, keepdim: _bool | None = False, dtype: _dtype | _type | None = None, mask: _Any = None) -> _Tensor:
-    """The variance of the selected elements."""
+    """`var` of the selected elements."""
 __all__: _list[_str] = ['MaskedTensor', 'amax', 'amin', 'argmax', 'argmin', 'as_masked_tensor', 'cumprod', 'cumsum', 'is_masked_tensor', 'log_softmax', 'logaddexp', 'logsumexp', 'masked_tensor', 'mean', 'median', 'norm', 'normalize', 'prod', 'softmax', 'softmin', 'std', 'sum', 'var']

@@ -18,11 +18,11 @@ from typing import Literal as _Literal
 from typing import overload as _overload
 
 def adaptive_avg_pool1d(input: _Tensor, output_size: _Any) -> _Tensor:
-    """The mean of each of `output_size` windows that cover the lines evenly."""
+    """Adaptive average pooling of sequences: the mean of each of `output_size` windows."""
 def adaptive_avg_pool2d(input: _Tensor, output_size: _Any) -> _Tensor:
-    """The mean of each of `output_size` windows that cover the images evenly."""
+    """Adaptive average pooling of images: the mean of each of `output_size` windows."""
 def adaptive_avg_pool3d(input: _Tensor, output_size: _Any) -> _Tensor:
-    """The mean of each of `output_size` windows that cover the volumes evenly."""
+    """Adaptive average pooling of volumes: the mean of each of `output_size` windows."""
 @_overload
 def adaptive_max_pool1d(input: _Tensor, output_size: _Any, return_indices: _Literal[False] = False) -> _Tensor: ...
 @_overload
@@ -46,11 +46,11 @@ def affine_grid(theta: _Any, size: _int | _Sequence[_int], align_corners: _bool 
 def alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     """Set elements to selu's lower limit, then shift and scale so that mean and variance stay."""
 def avg_pool1d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True) -> _Tensor:
-    """The mean of each window of lines; zeros of the padding count if `count_include_pad`."""
+    """Average pooling of sequences; zeros of the padding count if `count_include_pad`."""
 def avg_pool2d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
-    """The mean of each window of images, or their sum over `divisor_override`."""
+    """Average pooling of images: mean of each window, or its sum over `divisor_override`."""
 def avg_pool3d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, ceil_mode: _bool = False, count_include_pad: _bool = True, divisor_override: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
-    """The mean of each window of volumes, or their sum over `divisor_override`."""
+    """Average pooling of volumes: mean of each window, or its sum over `divisor_override`."""
 def batch_norm(input: _Tensor, running_mean: _Tensor | None, running_var: _Tensor | None, weight: _Any = None, bias: _Tensor | None = None, training: _bool = False, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
     """Give each channel mean 0 and variance 1, over the batch or by running statistics."""
 def bilinear(input1: _Any, input2: _Any, weight: _Any, bias: _Tensor | None = None) -> _Tensor:
@@ -66,19 +66,19 @@ def celu_(input: _Tensor, alpha: _float = 1.0) -> _Tensor:
 def channel_shuffle(input: _Tensor, groups: _int) -> _Tensor:
     """Take the channels of `groups` in turn: of (1, 2, 3, 4) in two groups, (1, 3, 2, 4)."""
 def conv1d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate lines (n, channels, length) with filters (outputs, channels / groups, kernel)."""
+    """Convolve sequences (n, channels, length) with filters (outputs, channels / groups, kernel)."""
 def conv2d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate images (n, channels, height, width) with (outputs, channels / groups, h, w)."""
+    """Convolve images (n, channels, height, width) with (outputs, channels / groups, h, w)."""
 def conv3d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, dilation: _Any = 1, groups: _int = 1) -> _Tensor:
-    """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions."""
+    """Convolve volumes (n, channels, depth, height, width) with filters of three dimensions."""
 def conv_transpose1d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel)."""
+    """Transposed convolution of sequences with filters (channels, outputs / groups, kernel)."""
 def conv_transpose2d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv2d`: spread images with filters (channels, outputs / groups, h, w)."""
+    """Transposed convolution of images with filters (channels, outputs / groups, h, w)."""
 def conv_transpose3d(input: _Tensor, weight: _Any, bias: _Tensor | None = None, stride: _Any = 1, padding: _Any = 0, output_padding: _Any = 0, groups: _int = 1, dilation: _Any = 1) -> _Tensor:
-    """The adjoint of `conv3d`."""
+    """Transposed convolution of volumes."""
 def cosine_embedding_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
-    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1."""
+    """`1 - cosine` where the target is 1, `max(0, cosine - margin)` where it is -1."""
 def cosine_similarity(x1: _Any, x2: _Any, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
 def cross_entropy(input: _Tensor, target: _Tensor, weight: _Any = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean', label_smoothing: _float = 0.0) -> _Tensor:
@@ -104,9 +104,9 @@ def embedding_bag(input: _Tensor, weight: _Any, offsets: _Any = None, max_norm: 
 def feature_alpha_dropout(input: _Tensor, p: _float = 0.5, training: _bool = False, inplace: _bool = False) -> _Tensor:
     """`alpha_dropout` of whole channels."""
 def fold(input: _Tensor, output_size: _Any, kernel_size: _Any, dilation: _Any = 1, padding: _Any = 0, stride: _Any = 1) -> _Tensor:
-    """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`."""
+    """Add columns (n, channels * h * w, positions) up to images: the adjoint of `unfold`."""
 def fractional_max_pool2d(input: _Tensor, kernel_size: _Any, output_size: _Any = None, output_ratio: _Any = None, return_indices: _bool = False, _random_samples: _Any = None) -> _Any:
-    """The largest of windows at random places, `output_size` of them or by `output_ratio`."""
+    """Max pooling over random windows, `output_size` of them or by `output_ratio`."""
 def fractional_max_pool2d_with_indices(input: _Tensor, kernel_size: _Any, output_size: _Any = None, output_ratio: _Any = None, return_indices: _bool = False, _random_samples: _Any = None) -> _tuple[_Tensor, _Tensor]:
     """`fractional_max_pool2d` with `return_indices`."""
 def fractional_max_pool3d(input: _Tensor, kernel_size: _Any, output_size: _Any = None, output_ratio: _Any = None, return_indices: _bool = False, _random_samples: _Any = None) -> _Any:
@@ -132,21 +132,21 @@ def hardsigmoid(input: _Tensor, inplace: _bool = False) -> _Tensor:
 def hardswish(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`x * hardsigmoid(x)`."""
 def hardtanh(input: _Tensor, min_val: _float = -1.0, max_val: _float = 1.0, inplace: _bool = False) -> _Tensor:
-    """`x`, kept between `min_val` and `max_val`."""
+    """`x`, clamped to `min_val` and `max_val`."""
 def hardtanh_(input: _Tensor, min_val: _float = -1.0, max_val: _float = 1.0) -> _Tensor:
     """In-place form of `hardtanh`."""
 def hinge_embedding_loss(input: _Tensor, target: _Tensor, margin: _float = 1.0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
-    """A distance where the target is 1, what it lacks of `margin` where that is -1."""
+    """The input where the target is 1, `max(0, margin - input)` where it is -1."""
 def huber_loss(input: _Tensor, target: _Tensor, reduction: _str = 'mean', delta: _float = 1.0, weight: _Any = None) -> _Tensor:
     """Half the square of the difference where it is below `delta`, a straight line beyond."""
 def instance_norm(input: _Tensor, running_mean: _Tensor | None = None, running_var: _Tensor | None = None, weight: _Any = None, bias: _Tensor | None = None, use_input_stats: _bool = True, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
     """Give each channel of each example mean 0 and variance 1."""
 def interpolate(input: _Tensor, size: _int | _Sequence[_int] | None = None, scale_factor: _Any = None, mode: _str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None, antialias: _bool = False) -> _Tensor:
-    """Images (n, channels, ...) in another resolution, given by its size or by factors."""
+    """Resample images (n, channels, ...) to a size or by factors."""
 def kl_div(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', log_target: _bool = False) -> _Tensor:
     """`target * (log(target) - input)`; with log_target the target is a logarithm as well."""
 def l1_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: _Any = None) -> _Tensor:
-    """The sizes of the differences."""
+    """Absolute error, averaged unless `reduction` says otherwise."""
 def layer_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Any = None, bias: _Tensor | None = None, eps: _float = 1e-05, cudnn_enable: _bool = True) -> _Tensor:
     """Give the last dimensions mean 0 and variance 1, then scale by `weight` and shift by `bias`."""
 def leaky_relu(input: _Tensor, negative_slope: _float = 0.01, inplace: _bool = False) -> _Tensor:
@@ -164,13 +164,13 @@ def log_softmax(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, 
 def logsigmoid(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """`log(sigmoid(x))`, without its rounding to minus infinity."""
 def lp_pool1d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
-    """The root of the sum of powers `norm_type` of each window of lines."""
+    """Power-average pooling: the p-norm (`norm_type`) of each window of sequences."""
 def lp_pool2d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
-    """The root of the sum of powers `norm_type` of each window of images."""
+    """Power-average pooling: the p-norm (`norm_type`) of each window of images."""
 def lp_pool3d(input: _Tensor, norm_type: _Any, kernel_size: _Any, stride: _Any = None, ceil_mode: _bool = False) -> _Tensor:
-    """The root of the sum of powers `norm_type` of each window of volumes."""
+    """Power-average pooling: the p-norm (`norm_type`) of each window of volumes."""
 def margin_ranking_loss(input1: _Tensor, input2: _Tensor, target: _Tensor, margin: _float = 0, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
-    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1."""
+    """`max(0, -target * (input1 - input2) + margin)`."""
 @_overload
 def max_pool1d(input: _Tensor, kernel_size: _Any, stride: _Any = None, padding: _Any = 0, dilation: _Any = 1, ceil_mode: _bool = False, return_indices: _Literal[False] = False) -> _Tensor: ...
 @_overload
@@ -204,7 +204,7 @@ def max_unpool3d(input: _Tensor, indices: _Any, kernel_size: _Any, stride: _Any 
 def mish(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`x * tanh(softplus(x))`."""
 def mse_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: _Any = None) -> _Tensor:
-    """The squares of the differences, as their mean unless `reduction` says otherwise."""
+    """Squared error, averaged unless `reduction` says otherwise."""
 def multi_head_attention_forward(query: _Any, key: _Any, value: _Any, embed_dim_to_check: _int, num_heads: _int, in_proj_weight: _Any, in_proj_bias: _Any, bias_k: _Any, bias_v: _Any, add_zero_attn: _bool, dropout_p: _float, out_proj_weight: _Any, out_proj_bias: _Any, training: _bool = True, key_padding_mask: _Any = None, need_weights: _bool = True, attn_mask: _Any = None, use_separate_proj_weight: _bool = False, q_proj_weight: _Any = None, k_proj_weight: _Any = None, v_proj_weight: _Any = None, static_k: _Any = None, static_v: _Any = None, average_attn_weights: _bool = True, is_causal: _bool = False) -> _tuple[_Any, _Any]:
     """Project, attend with each head, project back: (length, batch, width), and weights or None."""
 def multi_margin_loss(input: _Tensor, target: _Tensor, p: _float = 1, margin: _float = 1.0, weight: _Any = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
@@ -220,7 +220,7 @@ def nll_loss(input: _Tensor, target: _Tensor, weight: _Any = None, size_average:
 def normalize(input: _Tensor, p: _float = 2.0, dim: _int = 1, eps: _Any = 1e-12, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger."""
 def one_hot(input: _Tensor, num_classes: _int = -1) -> _Tensor:
-    """A 1 at the place that each element names, zeros elsewhere, in a new last dimension."""
+    """One-hot encoding, in a new last dimension."""
 def pad(input: _Tensor, pad: _Any, mode: _str = 'constant', value: _float | None = None) -> _Tensor: ...
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""
@@ -237,7 +237,7 @@ def prelu(input: _Tensor, weight: _Any) -> _Tensor:
 def relu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """Each element, or 0 where it is negative."""
 def relu6(input: _Tensor, inplace: _bool = False) -> _Tensor:
-    """`x`, kept between 0 and 6."""
+    """`x`, clamped to 0 and 6."""
 def relu_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `relu`: the result replaces the tensor's values."""
 def rms_norm(input: _Tensor, normalized_shape: _Sequence[_int], weight: _Any = None, eps: _float | None = None) -> _Tensor:
@@ -247,7 +247,7 @@ def rrelu(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333
 def rrelu_(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> _Tensor:
     """In-place form of `rrelu`."""
 def scaled_dot_product_attention(query: _Any, key: _Any, value: _Any, attn_mask: _Any = None, dropout_p: _float = 0.0, is_causal: _bool = False, scale: _float | None = None, enable_gqa: _bool = False) -> _Tensor:
-    """Mix the rows of `value` by the softmax of the products of `query` with `key`."""
+    """Attention: `softmax(query @ key.mT * scale) @ value`, with a mask or causal if asked for."""
 def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`elu`, scaled so that it keeps mean 0 and variance 1."""
 def selu_(input: _Tensor) -> _Tensor:
@@ -279,11 +279,11 @@ def threshold(input: _Tensor, threshold: _float, value: _float, inplace: _bool =
 def threshold_(input: _Tensor, threshold: _float, value: _float) -> _Tensor:
     """In-place form of `threshold`."""
 def triplet_margin_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, margin: _float = 1.0, p: _float = 2, eps: _float = 1e-06, swap: _bool = False, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
-    """How much nearer than by `margin` the negative is to the anchor than the positive."""
+    """`max(0, d(anchor, positive) - d(anchor, negative) + margin)`, d the p-norm."""
 def triplet_margin_with_distance_loss(anchor: _Tensor, positive: _Tensor, negative: _Tensor, *, distance_function: _Callable[[_Any, _Any], _Any] | None = None, margin: _Any = 1.0, swap: _bool = False, reduction: _str = 'mean') -> _Tensor:
     """`triplet_margin_loss` with a distance of the user's."""
 def unfold(input: _Tensor, kernel_size: _Any, dilation: _Any = 1, padding: _Any = 0, stride: _Any = 1) -> _Tensor:
-    """The windows of images (n, channels, height, width) as columns (n, channels * h * w, places)."""
+    """The windows of images (n, channels, height, width) as columns, one for each position."""
 def upsample(input: _Tensor, size: _int | _Sequence[_int] | None = None, scale_factor: _Any = None, mode: _str = 'nearest', align_corners: _bool | None = None) -> _Tensor:
     """The old name of `interpolate`."""
 def upsample_bilinear(input: _Tensor, size: _int | _Sequence[_int] | None = None, scale_factor: _Any = None) -> _Tensor: ...

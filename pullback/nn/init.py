@@ -45,7 +45,7 @@ def calculate_gain(nonlinearity: str, param: Any = None) -> float:
 
 
 def uniform_(tensor: Tensor, a: float = 0.0, b: float = 1.0, generator: Any = None) -> Tensor:
-    """Numbers evenly from `a` to `b`.
+    """Uniform numbers between `a` and `b`.
 
     >>> import pullback as torch
     >>> bool(torch.nn.init.uniform_(torch.empty(100), 2.0, 3.0).min() >= 2)
@@ -132,7 +132,7 @@ def _uniform_proposals(
 
 
 def constant_(tensor: Tensor, val: float) -> Tensor:
-    """The same number everywhere.
+    """Fill with a constant.
 
     >>> import pullback as torch
     >>> torch.nn.init.constant_(torch.empty(2), 0.3)
@@ -227,7 +227,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Evenly, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio.
+    """Uniform numbers with variance `2 / (fan_in + fan_out)`, by Glorot and Bengio.
 
     >>> import pullback as torch
     >>> bool(torch.nn.init.xavier_uniform_(torch.empty(3, 3)).abs().max() <= 1)
@@ -238,7 +238,7 @@ def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) ->
 
 
 def xavier_normal_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Normally, with a variance of `2 / (fan_in + fan_out)` by Glorot and Bengio.
+    """Normal numbers with variance `2 / (fan_in + fan_out)`, by Glorot and Bengio.
 
     >>> import pullback as torch
     >>> torch.nn.init.xavier_normal_(torch.empty(4, 3)).shape
@@ -255,7 +255,7 @@ def kaiming_uniform_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Evenly, with a variance of `gain**2 / fan` by He et al.
+    """Uniform numbers with variance `gain**2 / fan`, by He et al.
 
     >>> import pullback as torch
     >>> bool(
@@ -277,7 +277,7 @@ def kaiming_normal_(
     nonlinearity: str = "leaky_relu",
     generator: Any = None,
 ) -> Tensor:
-    """Normally, with a variance of `gain**2 / fan` by He et al.
+    """Normal numbers with variance `gain**2 / fan`, by He et al.
 
     >>> import pullback as torch
     >>> torch.nn.init.kaiming_normal_(torch.empty(4, 3), nonlinearity="relu").shape

@@ -53,7 +53,13 @@ def get_ema_avg_fn(decay: float = 0.999) -> Callable[..., Any]:
 
 
 def get_swa_avg_fn() -> Callable[..., Any]:
-    """Averages one tensor: all values so far count the same."""
+    """Averages one tensor: all values so far count the same.
+
+    >>> import pullback as torch
+    >>> average = torch.optim.swa_utils.get_swa_avg_fn()
+    >>> average(torch.tensor(2.0), torch.tensor(5.0), 2)
+    tensor(3.)
+    """
 
     def swa_update(averaged_param: Any, current_param: Any, num_averaged: Any) -> Any:
         with no_grad():
@@ -74,12 +80,26 @@ def _averaging_in_place(average: Callable[..., Any]) -> Callable[..., None]:
 
 
 def get_ema_multi_avg_fn(decay: float = 0.999) -> Callable[..., None]:
-    """Averages lists of tensors in place: the averages keep the part `decay` of themselves."""
+    """Averages lists of tensors in place: the averages keep the part `decay` of themselves.
+
+    >>> import pullback as torch
+    >>> averages = [torch.tensor(2.0)]
+    >>> torch.optim.swa_utils.get_ema_multi_avg_fn(0.5)(averages, [torch.tensor(4.0)], 1)
+    >>> averages
+    [tensor(3.)]
+    """
     return _averaging_in_place(get_ema_avg_fn(decay))
 
 
 def get_swa_multi_avg_fn() -> Callable[..., None]:
-    """Averages lists of tensors in place: all values so far count the same."""
+    """Averages lists of tensors in place: all values so far count the same.
+
+    >>> import pullback as torch
+    >>> averages = [torch.tensor(2.0)]
+    >>> torch.optim.swa_utils.get_swa_multi_avg_fn()(averages, [torch.tensor(5.0)], 2)
+    >>> averages
+    [tensor(3.)]
+    """
     return _averaging_in_place(get_swa_avg_fn())
 
 

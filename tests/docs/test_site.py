@@ -87,6 +87,18 @@ def test_the_home_page_installs_trains_shows_numbers_and_says_what_it_is_not():
     assert set(rows) <= set(measured)
 
 
+def test_modules_inside_a_module_stand_below_it():
+    (listed,) = [one["API reference"] for one in site.navigation() if "API reference" in one]
+    top = {title: pages for entry in listed for title, pages in entry.items()}
+    assert top["torch.func"] == "reference/torch.func.md"
+    inside = {title: pages for entry in top["torch.nn"] for title, pages in entry.items()}
+    assert inside["Overview"] == "reference/torch.nn.md"
+    assert inside["torch.nn.utils.rnn"] == "reference/torch.nn.utils.rnn.md"
+    assert {"Overview": "reference/torch.nn.functional.md"} in inside["torch.nn.functional"]
+    every = json.dumps(listed)
+    assert all(every.count(f'"reference/{title}.md"') == 1 for title in reference.MODULES.values())
+
+
 def test_large_modules_have_a_page_for_each_subject():
     for path, title in reference.MODULES.items():
         if title in subjects.SUBJECTS:
@@ -179,6 +191,22 @@ def test_the_search_works_in_pages_that_are_opened_as_files(built, browser):
         time.sleep(0.1)
     assert "Checkpointing" in browser.execute_script(first)
     assert [entry for entry in browser.get_log("browser") if entry["level"] == "SEVERE"] == []
+
+
+def test_pages_have_the_colours_of_the_system_until_the_visitor_chooses(built, browser):
+    def shown(system):
+        media = [{"name": "prefers-color-scheme", "value": system}]
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": media})
+        browser.get((built[1] / "index.html").as_uri())
+        return browser.execute_script("return document.body.dataset.mdColorScheme")
+
+    try:
+        assert [shown(one) for one in ("light", "dark", "light")] == ["default", "slate", "default"]
+        browser.execute_script("document.querySelectorAll('[name=__palette]')[2].click()")
+        assert shown("light") == "slate"
+    finally:
+        browser.execute_script("localStorage.clear()")
+        browser.execute_cdp_cmd("Emulation.setEmulatedMedia", {"features": []})
 
 
 @pytest.mark.parametrize("width", [1400, 400])

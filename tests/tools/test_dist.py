@@ -10,14 +10,14 @@ import pytest
 
 import pullback
 from pullback import installed
-from tools import dist, smoke
+from tools import dist, long_description, smoke
 
 ROOT = Path(__file__).parents[2]
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text(encoding="utf-8"))
 
 
 def test_the_version_is_written_in_one_place():
-    assert PROJECT["project"]["dynamic"] == ["version"]
+    assert "version" in PROJECT["project"]["dynamic"]
     source = (ROOT / PROJECT["tool"]["hatch"]["version"]["path"]).read_text(encoding="utf-8")
     pattern = PROJECT["tool"]["hatch"]["version"]["pattern"]
     assert re.search(pattern, source)["version"] == installed.version()
@@ -108,3 +108,26 @@ def test_hints_without_pip_name_uv_and_in_conda_name_conda(monkeypatch, tmp_path
 def test_no_hint_names_an_extra_that_no_index_has():
     sources = (ROOT / "pullback").rglob("*.py")
     assert [f.name for f in sources if re.search(r"install '?pullback\[", f.read_text())] == []
+
+
+def test_links_of_the_long_description_lead_somewhere_outside_of_a_checkout():
+    text = "![a](docs/a.png) [b](docs/b.md) [c](https://example.org)\n```\n[d](e)\n```\n"
+    somewhere = "https://example.org/pullback"
+    assert long_description.with_addresses(text, somewhere, "1.2") == (
+        "![a](https://example.org/pullback/raw/v1.2/docs/a.png) "
+        "[b](https://example.org/pullback/blob/v1.2/docs/b.md) [c](https://example.org)\n"
+        "```\n[d](e)\n```\n"
+    )
+    nowhere = long_description.with_addresses(text, None, "1.2")
+    assert nowhere == " b [c](https://example.org)\n```\n[d](e)\n```\n"
+    readme = (ROOT / "README.md").read_text(encoding="utf-8")
+    assert dist.inner(readme)
+    for source in (somewhere, None):
+        assert dist.inner(long_description.with_addresses(readme, source, "1.2")) == []
+
+
+def test_a_wheel_whose_description_links_into_the_checkout_is_refused(tmp_path):
+    wheel = tmp_path / "pullback-0.1.0-py3-none-any.whl"
+    with zipfile.ZipFile(wheel, "w") as archive:
+        archive.writestr("pullback-0.1.0.dist-info/METADATA", "Name: pullback\n\n[a](docs/a.md)\n")
+    assert any("](docs/a.md)" in line for line in dist.wheel_problems(wheel))

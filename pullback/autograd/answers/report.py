@@ -19,12 +19,24 @@ from pullback.autograd.show.framed import Framed, in_script
 __all__ = ["Report", "in_script", "lines", "table", "treemap"]
 
 _COLOURS = ("#1d62d1", "#c2410c", "#15803d", "#7c3aed", "#0e8f8f", "#b45309", "#be185d", "#475569")
+# The same on dark paper, for thin lines: a tile has white letters on it, so it stays as it is.
+_BRIGHT = ("#6ea8fe", "#ff9a62", "#4fce7d", "#b79bff", "#3fd0cf", "#f0b34a", "#ff7eb6", "#a9b7c9")
 
-_STYLE = """
-:root { color-scheme: light dark; --paper: #fbfbfd; --ink: #1c2430; --faint: #5c6675;
-  --line: #d5dae2; --panel: #fff; --mark: #d9480f; --link: #1d62d1; }
-@media (prefers-color-scheme: dark) { :root { --paper: #12161d; --ink: #e6eaf0; --faint: #9aa6b6;
-  --line: #2e3744; --panel: #1a2029; --mark: #ff922b; --link: #6ea8fe; } }
+
+def _curves(colours: Sequence[str]) -> str:
+    return " ".join(f"--curve{at}: {colour};" for at, colour in enumerate(colours))
+
+
+_STYLE = (
+    f"""
+:root {{ color-scheme: light dark; --paper: #fbfbfd; --ink: #1c2430; --faint: #5c6675;
+  --line: #d5dae2; --panel: #fff; --mark: #d9480f; --link: #1d62d1;
+  --shade: #1c243038; {_curves(_COLOURS)} }}
+@media (prefers-color-scheme: dark) {{ :root {{ --paper: #12161d; --ink: #e6eaf0; --faint: #9aa6b6;
+  --line: #2e3744; --panel: #1a2029; --mark: #ff922b; --link: #6ea8fe;
+  --shade: #00000099; {_curves(_BRIGHT)} }} }}
+"""
+    """
 * { box-sizing: border-box; }
 body { margin: 0 auto; max-width: 1180px; padding: 18px;
   background: var(--paper); color: var(--ink);
@@ -42,11 +54,17 @@ svg { display: block; max-width: 100%; height: auto; }
 svg text { font: 11px system-ui, "Segoe UI", Roboto, "Liberation Sans", sans-serif;
   fill: var(--ink); }
 svg .axis { stroke: var(--line); } svg .faint { fill: var(--faint); }
-.scroll { overflow-x: auto; } .scroll > svg { min-width: 860px; }
+.scroll { overflow-x: auto; background: /* a shade at the side where more is to be seen */
+  linear-gradient(to right, var(--paper) 30%, transparent) left / 36px 100% no-repeat local,
+  linear-gradient(to left, var(--paper) 30%, transparent) right / 36px 100% no-repeat local,
+  linear-gradient(to right, var(--shade), transparent) left / 14px 100% no-repeat scroll,
+  linear-gradient(to left, var(--shade), transparent) right / 14px 100% no-repeat scroll; }
+.scroll > svg { min-width: 860px; }
 :focus-visible { outline: 2px solid var(--link); outline-offset: 1px; }
 button, select, input { font: inherit; color: inherit; background: var(--panel);
   border: 1px solid var(--line); border-radius: 6px; padding: 3px 9px; }
 """
+)
 
 
 class Report(Framed):
@@ -148,7 +166,7 @@ def lines(
             f"{escape(shown(value))}</text>"
         )
     for number, (name, values) in enumerate(series.items()):
-        colour = _COLOURS[number % len(_COLOURS)]
+        colour = f"var(--curve{number % len(_COLOURS)})"
         points = [
             place(at, v)
             for at, v in zip(places or range(count), values, strict=False)
@@ -156,16 +174,17 @@ def lines(
         ]
         drawn = " ".join(f"{x:.1f},{y:.1f}" for x, y in points)
         parts.append(
-            f'<polyline points="{drawn}" fill="none" stroke="{colour}" stroke-width="1.6">'
+            f'<polyline points="{drawn}" fill="none" stroke-width="1.6" '
+            f'style="stroke: {colour}">'
             f"<title>{escape(name)}</title></polyline>"
         )
         if places is not None and len(points) <= _DOTS:  # a line between two says nothing of one
-            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.2" fill="{colour}"/>'
+            parts += [f'<circle cx="{x:.1f}" cy="{y:.1f}" r="2.2" style="fill: {colour}"/>'
                       for x, y in points]  # fmt: skip
         if len(series) > 1 and number < 8:
             x = left + 130 * number
             parts.append(
-                f'<rect x="{x}" y="{height - 12}" width="10" height="10" fill="{colour}"/>'
+                f'<rect x="{x}" y="{height - 12}" width="10" height="10" style="fill: {colour}"/>'
             )
             parts.append(f'<text x="{x + 14}" y="{height - 3}">{escape(name[:18])}</text>')
     if places is not None:

@@ -109,7 +109,7 @@ def _over_time(run: Watch, number: int, name: str) -> str:
     width, height = 240 / len(samples), 48 / (high - low)
     cells = [
         f'<rect x="{x * width:.1f}" y="{48 - (y + 1) * height:.1f}" width="{width + 0.3:.1f}" '
-        f'height="{height + 0.3:.1f}" fill="#1d62d1" fill-opacity="{share:.2f}"/>'
+        f'height="{height + 0.3:.1f}" style="fill: var(--curve0)" fill-opacity="{share:.2f}"/>'
         for (x, y), share in numpy.ndenumerate(counts)
         if share >= 0.01
     ]

@@ -169,7 +169,7 @@ def dirty_leaf(function: str) -> RuntimeError:
     """In-place on a leaf; by now its data has changed."""
     return RuntimeError(
         f"{function}: a leaf tensor that requires grad was changed in place and given to "
-        "mark_dirty; its old value is where the gradient must arrive. Pass a clone, or call it "
+        "mark_dirty; its gradient is accumulated for the value it had. Pass a clone, or call it "
         "under torch.no_grad()."
     )
 

@@ -172,7 +172,8 @@ def _near(error: BaseException, trace: TracebackType | None) -> str:
 
 # What NumPy and others call an argument.
 _OTHERS = {"axis": "dim", "axes": "dim", "dims": "dim", "keepdims": "keepdim", "shape": "size"}
-_UNKNOWN = r"([\w.]+)\(\) got an unexpected keyword argument '(\w+)'"
+# The second form is of classes that check their arguments themselves, and show their signature.
+_UNKNOWN = r"([\w.]+)\((\)|.*\):) got an unexpected keyword argument '(\w+)'"
 
 
 def _absent_method(error: AttributeError) -> str:
@@ -202,14 +203,16 @@ def hint(error: BaseException) -> str:
             continue
         best = best or signature
         for name in signature.parameters:
-            alike = difflib.SequenceMatcher(None, found[2], name).ratio()
+            alike = difflib.SequenceMatcher(None, found[3], name).ratio()
             if alike > likeness and name not in ("self", "args", "kwargs"):
                 best, near, likeness = signature, name, alike
     if best is None:
         return ""
-    other = _OTHERS.get(found[2], "")
+    other = _OTHERS.get(found[3], "")
     near = near or (other if other in best.parameters else "")
     meant = f"did you mean {near!r}? " if near else ""
+    if found[2] != ")":  # the message has the signature
+        return meant.rstrip()
     given = [one for one in best.parameters.values() if one.name != "self"]
     shown = ", ".join(map(_parameter, given))
     return f"{meant}The signature is {found[1].removesuffix('.__init__')}({shown})."

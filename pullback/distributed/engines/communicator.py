@@ -72,7 +72,7 @@ class Communicator:
         raise NotImplementedError
 
     def barrier(self, call: Call) -> None:
-        """Wait until every rank is here."""
+        """Wait until every rank has called this."""
         raise NotImplementedError
 
     def monitored_barrier(self, call: Call) -> None:

@@ -102,7 +102,17 @@ def ones(
     device_mesh: DeviceMesh | None = None,
     placements: _Where = None,
 ) -> DTensor:
-    """Ones that lie over a mesh."""
+    """Ones that lie over a mesh.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, ones
+    >>> def part():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return ones(3, device_mesh=mesh, placements=[Shard(0)]).to_local()
+    >>> dist.threads.run(part, 2)
+    [tensor([1., 1.]), tensor([1.])]
+    """
     return _in_parts(
         lambda shape: sizes.ones(shape, dtype=dtype),
         size,
@@ -120,7 +130,17 @@ def empty(
     device_mesh: DeviceMesh | None = None,
     placements: _Where = None,
 ) -> DTensor:
-    """Memory for a tensor that lies over a mesh."""
+    """Memory for a tensor that lies over a mesh.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, empty
+    >>> def part():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return empty(3, device_mesh=mesh, placements=[Shard(0)]).to_local().shape
+    >>> dist.threads.run(part, 2)
+    [torch.Size([2]), torch.Size([1])]
+    """
     return _in_parts(
         lambda shape: sizes.empty(shape, dtype=dtype),
         size,
@@ -140,7 +160,17 @@ def full(
     device_mesh: DeviceMesh | None = None,
     placements: _Where = None,
 ) -> DTensor:
-    """One number everywhere, over a mesh."""
+    """One number everywhere, over a mesh.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, full
+    >>> def part():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return full((3,), 7.0, device_mesh=mesh, placements=[Shard(0)]).to_local()
+    >>> dist.threads.run(part, 2)
+    [tensor([7., 7.]), tensor([7.])]
+    """
     return _in_parts(
         lambda shape: sizes.full(shape, fill_value, dtype=dtype),
         (size,) if isinstance(size, int) else tuple(size),
@@ -158,7 +188,17 @@ def rand(
     device_mesh: DeviceMesh | None = None,
     placements: _Where = None,
 ) -> DTensor:
-    """Random numbers from 0 to 1, the same whole in every layout."""
+    """Random numbers from 0 to 1, the same whole in every layout.
+
+    >>> import pullback as torch
+    >>> import pullback.distributed as dist
+    >>> from pullback.distributed.tensor import Shard, rand
+    >>> def part():
+    ...     mesh = dist.init_device_mesh("cpu", (2,))
+    ...     return rand(3, device_mesh=mesh, placements=[Shard(0)]).to_local().shape
+    >>> dist.threads.run(part, 2)
+    [torch.Size([2]), torch.Size([1])]
+    """
     return _drawn(
         lambda shape: random.rand(shape, dtype=dtype),
         size,

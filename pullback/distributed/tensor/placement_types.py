@@ -13,7 +13,12 @@ __all__ = ["Partial", "Placement", "Replicate", "Shard"]
 
 
 class Placement:
-    """How a tensor lies along one dimension of a mesh."""
+    """How a tensor lies along one dimension of a mesh.
+
+    >>> from pullback.distributed.tensor import Replicate, Shard
+    >>> Shard(1).is_shard(), Replicate().is_shard()
+    (True, False)
+    """
 
     def is_shard(self, dim: int | None = None) -> bool:
         """Whether each rank has a part (of this dimension)."""
@@ -62,12 +67,22 @@ class _StridedShard(Shard):
 
 @dataclass(frozen=True)
 class Replicate(Placement):
-    """Whole on each rank."""
+    """Whole on each rank.
+
+    >>> from pullback.distributed.tensor import Replicate
+    >>> Replicate().is_replicate()
+    True
+    """
 
 
 @dataclass(frozen=True)
 class Partial(Placement):
-    """On each rank a summand."""
+    """On each rank a summand.
+
+    >>> from pullback.distributed.tensor import Partial
+    >>> Partial("avg").is_partial("avg")
+    True
+    """
 
     reduce_op: str = "sum"
 

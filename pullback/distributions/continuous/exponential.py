@@ -14,7 +14,7 @@ __all__ = ["Exponential"]
 
 
 class Exponential(ExponentialFamily):
-    """Waiting times for events that happen at `rate`.
+    """The exponential distribution: waiting times for events that happen at `rate`.
 
     >>> import pullback as torch
     >>> torch.distributions.Exponential(2.0).mean

@@ -14,7 +14,7 @@ __all__ = ["Gamma"]
 
 
 class Gamma(ExponentialFamily):
-    """Waiting times for `concentration` events that happen at `rate`.
+    """The gamma distribution: waiting times for `concentration` events at `rate`.
 
     >>> import pullback as torch
     >>> torch.distributions.Gamma(3.0, 2.0).mean

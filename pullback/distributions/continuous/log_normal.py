@@ -13,7 +13,7 @@ __all__ = ["LogNormal"]
 
 
 class LogNormal(TransformedDistribution):
-    """Exponentials of normal numbers.
+    """The log-normal distribution: exponentials of normal numbers.
 
     >>> import pullback as torch
     >>> torch.distributions.LogNormal(0.0, 1.0).mean

@@ -15,7 +15,7 @@ __all__ = ["Normal"]
 
 
 class Normal(LocationScale, ExponentialFamily):
-    """Normal numbers of mean `loc` and standard deviation `scale`.
+    """The normal distribution with mean `loc` and standard deviation `scale`.
 
     >>> import pullback as torch
     >>> torch.distributions.Normal(0.0, 1.0).cdf(torch.tensor(0.0))

@@ -15,7 +15,7 @@ __all__ = ["Uniform"]
 
 
 class Uniform(Distribution):
-    """Numbers between `low` and `high`, all alike.
+    """The uniform distribution between `low` and `high`.
 
     >>> import pullback as torch
     >>> torch.distributions.Uniform(0.0, 4.0).variance

@@ -16,7 +16,7 @@ __all__ = ["Bernoulli"]
 
 
 class Bernoulli(OneProbability, ExponentialFamily):
-    """1 with probability `probs`, else 0.
+    """The Bernoulli distribution: 1 with probability `probs`, else 0.
 
     >>> import pullback as torch
     >>> torch.distributions.Bernoulli(torch.tensor([0.25])).variance

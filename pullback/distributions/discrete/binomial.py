@@ -14,7 +14,7 @@ __all__ = ["Binomial"]
 
 
 class Binomial(OneProbability, Distribution):
-    """How many of `total_count` trials succeed.
+    """The binomial distribution: how many of `total_count` trials succeed.
 
     >>> import pullback as torch
     >>> torch.distributions.Binomial(4, torch.tensor(0.5)).mean

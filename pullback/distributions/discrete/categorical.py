@@ -16,7 +16,7 @@ __all__ = ["Categorical"]
 
 
 class Categorical(Distribution):
-    """Whole numbers from 0, with the probabilities along the last dimension of `probs`.
+    """The categorical distribution: class indices, with probabilities `probs` (last dimension).
 
     Probabilities need not sum to 1, and logits need not be logarithms of such: both are normalised.
 

@@ -15,7 +15,7 @@ __all__ = ["Geometric"]
 
 
 class Geometric(OneProbability, Distribution):
-    """How many trials fail before the first success.
+    """The geometric distribution: how many trials fail before the first success.
 
     >>> import pullback as torch
     >>> torch.distributions.Geometric(torch.tensor(0.25)).mean

@@ -17,7 +17,7 @@ __all__ = ["Multinomial"]
 
 
 class Multinomial(Distribution):
-    """How often each category was drawn, in `total_count` draws.
+    """The multinomial distribution: how often each category is drawn in `total_count` draws.
 
     >>> import pullback as torch
     >>> torch.distributions.Multinomial(8, torch.tensor([1.0, 3.0])).mean

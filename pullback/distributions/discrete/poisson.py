@@ -14,7 +14,7 @@ __all__ = ["Poisson"]
 
 
 class Poisson(ExponentialFamily):
-    """Counts of events that happen at `rate`.
+    """The Poisson distribution: counts of events that happen at `rate`.
 
     >>> import pullback as torch
     >>> torch.distributions.Poisson(torch.tensor(4.0)).variance

@@ -13,7 +13,7 @@ __all__ = ["Dirichlet"]
 
 
 class Dirichlet(ExponentialFamily):
-    """Shares that sum to 1, the last dimension of `concentration` of them.
+    """The Dirichlet distribution: probability vectors, along the last dimension.
 
     >>> import pullback as torch
     >>> torch.distributions.Dirichlet(torch.tensor([1.0, 3.0])).mean

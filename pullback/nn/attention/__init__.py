@@ -27,7 +27,12 @@ WARN_FOR_UNFUSED_KERNELS = False
 
 
 class SDPBackend(IntEnum):
-    """Ways to compute scaled_dot_product_attention; here all of them lead to one."""
+    """Ways to compute scaled_dot_product_attention; here all of them lead to one.
+
+    >>> from pullback.nn.attention import SDPBackend
+    >>> SDPBackend.MATH.name
+    'MATH'
+    """
 
     ERROR = -1
     MATH = 0
@@ -67,12 +72,22 @@ def _cur_sdpa_kernel_backends(with_priority: bool = False) -> list[SDPBackend]:
 
 
 def list_flash_attention_impls() -> list[str]:
-    """Other implementations of flash attention: none."""
+    """Other implementations of flash attention: none.
+
+    >>> from pullback.nn.attention import list_flash_attention_impls
+    >>> list_flash_attention_impls()
+    []
+    """
     return []
 
 
 def current_flash_attention_impl() -> str | None:
-    """The implementation of flash attention that is active: none."""
+    """The implementation of flash attention that is active: none.
+
+    >>> from pullback.nn.attention import current_flash_attention_impl
+    >>> print(current_flash_attention_impl())
+    None
+    """
     return None
 
 

@@ -15,7 +15,12 @@ __all__ = ["CausalBias", "CausalVariant", "causal_lower_right", "causal_upper_le
 
 
 class CausalVariant(IntEnum):
-    """Which corner of the scores the diagonal of a causal mask starts from."""
+    """Which corner of the scores the diagonal of a causal mask starts from.
+
+    >>> from pullback.nn.attention import bias
+    >>> bias.causal_upper_left(2, 3).variant is bias.CausalVariant.UPPER_LEFT
+    True
+    """
 
     UPPER_LEFT = 1
     LOWER_RIGHT = 2
@@ -65,12 +70,24 @@ class CausalBias(Tensor):
 
 
 def causal_upper_left(*size: int) -> CausalBias:
-    """A causal mask of (queries, keys) whose diagonal starts at the upper left."""
+    """A causal mask of (queries, keys) whose diagonal starts at the upper left.
+
+    >>> from pullback.nn.attention import bias
+    >>> bias.causal_upper_left(2, 3)
+    tensor([[ True, False, False],
+            [ True,  True, False]])
+    """
     return _sized(CausalVariant.UPPER_LEFT, size)
 
 
 def causal_lower_right(*size: int) -> CausalBias:
-    """A causal mask of (queries, keys) whose diagonal ends at the lower right."""
+    """A causal mask of (queries, keys) whose diagonal ends at the lower right.
+
+    >>> from pullback.nn.attention import bias
+    >>> bias.causal_lower_right(2, 3)
+    tensor([[ True,  True, False],
+            [ True,  True,  True]])
+    """
     return _sized(CausalVariant.LOWER_RIGHT, size)
 
 

@@ -17,7 +17,12 @@ Mod = Callable[..., Any]
 
 
 def noop_mask(batch: Any, head: Any, token_q: Any, token_kv: Any) -> Any:
-    """Hides nothing."""
+    """A mask that hides nothing.
+
+    >>> from pullback.nn.attention.flex_attention import create_mask, noop_mask
+    >>> create_mask(noop_mask, None, None, 1, 2)
+    tensor([[[[True, True]]]])
+    """
     return batch.new_ones(size=(), dtype=_BOOL, device=batch.device)
 
 
@@ -76,7 +81,13 @@ def create_block_mask(
     compute_dq_write_order: bool = False,
     dq_kv_order: bool = True,
 ) -> BlockMask:
-    """The blocks of a mask that a function of batch, head, query and key describes."""
+    """The blocks of a mask that a function of batch, head, query and key describes.
+
+    >>> from pullback.nn.attention.flex_attention import create_block_mask
+    >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+    >>> mask.sparsity()
+    25.0
+    """
     rows, columns = sized(BLOCK_SIZE, 2)
     mask = create_mask(mask_mod, B, H, Q_LEN, KV_LEN, device).numpy()
     padded = numpy.pad(mask, [(0, 0), (0, 0), (0, -Q_LEN % rows), (0, -KV_LEN % columns)])
@@ -124,6 +135,11 @@ class BlockMask:
     """Which blocks of keys each block of queries sees in part (`kv_`) or whole (`full_kv_`).
 
     In blocks seen in part, `mask_mod` tells which elements.
+
+    >>> from pullback.nn.attention.flex_attention import create_block_mask
+    >>> mask = create_block_mask(lambda b, h, q, k: q >= k, None, None, 256, 256)
+    >>> mask.kv_num_blocks.tolist(), mask.full_kv_num_blocks.tolist()
+    ([[[1, 1]]], [[[0, 1]]])
     """
 
     def __init__(

@@ -39,32 +39,69 @@ __all__ = [
 
 
 class AuxRequest(NamedTuple):
-    """What flex_attention is to return besides its result."""
+    """What flex_attention is to return besides its result.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.attention.flex_attention import AuxRequest, flex_attention
+    >>> x = torch.zeros(1, 1, 2, 4)
+    >>> out, aux = flex_attention(x, x, x, return_aux=AuxRequest(lse=True))
+    >>> aux.lse
+    tensor([[[0.6931, 0.6931]]])
+    """
 
     lse: bool = False
     max_scores: bool = False
 
 
 class AuxOutput(NamedTuple):
-    """What flex_attention returned besides its result."""
+    """What flex_attention returned besides its result.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.attention.flex_attention import AuxRequest, flex_attention
+    >>> x = torch.zeros(1, 1, 2, 4)
+    >>> out, aux = flex_attention(x, x, x, return_aux=AuxRequest(lse=True))
+    >>> aux.lse
+    tensor([[[0.6931, 0.6931]]])
+    """
 
     lse: Any = None
     max_scores: Any = None
 
 
 class FlexKernelOptions(TypedDict, total=False):
-    """Settings of GPU kernels, which change no result."""
+    """Settings of GPU kernels, which change no result.
+
+    >>> from pullback.nn.attention.flex_attention import FlexKernelOptions
+    >>> FlexKernelOptions(BLOCK_M=64)
+    {'BLOCK_M': 64}
+    """
 
     BACKEND: str
 
 
 def and_masks(*mask_mods: Mod) -> Mod:
-    """Sees what all of the masks see."""
+    """A mask that shows what all of these masks show.
+
+    >>> from pullback.nn.attention.flex_attention import and_masks, create_mask
+    >>> past, near = (lambda b, h, q, k: q >= k), (lambda b, h, q, k: (q - k).abs() <= 1)
+    >>> create_mask(and_masks(past, near), None, None, 3, 3)[0, 0].int()
+    tensor([[1, 0, 0],
+            [1, 1, 0],
+            [0, 1, 1]], dtype=torch.int32)
+    """
     return _combined("and_masks", mask_mods, lambda a, b: a & b, start=True)
 
 
 def or_masks(*mask_mods: Mod) -> Mod:
-    """Sees what any of the masks sees."""
+    """A mask that shows what any of these masks shows.
+
+    >>> from pullback.nn.attention.flex_attention import create_mask, or_masks
+    >>> past, near = (lambda b, h, q, k: q >= k), (lambda b, h, q, k: (q - k).abs() <= 1)
+    >>> create_mask(or_masks(past, near), None, None, 3, 3)[0, 0].int()
+    tensor([[1, 1, 0],
+            [1, 1, 1],
+            [1, 1, 1]], dtype=torch.int32)
+    """
     return _combined("or_masks", mask_mods, lambda a, b: a | b, start=False)
 
 

@@ -24,7 +24,7 @@ __all__ = [
 
 
 class HingeEmbeddingLoss(_Loss):
-    """Small distances for pairs marked 1, large ones for -1.
+    """Small distances for pairs with target 1, at least `margin` for target -1.
 
     >>> import pullback as torch
     >>> torch.nn.HingeEmbeddingLoss()(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]))
@@ -42,7 +42,7 @@ class HingeEmbeddingLoss(_Loss):
 
 
 class MultiLabelMarginLoss(_Averaged):
-    """Right classes ahead of wrong ones by a margin.
+    """Multi-label margin loss: target classes above all others by a margin of 1.
 
     >>> import pullback as torch
     >>> torch.nn.MultiLabelMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([[1, -1]]))
@@ -68,7 +68,7 @@ class SoftMarginLoss(_Averaged):
 
 
 class MultiLabelSoftMarginLoss(_WeightedLoss):
-    """Logistic loss of many labels.
+    """Multi-label logistic loss: binary cross entropy of each class, averaged.
 
     >>> import pullback as torch
     >>> torch.nn.MultiLabelSoftMarginLoss()(torch.tensor([[0.0, 2.0]]), torch.tensor([[0.0, 1.0]]))
@@ -88,7 +88,7 @@ class MultiLabelSoftMarginLoss(_WeightedLoss):
 
 
 class CosineEmbeddingLoss(_Loss):
-    """Cosine near 1 for pairs marked 1, below `margin` for -1.
+    """Cosine similarity near 1 for pairs with target 1, below `margin` for target -1.
 
     >>> import pullback as torch
     >>> torch.nn.CosineEmbeddingLoss()(
@@ -110,7 +110,7 @@ class CosineEmbeddingLoss(_Loss):
 
 
 class MarginRankingLoss(_Loss):
-    """The first ahead of the second by `margin` where the target is 1.
+    """Rank `input1` above `input2` by `margin` where the target is 1, below where it is -1.
 
     >>> import pullback as torch
     >>> torch.nn.MarginRankingLoss()(torch.tensor([1.0]), torch.tensor([3.0]), torch.tensor([1.0]))
@@ -130,7 +130,7 @@ class MarginRankingLoss(_Loss):
 
 
 class MultiMarginLoss(_WeightedLoss):
-    """The right class ahead of the others by `margin`.
+    """Multi-class hinge loss: the target class above the others by `margin`.
 
     >>> import pullback as torch
     >>> torch.nn.MultiMarginLoss()(torch.tensor([[0.1, 0.9]]), torch.tensor([0]))
@@ -157,7 +157,7 @@ class MultiMarginLoss(_WeightedLoss):
 
 
 class TripletMarginLoss(_Loss):
-    """The positive nearer to the anchor than the negative by `margin`.
+    """Triplet loss: the positive nearer to the anchor than the negative by `margin`.
 
     >>> import pullback as torch
     >>> torch.nn.TripletMarginLoss()(

@@ -83,7 +83,7 @@ class Mish(Layer):
 
 
 class Hardsigmoid(Layer):
-    """A sigmoid of three straight lines.
+    """A piecewise linear sigmoid.
 
     >>> import pullback as torch
     >>> torch.nn.Hardsigmoid()(torch.tensor([-4.0, 0.0, 4.0]))
@@ -147,7 +147,7 @@ class CELU(Layer):
 
 
 class LeakyReLU(Layer):
-    """A relu with a slope below zero.
+    """A ReLU with a small slope for negative inputs.
 
     >>> import pullback as torch
     >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
@@ -163,7 +163,7 @@ class LeakyReLU(Layer):
 
 
 class RReLU(Layer):
-    """A leaky relu whose slope is drawn at random while training.
+    """A leaky ReLU whose slope is random in training.
 
     >>> import pullback as torch
     >>> torch.nn.RReLU(0.25, 0.25)(torch.tensor([-8.0, 1.0]))
@@ -288,7 +288,7 @@ class Softshrink(Layer):
 
 
 class Softplus(Layer):
-    """A smooth relu.
+    """A smooth ReLU: `log(1 + exp(beta * x)) / beta`.
 
     >>> import pullback as torch
     >>> torch.nn.Softplus()(torch.tensor([0.0, 2.0]))
@@ -319,7 +319,7 @@ class GELU(Layer):
 
 
 class GLU(Layer):
-    """One half of a dimension, gated by the other.
+    """Gated linear unit: one half of a dimension times the sigmoid of the other.
 
     >>> import pullback as torch
     >>> torch.nn.GLU()(torch.tensor([1.0, 2.0, 0.0, 0.0]))
@@ -406,7 +406,7 @@ class Tanhshrink(_OfAnything):
 
 
 class Softmax(Layer):
-    """Positive numbers that sum to 1 along a dimension.
+    """Softmax: exponentials, scaled to sum to 1 along a dimension.
 
     >>> import pullback as torch
     >>> torch.nn.Softmax(dim=0)(torch.tensor([0.0, 0.0]))
@@ -469,7 +469,7 @@ class Softmax2d(_OfAnything):
 
 
 class PReLU(Module):
-    """A leaky relu whose slope is trained.
+    """A leaky ReLU whose slope is learned.
 
     >>> import pullback as torch
     >>> torch.nn.PReLU()(torch.tensor([-4.0, 2.0]))

@@ -1,4 +1,4 @@
-"""Channels of several groups in turn."""
+"""Interleave the channels of several groups."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ __all__ = ["ChannelShuffle"]
 
 
 class ChannelShuffle(Layer):
-    """Channels of several groups in turn.
+    """Interleave the channels of several groups.
 
     >>> import pullback as torch
     >>> torch.nn.ChannelShuffle(2)(torch.arange(4.0).view(1, 4, 1, 1)).flatten()

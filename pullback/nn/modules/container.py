@@ -110,7 +110,7 @@ class Container(Module):
 
 
 class Sequential(_Indexed):
-    """Modules that are applied one after another.
+    """A chain of modules: each gets the output of the one before.
 
     >>> import pullback as torch
     >>> torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())

@@ -89,7 +89,9 @@ class _ConvNd(Module):
             raise ValueError(f"{name}: groups must be positive, got {groups}.")
         for what, count in (("in_channels", in_channels), ("out_channels", out_channels)):
             if count % groups:
-                raise ValueError(f"{name}: {what} ({count}) is no multiple of groups ({groups}).")
+                raise ValueError(
+                    f"{name}: {what} ({count}) must be divisible by groups ({groups})."
+                )
         if isinstance(padding, str):
             if padding not in ("same", "valid"):
                 raise ValueError(f'{name}: padding must be "same" or "valid", got {padding!r}.')
@@ -468,8 +470,8 @@ class _LazyConvXdMixin(LazyModuleMixin):
         self.in_channels = input.shape[-self._dims - 1]
         if self.in_channels % self.groups:
             raise ValueError(
-                f"{type(self).__name__}: in_channels ({self.in_channels}) is no multiple of groups "
-                f"({self.groups})."
+                f"{type(self).__name__}: in_channels ({self.in_channels}) must be divisible by "
+                f"groups ({self.groups})."
             )
         channels = (self.out_channels, self.in_channels // self.groups)
         if self.transposed:

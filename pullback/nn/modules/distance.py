@@ -12,7 +12,7 @@ __all__ = ["CosineSimilarity", "PairwiseDistance"]
 
 
 class CosineSimilarity(Layer):
-    """Cosine of the angle between vectors.
+    """Cosine similarity: the cosine of the angle between vectors.
 
     >>> import pullback as torch
     >>> torch.nn.CosineSimilarity()(torch.tensor([[1.0, 0.0]]), torch.tensor([[1.0, 1.0]]))
@@ -29,7 +29,7 @@ class CosineSimilarity(Layer):
 
 
 class PairwiseDistance(Layer):
-    """Norm of differences.
+    """The p-norm of the differences between vectors.
 
     >>> import pullback as torch
     >>> torch.nn.PairwiseDistance()(torch.tensor([[0.0, 0.0]]), torch.tensor([[3.0, 4.0]]))

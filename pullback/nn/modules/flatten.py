@@ -11,7 +11,7 @@ __all__ = ["Flatten", "Unflatten"]
 
 
 class Flatten(Layer):
-    """Several dimensions into one; all but the first unless told otherwise.
+    """Flatten several dimensions into one, by default all but the first.
 
     >>> import pullback as torch
     >>> torch.nn.Flatten()(torch.zeros(2, 3, 4)).shape
@@ -27,7 +27,7 @@ class Flatten(Layer):
 
 
 class Unflatten(Layer):
-    """One dimension into several.
+    """Unflatten one dimension into several.
 
     >>> import pullback as torch
     >>> torch.nn.Unflatten(1, (2, 3))(torch.zeros(4, 6)).shape

@@ -12,7 +12,7 @@ __all__ = ["Fold", "Unfold"]
 
 
 class Fold(Layer):
-    """Sums of windows, put back where they came from.
+    """Add windows, given as columns, up to images: the adjoint of `Unfold`.
 
     >>> import pullback as torch
     >>> torch.nn.Fold((2, 2), (1, 1))(torch.arange(4.0).view(1, 1, 4)).view(2, 2)
@@ -34,7 +34,7 @@ class Fold(Layer):
 
 
 class Unfold(Layer):
-    """Windows of images, as columns.
+    """Sliding windows of images, as columns.
 
     >>> import pullback as torch
     >>> torch.nn.Unfold(2)(torch.arange(9.0).view(1, 1, 3, 3)).shape

@@ -97,7 +97,7 @@ class LayerNorm(_Scaled):
 
 
 class RMSNorm(Module):
-    """Divides by the root of the mean square over the last dimensions.
+    """Divide by the root mean square over the last dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.RMSNorm(2)(torch.tensor([3.0, 4.0])).detach()
@@ -141,7 +141,7 @@ class RMSNorm(Module):
 
 
 class GroupNorm(_Scaled):
-    """Normalises groups of channels.
+    """Normalise groups of channels to mean 0 and variance 1.
 
     >>> import pullback as torch
     >>> torch.nn.GroupNorm(2, 4)(torch.randn(3, 4, 5)).shape
@@ -184,7 +184,7 @@ class GroupNorm(_Scaled):
 
 
 class LocalResponseNorm(Layer):
-    """Divides by the squares of neighbouring channels.
+    """Divide by a power of the mean square over neighbouring channels.
 
     >>> import pullback as torch
     >>> torch.nn.LocalResponseNorm(2)(torch.randn(1, 4, 3)).shape

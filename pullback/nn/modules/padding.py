@@ -62,7 +62,7 @@ class _ConstantPadNd(_PadNd):
 
 
 class ConstantPad1d(_ConstantPadNd):
-    """Pads the last dimension with a number.
+    """Pad the last dimension with a constant.
 
     >>> import pullback as torch
     >>> torch.nn.ConstantPad1d(1, 9.0)(torch.tensor([[[1.0, 2.0]]]))
@@ -73,7 +73,7 @@ class ConstantPad1d(_ConstantPadNd):
 
 
 class ConstantPad2d(_ConstantPadNd):
-    """Pads the last two dimensions with a number.
+    """Pad the last two dimensions with a constant.
 
     >>> import pullback as torch
     >>> torch.nn.ConstantPad2d(1, 9.0)(torch.tensor([[[1.0]]]))
@@ -86,7 +86,7 @@ class ConstantPad2d(_ConstantPadNd):
 
 
 class ConstantPad3d(_ConstantPadNd):
-    """Pads the last three dimensions with a number.
+    """Pad the last three dimensions with a constant.
 
     >>> import pullback as torch
     >>> torch.nn.ConstantPad3d(1, 9.0)(torch.ones(1, 1, 1, 1)).shape
@@ -101,7 +101,7 @@ def _zeros(self: Any, padding: Any) -> None:
 
 
 class ZeroPad1d(ConstantPad1d):
-    """Pads the last dimension with zeros.
+    """Zero padding of the last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.ZeroPad1d(1)(torch.tensor([[1.0, 2.0]]))
@@ -113,7 +113,7 @@ class ZeroPad1d(ConstantPad1d):
 
 
 class ZeroPad2d(ConstantPad2d):
-    """Pads the last two dimensions with zeros.
+    """Zero padding of the last two dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ZeroPad2d((1, 0, 0, 1))(torch.tensor([[[1.0]]]))
@@ -126,7 +126,7 @@ class ZeroPad2d(ConstantPad2d):
 
 
 class ZeroPad3d(ConstantPad3d):
-    """Pads the last three dimensions with zeros.
+    """Zero padding of the last three dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ZeroPad3d(1)(torch.ones(1, 1, 1, 1)).shape
@@ -142,7 +142,7 @@ class _ReflectionPadNd(_PadNd):
 
 
 class ReflectionPad1d(_ReflectionPadNd):
-    """Pads the last dimension with its mirror image.
+    """Reflection padding of the last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.ReflectionPad1d(2)(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -153,7 +153,7 @@ class ReflectionPad1d(_ReflectionPadNd):
 
 
 class ReflectionPad2d(_ReflectionPadNd):
-    """Pads the last two dimensions with their mirror image.
+    """Reflection padding of the last two dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ReflectionPad2d(1)(torch.randn(1, 1, 3, 3)).shape
@@ -164,7 +164,7 @@ class ReflectionPad2d(_ReflectionPadNd):
 
 
 class ReflectionPad3d(_ReflectionPadNd):
-    """Pads the last three dimensions with their mirror image.
+    """Reflection padding of the last three dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ReflectionPad3d(1)(torch.randn(1, 1, 3, 3, 3)).shape
@@ -179,7 +179,7 @@ class _ReplicationPadNd(_PadNd):
 
 
 class ReplicationPad1d(_ReplicationPadNd):
-    """Pads the last dimension with its outermost elements.
+    """Replicate the outermost elements of the last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.ReplicationPad1d(2)(torch.tensor([[1.0, 2.0, 3.0]]))
@@ -190,7 +190,7 @@ class ReplicationPad1d(_ReplicationPadNd):
 
 
 class ReplicationPad2d(_ReplicationPadNd):
-    """Pads the last two dimensions with their outermost elements.
+    """Replicate the outermost elements of the last two dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ReplicationPad2d(1)(torch.randn(1, 1, 3, 3)).shape
@@ -201,7 +201,7 @@ class ReplicationPad2d(_ReplicationPadNd):
 
 
 class ReplicationPad3d(_ReplicationPadNd):
-    """Pads the last three dimensions with their outermost elements.
+    """Replicate the outermost elements of the last three dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.ReplicationPad3d(1)(torch.randn(1, 1, 3, 3, 3)).shape
@@ -228,7 +228,7 @@ class _CircularPadNd(_PadNd):
 
 
 class CircularPad1d(_CircularPadNd):
-    """Pads the last dimension with its other end.
+    """Circular padding of the last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.CircularPad1d(1)(torch.tensor([[[1.0, 2.0, 3.0]]]))
@@ -239,7 +239,7 @@ class CircularPad1d(_CircularPadNd):
 
 
 class CircularPad2d(_CircularPadNd):
-    """Pads the last two dimensions with their other ends.
+    """Circular padding of the last two dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.CircularPad2d(1)(torch.ones(1, 1, 2, 2)).shape
@@ -250,7 +250,7 @@ class CircularPad2d(_CircularPadNd):
 
 
 class CircularPad3d(_CircularPadNd):
-    """Pads the last three dimensions with their other ends.
+    """Circular padding of the last three dimensions.
 
     >>> import pullback as torch
     >>> torch.nn.CircularPad3d(1)(torch.ones(1, 1, 2, 2, 2)).shape

@@ -12,7 +12,7 @@ __all__ = ["PixelShuffle", "PixelUnshuffle"]
 
 
 class PixelShuffle(Layer):
-    """Channels into a finer grid.
+    """Rearrange channels into a finer grid of pixels.
 
     >>> import pullback as torch
     >>> torch.nn.PixelShuffle(2)(torch.arange(4.0).view(1, 4, 1, 1)).view(2, 2)
@@ -28,7 +28,7 @@ class PixelShuffle(Layer):
 
 
 class PixelUnshuffle(Layer):
-    """A finer grid into channels.
+    """Rearrange a fine grid of pixels into channels: the inverse of `PixelShuffle`.
 
     >>> import pullback as torch
     >>> torch.nn.PixelUnshuffle(2)(torch.zeros(1, 1, 4, 4)).shape

@@ -286,7 +286,7 @@ class _MaxUnpoolNd(_Windowed):
 
 
 class MaxUnpool1d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool1d found them.
+    """Partial inverse of MaxPool1d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> out, indices = torch.nn.MaxPool1d(2, return_indices=True)(
@@ -300,7 +300,7 @@ class MaxUnpool1d(_MaxUnpoolNd):
 
 
 class MaxUnpool2d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool2d found them.
+    """Partial inverse of MaxPool2d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> pool, unpool = torch.nn.MaxPool2d(2, return_indices=True), torch.nn.MaxUnpool2d(2)
@@ -314,7 +314,7 @@ class MaxUnpool2d(_MaxUnpoolNd):
 
 
 class MaxUnpool3d(_MaxUnpoolNd):
-    """Puts maxima back where MaxPool3d found them.
+    """Partial inverse of MaxPool3d: put the maxima back where they were, zeros elsewhere.
 
     >>> import pullback as torch
     >>> pool, unpool = torch.nn.MaxPool3d(2, return_indices=True), torch.nn.MaxUnpool3d(2)
@@ -462,7 +462,7 @@ class AdaptiveMaxPool3d(_AdaptiveMaxPoolNd):
 
 
 class _FractionalMaxPool(Layer):
-    """Maxima of windows whose places are drawn."""
+    """Max pooling over randomly placed windows."""
 
     kernel_size: Any
     output_size: Any = None
@@ -492,7 +492,7 @@ class _FractionalMaxPool(Layer):
 
 
 class FractionalMaxPool2d(_FractionalMaxPool):
-    """Maxima of windows of an image whose places are drawn.
+    """Max pooling over randomly placed windows of an image.
 
     >>> import pullback as torch
     >>> torch.nn.FractionalMaxPool2d(2, output_size=3)(torch.zeros(1, 1, 7, 7)).shape
@@ -512,7 +512,7 @@ class FractionalMaxPool2d(_FractionalMaxPool):
 
 
 class FractionalMaxPool3d(_FractionalMaxPool):
-    """Maxima of windows of a volume whose places are drawn.
+    """Max pooling over randomly placed windows of a volume.
 
     >>> import pullback as torch
     >>> torch.nn.FractionalMaxPool3d(2, output_size=2)(torch.randn(1, 1, 5, 5, 5)).shape

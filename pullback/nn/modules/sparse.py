@@ -168,7 +168,7 @@ def _of_matrix(embeddings: Tensor) -> tuple[int, int]:
 
 
 class EmbeddingBag(_Table):
-    """Sums, means or maxima over bags of vectors.
+    """Sum, mean or maximum over bags of embedding vectors.
 
     >>> import pullback as torch
     >>> bag = torch.nn.EmbeddingBag.from_pretrained(torch.tensor([[1.0], [3.0]]), mode="mean")

@@ -164,7 +164,7 @@ class TransformerEncoderLayer(_Block):
 
 
 class TransformerDecoderLayer(_Block):
-    """Attention to oneself, to a memory, then a feed-forward part.
+    """Self-attention, cross-attention to the encoder's output, then two linear layers.
 
     >>> import pullback as torch
     >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
@@ -263,7 +263,7 @@ def _is_plain(layer: Any) -> bool:
 
 
 class TransformerEncoder(Module):
-    """Copies of an encoder layer, one after another.
+    """A stack of encoder layers.
 
     >>> import pullback as torch
     >>> layer = torch.nn.TransformerEncoderLayer(8, 2, dim_feedforward=16, batch_first=True)
@@ -327,7 +327,7 @@ class TransformerEncoder(Module):
 
 
 class TransformerDecoder(Module):
-    """Copies of a decoder layer, one after another.
+    """A stack of decoder layers.
 
     >>> import pullback as torch
     >>> layer = torch.nn.TransformerDecoderLayer(8, 2, dim_feedforward=16)
@@ -374,7 +374,7 @@ class TransformerDecoder(Module):
 
 
 class Transformer(Module):
-    """An encoder, and a decoder that attends to what it gives.
+    """An encoder, and a decoder that attends to the encoder's output.
 
     >>> import pullback as torch
     >>> model = torch.nn.Transformer(d_model=8, nhead=2, num_encoder_layers=1, num_decoder_layers=1)

@@ -12,7 +12,7 @@ __all__ = ["Upsample", "UpsamplingBilinear2d", "UpsamplingNearest2d"]
 
 
 class Upsample(Layer):
-    """Resamples to a size, or by a factor.
+    """Upsample to a size, or by a factor.
 
     >>> import pullback as torch
     >>> torch.nn.Upsample(scale_factor=2)(torch.tensor([[[1.0, 2.0]]]))
@@ -51,7 +51,7 @@ class Upsample(Layer):
 
 
 class UpsamplingNearest2d(Upsample):
-    """Resamples images by repeating their pixels.
+    """Upsample images by repeating their pixels.
 
     >>> import pullback as torch
     >>> torch.nn.UpsamplingNearest2d(scale_factor=2)(torch.tensor([[[[1.0, 2.0]]]]))
@@ -64,7 +64,7 @@ class UpsamplingNearest2d(Upsample):
 
 
 class UpsamplingBilinear2d(Upsample):
-    """Resamples images by interpolation, corners on corners.
+    """Upsample images by bilinear interpolation, with aligned corners.
 
     >>> import pullback as torch
     >>> torch.nn.UpsamplingBilinear2d(scale_factor=2)(torch.randn(1, 1, 2, 2)).shape

@@ -53,7 +53,12 @@ def data_parallel(
     dim: int = 0,
     module_kwargs: Any = None,
 ) -> Any:
-    """Call a module once, as DataParallel does."""
+    """Call a module once, as DataParallel does.
+
+    >>> import pullback as torch
+    >>> torch.nn.parallel.data_parallel(torch.nn.ReLU(), torch.tensor([-1.0, 2.0]))
+    tensor([0., 2.])
+    """
     _one_device(device_ids)
     given = inputs if isinstance(inputs, tuple) else (inputs,)
     return module(*given, **(module_kwargs or {}))

@@ -9,7 +9,14 @@ __all__ = ["replicate"]
 
 
 def replicate(network: Any, devices: Sequence[Any], detach: bool = False) -> list[Any]:
-    """A copy for each device, on the same parameters and buffers (detached if asked for)."""
+    """A copy for each device, on the same parameters and buffers (detached if asked for).
+
+    >>> import pullback as torch
+    >>> layer = torch.nn.Linear(1, 1)
+    >>> first, second = torch.nn.parallel.replicate(layer, ["cpu", "cpu"])
+    >>> first is not second and first.weight is layer.weight
+    True
+    """
     return [_copied(network, {}, detach=detach) for _ in devices]
 
 

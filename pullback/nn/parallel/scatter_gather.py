@@ -13,7 +13,12 @@ __all__ = ["gather", "scatter", "scatter_kwargs"]
 
 
 def scatter(inputs: Any, target_gpus: Sequence[Any], dim: int = 0) -> Any:
-    """Cut tensors, in whatever they are nested, into a part for each device."""
+    """Cut tensors, in whatever they are nested, into a part for each device.
+
+    >>> import pullback as torch
+    >>> torch.nn.parallel.scatter(torch.arange(4), ["cpu"])
+    (tensor([0, 1, 2, 3]),)
+    """
     count = len(target_gpus)
     if isinstance(inputs, Tensor):
         return inputs.chunk(count, dim)
@@ -39,7 +44,12 @@ def scatter_kwargs(
 
 
 def gather(outputs: Any, target_device: Any, dim: int = 0) -> Any:
-    """Join what the devices gave, in whatever it is nested."""
+    """Join what the devices gave, in whatever it is nested.
+
+    >>> import pullback as torch
+    >>> torch.nn.parallel.gather([torch.ones(1), torch.zeros(1)], "cpu")
+    tensor([1., 0.])
+    """
     first = outputs[0]
     if isinstance(first, Tensor):
         parts = [one.unsqueeze(0) if one.ndim == 0 else one for one in outputs]

@@ -85,6 +85,15 @@ class ParametrizationList(ModuleList):
     """The parametrizations of one tensor, and what it is computed from: `original`.
 
     Where a right inverse gives several tensors they are `original0`, `original1` and so on.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import parametrize
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", torch.nn.Softplus())
+    >>> layer.parametrizations.weight
+    ParametrizationList(
+      (0): Softplus(beta=1.0, threshold=20.0)
+    )
     """
 
     original: Parameter
@@ -260,7 +269,15 @@ def _check_further(module: Module, name: str, parametrization: Any) -> None:
 
 
 def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
-    """Whether anything of a module is parametrized, or the tensor of that name."""
+    """Whether anything of a module is parametrized, or the tensor of that name.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import parametrize
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", torch.nn.Softplus())
+    >>> parametrize.is_parametrized(layer), parametrize.is_parametrized(layer, "bias")
+    (True, False)
+    """
     known = getattr(module, "parametrizations", None)
     if not isinstance(known, ModuleDict):
         return False
@@ -270,7 +287,16 @@ def is_parametrized(module: Module, tensor_name: str | None = None) -> bool:
 def remove_parametrizations(
     module: Module, tensor_name: str, leave_parametrized: bool = True
 ) -> Module:
-    """Make a tensor an ordinary one again: its value, or else the original."""
+    """Make a tensor an ordinary one again: its value, or else the original.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import parametrize
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", torch.nn.Softplus())
+    >>> _ = parametrize.remove_parametrizations(layer, "weight")
+    >>> [name for name, _ in layer.named_parameters()]
+    ['bias', 'weight']
+    """
     if not is_parametrized(module, tensor_name):
         raise ValueError(f"{type(module).__name__} has no parametrization of {tensor_name!r}.")
     known: Any = module.parametrizations[tensor_name]
@@ -297,14 +323,32 @@ def remove_parametrizations(
 
 
 def type_before_parametrizations(module: Module) -> type:
-    """The class that a module had without its parametrizations."""
+    """The class that a module had without its parametrizations.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import parametrize
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", torch.nn.Softplus())
+    >>> parametrize.type_before_parametrizations(layer) is torch.nn.Linear
+    True
+    """
     return type(module).__bases__[0] if is_parametrized(module) else type(module)
 
 
 def transfer_parametrizations_and_params(
     from_module: Module, to_module: Module, tensor_name: str | None = None
 ) -> Module:
-    """Give another module copies of all parametrizations, or of one tensor's, with the values."""
+    """Give another module copies of all parametrizations, or of one tensor's, with the values.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import parametrize
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.register_parametrization(layer, "weight", torch.nn.Softplus())
+    >>> other = torch.nn.Linear(2, 2)
+    >>> _ = parametrize.transfer_parametrizations_and_params(layer, other)
+    >>> torch.equal(other.weight, layer.weight)
+    True
+    """
     if not is_parametrized(from_module):
         return to_module
     names = list(from_module.parametrizations) if tensor_name is None else [tensor_name]

@@ -29,6 +29,20 @@ class BasePruningMethod(ABC):
 
     That is "unstructured" (elements), "structured" (channels along `dim`) or "global": what a
     further method looks at where another has been before.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> class EveryOther(prune.BasePruningMethod):
+    ...     PRUNING_TYPE = "unstructured"
+    ...     def compute_mask(self, t, default_mask):
+    ...         mask = default_mask.clone()
+    ...         mask.view(-1)[::2] = 0
+    ...         return mask
+    >>> layer = torch.nn.Linear(2, 2)
+    >>> _ = EveryOther.apply(layer, "weight")
+    >>> layer.weight_mask
+    tensor([[0., 1.],
+            [0., 1.]])
     """
 
     PRUNING_TYPE: str
@@ -111,7 +125,16 @@ class BasePruningMethod(ABC):
 
 
 class PruningContainer(BasePruningMethod):
-    """Several methods, one after another, on one parameter."""
+    """Several methods, one after another, on one parameter.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> for share in (0.5, 0.5):
+    ...     _ = prune.l1_unstructured(layer, "weight", amount=share)
+    >>> int(layer.weight_mask.sum())
+    2
+    """
 
     def __init__(self, *args: Any) -> None:
         self._pruning_methods: tuple[Any, ...] = ()
@@ -168,7 +191,15 @@ def _left(method: Any, t: Any, mask: Any) -> Any:
 
 
 class Identity(BasePruningMethod):
-    """Prunes nothing, but makes the mask."""
+    """Prunes nothing, but makes the mask.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.Identity.apply(layer, "weight")
+    >>> int(layer.weight_mask.sum())
+    8
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -190,7 +221,15 @@ class _ByAmount(BasePruningMethod):
 
 
 class RandomUnstructured(_ByAmount):
-    """Prunes elements at random."""
+    """Prunes elements at random.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.RandomUnstructured.apply(layer, "weight", amount=3)
+    >>> int(layer.weight_mask.sum())
+    5
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -205,7 +244,15 @@ class RandomUnstructured(_ByAmount):
 
 
 class L1Unstructured(_ByAmount):
-    """Prunes the smallest elements."""
+    """Prunes the smallest elements.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.L1Unstructured.apply(layer, "weight", amount=3)
+    >>> int(layer.weight_mask.sum())
+    5
+    """
 
     PRUNING_TYPE = "unstructured"
 
@@ -247,14 +294,30 @@ class _Structured(_ByAmount):
 
 
 class RandomStructured(_Structured):
-    """Prunes channels at random."""
+    """Prunes channels at random.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.RandomStructured.apply(layer, "weight", amount=1, dim=0)
+    >>> int(layer.weight_mask.sum())
+    4
+    """
 
     def _scores(self, t: Any) -> Any:
         return t.new_empty(t.shape[self.dim]).uniform_()
 
 
 class LnStructured(_Structured):
-    """Prunes the channels of the smallest norm of order `n`."""
+    """Prunes the channels of the smallest norm of order `n`.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.LnStructured.apply(layer, "weight", amount=1, n=2, dim=1)
+    >>> int(layer.weight_mask.sum())
+    6
+    """
 
     def __init__(self, amount: Any, n: Any, dim: int = -1) -> None:
         super().__init__(amount, dim)
@@ -265,7 +328,15 @@ class LnStructured(_Structured):
 
 
 class CustomFromMask(BasePruningMethod):
-    """Prunes by a given mask."""
+    """Prunes by a given mask.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.CustomFromMask.apply(layer, "weight", mask=torch.eye(2, 4))
+    >>> int(layer.weight_mask.sum())
+    2
+    """
 
     PRUNING_TYPE = "global"
 
@@ -286,13 +357,29 @@ class CustomFromMask(BasePruningMethod):
 
 
 def identity(module: Any, name: str) -> Any:
-    """Make the mask of a parameter, and prune nothing."""
+    """Make the mask of a parameter, and prune nothing.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.identity(layer, "weight")
+    >>> int(layer.weight_mask.sum())
+    8
+    """
     Identity.apply(module, name)
     return module
 
 
 def random_unstructured(module: Any, name: str, amount: Any) -> Any:
-    """Prune elements at random: a share (float) or a number (int) of them."""
+    """Prune elements at random: a share (float) or a number (int) of them.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.random_unstructured(layer, "weight", amount=0.5)
+    >>> int(layer.weight_mask.sum())
+    4
+    """
     RandomUnstructured.apply(module, name, amount)
     return module
 
@@ -311,7 +398,15 @@ def l1_unstructured(module: Any, name: str, amount: Any, importance_scores: Any 
 
 
 def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
-    """Prune channels at random."""
+    """Prune channels at random.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.random_structured(layer, "weight", amount=1, dim=0)
+    >>> int(layer.weight_mask.sum())
+    4
+    """
     RandomStructured.apply(module, name, amount, dim)
     return module
 
@@ -319,7 +414,15 @@ def random_structured(module: Any, name: str, amount: Any, dim: int) -> Any:
 def ln_structured(
     module: Any, name: str, amount: Any, n: Any, dim: int, importance_scores: Any = None
 ) -> Any:
-    """Prune the channels of the smallest norm of order `n`."""
+    """Prune the channels of the smallest norm of order `n`.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.ln_structured(layer, "weight", amount=1, n=2, dim=1)
+    >>> int(layer.weight_mask.sum())
+    6
+    """
     LnStructured.apply(module, name, amount, n, dim, importance_scores=importance_scores)
     return module
 
@@ -327,7 +430,16 @@ def ln_structured(
 def global_unstructured(
     parameters: Any, pruning_method: Any, importance_scores: Any = None, **kwargs: Any
 ) -> None:
-    """Prune several parameters, (module, name) each, as if they were one."""
+    """Prune several parameters, (module, name) each, as if they were one.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> both = [(layer, "weight"), (layer, "bias")]
+    >>> prune.global_unstructured(both, prune.L1Unstructured, amount=4)
+    >>> int(layer.weight_mask.sum() + layer.bias_mask.sum())
+    6
+    """
     if not isinstance(parameters, Iterable):
         raise TypeError("global_unstructured: an iterable of (module, name) is needed.")
     pairs = list(parameters)
@@ -356,13 +468,30 @@ def global_unstructured(
 
 
 def custom_from_mask(module: Any, name: str, mask: Any) -> Any:
-    """Prune by a given mask."""
+    """Prune by a given mask.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.custom_from_mask(layer, "weight", torch.eye(2, 4))
+    >>> int(layer.weight_mask.sum())
+    2
+    """
     CustomFromMask.apply(module, name, mask)
     return module
 
 
 def remove(module: Any, name: str) -> Any:
-    """Make a pruned parameter an ordinary one again, with its zeros."""
+    """Make a pruned parameter an ordinary one again, with its zeros.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> _ = prune.l1_unstructured(layer, "weight", amount=3)
+    >>> _ = prune.remove(layer, "weight")
+    >>> prune.is_pruned(layer), int((layer.weight == 0).sum())
+    (False, 3)
+    """
     found = _method_of(module, name)
     if found is None:
         raise ValueError(f"remove: {name!r} of {type(module).__name__} is not pruned.")
@@ -373,7 +502,14 @@ def remove(module: Any, name: str) -> Any:
 
 
 def is_pruned(module: Any) -> bool:
-    """Whether anything in a module or below it is pruned."""
+    """Whether anything in a module or below it is pruned.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import prune
+    >>> layer = torch.nn.Linear(4, 2)
+    >>> prune.is_pruned(prune.identity(layer, "bias"))
+    True
+    """
     return any(
         isinstance(hook, BasePruningMethod)
         for _, below in module.named_modules()

@@ -303,21 +303,39 @@ def pad_sequence(
 def unpad_sequence(
     padded_sequences: Tensor, lengths: Tensor, batch_first: bool = False
 ) -> list[Tensor]:
-    """The sequences of a padded batch, each of its own length."""
+    """The sequences of a padded batch, each of its own length.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import rnn
+    >>> rnn.unpad_sequence(torch.tensor([[1, 3], [2, 0]]), torch.tensor([2, 1]))
+    [tensor([1, 2]), tensor([3])]
+    """
     if not batch_first:
         padded_sequences = padded_sequences.transpose(0, 1)
     return [row[:length] for row, length in zip(padded_sequences, _numbers(lengths), strict=True)]
 
 
 def pack_sequence(sequences: Any, enforce_sorted: bool = True) -> PackedSequence:
-    """Pack sequences, (time, ...) each; the longest first unless `enforce_sorted=False`."""
+    """Pack sequences, (time, ...) each; the longest first unless `enforce_sorted=False`.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import rnn
+    >>> rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]).data
+    tensor([1, 3, 2])
+    """
     listed = list(sequences)
     lengths = as_tensor([one.shape[0] for one in listed])
     return pack_padded_sequence(pad_sequence(listed), lengths, enforce_sorted=enforce_sorted)
 
 
 def unpack_sequence(packed_sequences: PackedSequence) -> list[Tensor]:
-    """The sequences that were packed."""
+    """The sequences that were packed.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.utils import rnn
+    >>> rnn.unpack_sequence(rnn.pack_sequence([torch.tensor([1, 2]), torch.tensor([3])]))
+    [tensor([1, 2]), tensor([3])]
+    """
     padded, lengths = pad_packed_sequence(packed_sequences, batch_first=True)
     return unpad_sequence(padded, lengths, batch_first=True)
 

@@ -164,7 +164,7 @@ def sum(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 @_reduction(_one, widened=True)
 def prod(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The product of the selected elements."""
+    """`prod` of the selected elements."""
     for at in sorted(dims, reverse=True):
         values = _prod(values, at, keepdim)
     return values
@@ -172,19 +172,19 @@ def prod(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
 
 @_reduction(_lowest)
 def amax(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The largest of the selected elements."""
+    """`amax` of the selected elements."""
     return _amax(values, dims, keepdim)
 
 
 @_reduction(_highest)
 def amin(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The smallest of the selected elements."""
+    """`amin` of the selected elements."""
     return _amin(values, dims, keepdim)
 
 
 @_reduction(_lowest)
 def logsumexp(values: Any, dims: tuple[int, ...], keepdim: bool) -> Any:
-    """The logarithm of the sum of exponentials of the selected elements."""
+    """`logsumexp` of the selected elements."""
     return astype(_logsumexp(values, dims, keepdim), values._array.dtype)
 
 
@@ -196,7 +196,7 @@ def argmax(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """Where the largest of the selected elements is."""
+    """`argmax` of the selected elements."""
     values = _filled("argmax", _in_dtype(input, dtype), mask, _lowest)
     return astype(_argmax(values, dim, bool(keepdim)), values._array.dtype)  # as torch's: not int64
 
@@ -209,7 +209,7 @@ def argmin(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """Where the smallest of the selected elements is."""
+    """`argmin` of the selected elements."""
     values = _filled("argmin", _in_dtype(input, dtype), mask, _highest)
     return astype(_argmin(values, dim, bool(keepdim)), values._array.dtype)
 
@@ -222,7 +222,7 @@ def mean(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """The mean of the selected elements."""
+    """`mean` of the selected elements."""
     input = _in_dtype(input, dtype)
     if input._array.dtype.kind in "biu":
         raise ValueError(
@@ -244,7 +244,7 @@ def var(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """The variance of the selected elements."""
+    """`var` of the selected elements."""
     return _variance("var", input, dim, unbiased, correction, bool(keepdim), dtype, mask)
 
 
@@ -258,7 +258,7 @@ def std(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """The standard deviation of the selected elements."""
+    """`std` of the selected elements."""
     return sqrt(_variance("std", input, dim, unbiased, correction, bool(keepdim), dtype, mask))
 
 
@@ -294,7 +294,7 @@ def _variance(
 def median(
     input: Any, dim: int = -1, *, keepdim: bool = False, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """The median of the selected elements along `dim`; the lower one of two."""
+    """`median` of the selected elements along `dim`; the lower one of two."""
     input = _in_dtype(input, dtype)
     if input._array.dtype.kind in "fV":
         return _nanmedian(_filled("median", input, mask, _nan), dim, keepdim).values
@@ -317,7 +317,7 @@ def norm(
     dtype: Any = None,
     mask: Any = None,
 ) -> Any:
-    """The norm of order `ord` of the selected elements."""
+    """The `linalg.vector_norm` of order `ord` of the selected elements."""
     input = _in_dtype(input, dtype)
     order = 2.0 if ord is None else float(ord)
     # Of negative order, an infinite element does not matter: 1 / inf is 0.
@@ -329,19 +329,19 @@ def norm(
 
 
 def cumsum(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Running sums of the selected elements."""
+    """`cumsum` of the selected elements."""
     values = _filled("cumsum", _in_dtype(input, dtype), mask, _zero)
     return _cumsum(values, _line("cumsum", input, dim), dtype=values.dtype)
 
 
 def cumprod(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """Running products of the selected elements."""
+    """`cumprod` of the selected elements."""
     values = _filled("cumprod", _in_dtype(input, dtype), mask, _one)
     return _cumprod(values, _line("cumprod", input, dim), dtype=values.dtype)
 
 
 def softmax(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """The softmax of the selected elements; the others get 0."""
+    """`softmax` of the selected elements; the others get 0."""
     values = _in_dtype(_filled("softmax", input, mask, _lowest), dtype)
     return _softmax(values, _line("softmax", input, dim))
 
@@ -353,7 +353,7 @@ def log_softmax(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) ->
 
 
 def softmin(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any:
-    """The softmax of the negatives of the selected elements; the others get 0."""
+    """`softmin` of the selected elements; the others get 0."""
     values = _in_dtype(_filled("softmin", input, mask, _highest), dtype)
     return _softmax(-values, _line("softmin", input, dim))
 
@@ -361,7 +361,7 @@ def softmin(input: Any, dim: Any, *, dtype: Any = None, mask: Any = None) -> Any
 def normalize(
     input: Any, ord: float, dim: Any, *, eps: float = 1e-12, dtype: Any = None, mask: Any = None
 ) -> Any:
-    """The selected elements divided by their norm along `dim`, or `eps` if that is larger."""
+    """`normalize` of the selected elements along `dim`."""
     input = _in_dtype(input, dtype)
     length = norm(input, ord, _dims("normalize", input, dim), keepdim=True, mask=mask)
     return true_divide(_filled("normalize", input, mask, _zero), clamp_min(length, eps))

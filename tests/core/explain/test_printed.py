@@ -127,6 +127,15 @@ def test_an_unknown_argument_is_told_with_the_signature(call, meant, signature):
     assert told in "".join(lines_of(raised.value, None))
 
 
+def test_a_message_that_has_the_signature_gets_the_name_that_was_meant():
+    with pytest.raises(TypeError, match="stride=None") as raised:
+        torch.nn.MaxPool2d(2, strid=3)
+    assert hint(raised.value) == "did you mean 'stride'?"
+    with pytest.raises(TypeError) as raised:
+        torch.nn.MaxPool2d(2, zzzz=3)
+    assert hint(raised.value) == ""
+
+
 def test_other_errors_get_no_hint():
     assert hint(TypeError("mul() got an unexpected keyword")) == ""
     assert hint(TypeError("theirs() got an unexpected keyword argument 'x'")) == ""

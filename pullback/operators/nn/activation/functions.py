@@ -241,7 +241,7 @@ def rrelu_(input: Any, lower: float = 1 / 8, upper: float = 1 / 3, training: boo
 
 
 def hardtanh(input: Any, min_val: float = -1.0, max_val: float = 1.0, inplace: bool = False) -> Any:
-    """`x`, kept between `min_val` and `max_val`.
+    """`x`, clamped to `min_val` and `max_val`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.hardtanh(torch.tensor([-4.0, 0.5, 4.0]))
@@ -258,7 +258,7 @@ def hardtanh_(input: Any, min_val: float = -1.0, max_val: float = 1.0) -> Any:
 
 
 def relu6(input: Any, inplace: bool = False) -> Any:
-    """`x`, kept between 0 and 6.
+    """`x`, clamped to 0 and 6.
 
     >>> import pullback as torch
     >>> torch.nn.functional.relu6(torch.tensor([-1.0, 3.0, 9.0]))

@@ -49,7 +49,7 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Mix the rows of `value` by the softmax of the products of `query` with `key`.
+    """Attention: `softmax(query @ key.mT * scale) @ value`, with a mask or causal if asked for.
 
     A bool mask tells which keys a query may see, a float one is added to the products. A query that
     sees none gets zeros.

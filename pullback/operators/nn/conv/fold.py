@@ -186,7 +186,7 @@ def _check_dtype(op: str, input: Any) -> None:
 def unfold(
     input: Any, kernel_size: Any, dilation: Any = 1, padding: Any = 0, stride: Any = 1
 ) -> Any:
-    """The windows of images (n, channels, height, width) as columns (n, channels * h * w, places).
+    """The windows of images (n, channels, height, width) as columns, one for each position.
 
     >>> import pullback as torch
     >>> torch.nn.functional.unfold(torch.ones(1, 3, 4, 4), 2, stride=2).shape
@@ -206,7 +206,7 @@ def fold(
     padding: Any = 0,
     stride: Any = 1,
 ) -> Any:
-    """Add columns (n, channels * h * w, places) up to images: the adjoint of `unfold`.
+    """Add columns (n, channels * h * w, positions) up to images: the adjoint of `unfold`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.fold(torch.arange(4.0).view(1, 1, 4), (2, 2), (1, 1)).view(2, 2)

@@ -186,7 +186,7 @@ def _correlating(dims: int) -> Any:
 conv1d = named(
     "conv1d",
     _correlating(1),
-    """Correlate lines (n, channels, length) with filters (outputs, channels / groups, kernel).
+    """Convolve sequences (n, channels, length) with filters (outputs, channels / groups, kernel).
 
     >>> import pullback as torch
     >>> torch.nn.functional.conv1d(torch.ones(1, 1, 5), torch.ones(1, 1, 3))
@@ -198,7 +198,7 @@ conv1d = named(
 conv2d = named(
     "conv2d",
     _correlating(2),
-    """Correlate images (n, channels, height, width) with (outputs, channels / groups, h, w).
+    """Convolve images (n, channels, height, width) with (outputs, channels / groups, h, w).
 
     >>> import pullback as torch
     >>> torch.nn.functional.conv2d(torch.ones(1, 3, 8, 8), torch.ones(2, 3, 3, 3), padding=1).shape
@@ -210,7 +210,7 @@ conv2d = named(
 conv3d = named(
     "conv3d",
     _correlating(3),
-    """Correlate volumes (n, channels, depth, height, width) with filters of three dimensions.
+    """Convolve volumes (n, channels, depth, height, width) with filters of three dimensions.
 
     >>> import pullback as torch
     >>> torch.conv3d(torch.ones(1, 1, 2, 2, 2), torch.ones(1, 1, 2, 2, 2)).item()
@@ -293,7 +293,7 @@ def _spreading(dims: int) -> Any:
 conv_transpose1d = named(
     "conv_transpose1d",
     _spreading(1),
-    """The adjoint of `conv1d`: spread lines with filters (channels, outputs / groups, kernel).
+    """Transposed convolution of sequences with filters (channels, outputs / groups, kernel).
 
     >>> import pullback as torch
     >>> torch.conv_transpose1d(torch.tensor([[[1.0, 2.0]]]), torch.ones(1, 1, 2))
@@ -305,7 +305,7 @@ conv_transpose1d = named(
 conv_transpose2d = named(
     "conv_transpose2d",
     _spreading(2),
-    """The adjoint of `conv2d`: spread images with filters (channels, outputs / groups, h, w).
+    """Transposed convolution of images with filters (channels, outputs / groups, h, w).
 
     >>> import pullback as torch
     >>> x, weight = torch.ones(1, 3, 4, 4), torch.ones(3, 2, 2, 2)
@@ -318,7 +318,7 @@ conv_transpose2d = named(
 conv_transpose3d = named(
     "conv_transpose3d",
     _spreading(3),
-    """The adjoint of `conv3d`.
+    """Transposed convolution of volumes.
 
     >>> import pullback as torch
     >>> torch.conv_transpose3d(torch.ones(1, 1, 1, 1, 1), torch.ones(1, 1, 2, 2, 2)).shape

@@ -191,7 +191,7 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:
-    """A 1 at the place that each element names, zeros elsewhere, in a new last dimension.
+    """One-hot encoding, in a new last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.functional.one_hot(torch.tensor([0, 2]), num_classes=3)

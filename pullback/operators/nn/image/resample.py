@@ -288,7 +288,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """Images (n, channels, ...) in another resolution, given by its size or by factors.
+    """Resample images (n, channels, ...) to a size or by factors.
 
     >>> import pullback as torch
     >>> x = torch.tensor([[[1.0, 3.0]]])

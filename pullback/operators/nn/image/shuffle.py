@@ -39,7 +39,7 @@ def pixel_shuffle(xp: Namespace, input: Array, upscale_factor: int) -> Array:
     *lead, channels, height, width = input.shape
     if channels % (r * r):
         raise RuntimeError(
-            f"pixel_shuffle: {channels} channels (shape {input.shape}) are no multiple of "
+            f"pixel_shuffle: {channels} channels (shape {input.shape}) must be divisible by "
             f"upscale_factor ** 2 = {r * r}."
         )
     n = len(lead)

@@ -71,7 +71,7 @@ def poisson_nll_loss(
 
 
 def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction: int = 0) -> Any:
-    """A distance where the target is 1, what it lacks of `margin` where that is -1.
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
 
     >>> import pullback as torch
     >>> torch.hinge_embedding_loss(torch.tensor([0.5, 0.5]), torch.tensor([1.0, -1.0]), 1.0, 0)
@@ -84,7 +84,7 @@ def hinge_embedding_loss(input: Any, target: Any, margin: float = 1.0, reduction
 def margin_ranking_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
-    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1.
+    """`max(0, -target * (input1 - input2) + margin)`.
 
     >>> import pullback as torch
     >>> torch.margin_ranking_loss(torch.zeros(2), torch.ones(2), torch.ones(2), 0.0, 2)
@@ -97,7 +97,7 @@ def margin_ranking_loss(
 def cosine_embedding_loss(
     input1: Any, input2: Any, target: Any, margin: float = 0.0, reduction: int = 0
 ) -> Any:
-    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1.
+    """`1 - cosine` where the target is 1, `max(0, cosine - margin)` where it is -1.
 
     >>> import pullback as torch
     >>> a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])

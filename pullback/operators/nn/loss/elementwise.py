@@ -147,7 +147,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """The squares of the differences, as their mean unless `reduction` says otherwise.
+    """Squared error, averaged unless `reduction` says otherwise.
 
     >>> import pullback as torch
     >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.zeros(2))
@@ -168,7 +168,7 @@ def l1_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """The sizes of the differences.
+    """Absolute error, averaged unless `reduction` says otherwise.
 
     >>> import pullback as torch
     >>> torch.nn.functional.l1_loss(torch.tensor([1.0, 2.0]), torch.tensor([2.0, 4.0]))

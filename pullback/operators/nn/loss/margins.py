@@ -42,7 +42,7 @@ def hinge_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """A distance where the target is 1, what it lacks of `margin` where that is -1.
+    """The input where the target is 1, `max(0, margin - input)` where it is -1.
 
     >>> import pullback as torch
     >>> torch.nn.functional.hinge_embedding_loss(
@@ -64,7 +64,7 @@ def margin_ranking_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """What `input1` lacks to be `margin` above `input2`, or below it where the target is -1.
+    """`max(0, -target * (input1 - input2) + margin)`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.margin_ranking_loss(
@@ -95,7 +95,7 @@ def cosine_embedding_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """1 less the cosine where the target is 1, the cosine above `margin` where that is -1.
+    """`1 - cosine` where the target is 1, `max(0, cosine - margin)` where it is -1.
 
     >>> import pullback as torch
     >>> a, b = torch.tensor([[1.0, 0.0]]), torch.tensor([[0.0, 1.0]])
@@ -162,7 +162,7 @@ def triplet_margin_loss(
     reduce: bool | None = None,
     reduction: str = "mean",
 ) -> Any:
-    """How much nearer than by `margin` the negative is to the anchor than the positive.
+    """`max(0, d(anchor, positive) - d(anchor, negative) + margin)`, d the p-norm.
 
     >>> import pullback as torch
     >>> torch.nn.functional.triplet_margin_loss(

@@ -326,7 +326,7 @@ def avg_pool1d(
     ceil_mode: bool = False,
     count_include_pad: bool = True,
 ) -> Any:
-    """The mean of each window of lines; zeros of the padding count if `count_include_pad`.
+    """Average pooling of sequences; zeros of the padding count if `count_include_pad`.
 
     >>> import pullback as torch
     >>> torch.avg_pool1d(torch.tensor([[[1.0, 3.0, 5.0, 7.0]]]), 2)
@@ -365,7 +365,7 @@ def _averaging(dims: int) -> Any:
 avg_pool2d = named(
     "avg_pool2d",
     _averaging(2),
-    """The mean of each window of images, or their sum over `divisor_override`.
+    """Average pooling of images: mean of each window, or its sum over `divisor_override`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), 2)
@@ -378,7 +378,7 @@ avg_pool2d = named(
 avg_pool3d = named(
     "avg_pool3d",
     _averaging(3),
-    """The mean of each window of volumes, or their sum over `divisor_override`.
+    """Average pooling of volumes: mean of each window, or its sum over `divisor_override`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.avg_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
@@ -428,7 +428,7 @@ def _adaptive_avg_pool(dims: int, input: Any, output_size: Any) -> Any:
 
 
 def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the lines evenly.
+    """Adaptive average pooling of sequences: the mean of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.adaptive_avg_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
@@ -438,7 +438,7 @@ def adaptive_avg_pool1d(input: Any, output_size: Any) -> Any:
 
 
 def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the images evenly.
+    """Adaptive average pooling of images: the mean of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_avg_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
@@ -448,7 +448,7 @@ def adaptive_avg_pool2d(input: Any, output_size: Any) -> Any:
 
 
 def adaptive_avg_pool3d(input: Any, output_size: Any) -> Any:
-    """The mean of each of `output_size` windows that cover the volumes evenly.
+    """Adaptive average pooling of volumes: the mean of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_avg_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape
@@ -475,7 +475,7 @@ def _lp_pool(
 def lp_pool1d(
     input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The root of the sum of powers `norm_type` of each window of lines.
+    """Power-average pooling: the p-norm (`norm_type`) of each window of sequences.
 
     >>> import pullback as torch
     >>> torch.nn.functional.lp_pool1d(torch.tensor([[[3.0, 4.0]]]), 2, 2)
@@ -487,7 +487,7 @@ def lp_pool1d(
 def lp_pool2d(
     input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The root of the sum of powers `norm_type` of each window of images.
+    """Power-average pooling: the p-norm (`norm_type`) of each window of images.
 
     >>> import pullback as torch
     >>> torch.nn.functional.lp_pool2d(torch.full((1, 2, 2), 3.0), 2, 2)
@@ -499,7 +499,7 @@ def lp_pool2d(
 def lp_pool3d(
     input: Any, norm_type: Any, kernel_size: Any, stride: Any = None, ceil_mode: bool = False
 ) -> Any:
-    """The root of the sum of powers `norm_type` of each window of volumes.
+    """Power-average pooling: the p-norm (`norm_type`) of each window of volumes.
 
     >>> import pullback as torch
     >>> torch.nn.functional.lp_pool3d(torch.ones(1, 1, 2, 2, 2), 2, 2).shape

@@ -133,7 +133,7 @@ def _random_windows(dims: int, with_places: bool = False) -> Any:
 fractional_max_pool2d = named(
     "fractional_max_pool2d",
     _random_windows(2),
-    """The largest of windows at random places, `output_size` of them or by `output_ratio`.
+    """Max pooling over random windows, `output_size` of them or by `output_ratio`.
 
     >>> import pullback as torch
     >>> x = torch.rand(1, 9, 9)

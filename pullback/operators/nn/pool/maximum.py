@@ -153,7 +153,7 @@ def _windows(dims: int, with_places: bool = False) -> Any:
 max_pool1d = named(
     "max_pool1d",
     _windows(1),
-    """The largest of each window of lines, and where it is if `return_indices`.
+    """Max pooling of sequences, with the positions of the maxima if `return_indices`.
 
     >>> import pullback as torch
     >>> torch.max_pool1d(torch.tensor([[[1.0, 3.0, 2.0, 4.0]]]), 2)
@@ -165,7 +165,7 @@ max_pool1d = named(
 max_pool2d = named(
     "max_pool2d",
     _windows(2),
-    """The largest of each window of images, and where it is if `return_indices`.
+    """Max pooling of images, with the positions of the maxima if `return_indices`.
 
     >>> import pullback as torch
     >>> x = torch.arange(16.0).reshape(1, 4, 4)
@@ -179,7 +179,7 @@ max_pool2d = named(
 max_pool3d = named(
     "max_pool3d",
     _windows(3),
-    """The largest of each window of volumes, and where it is if `return_indices`.
+    """Max pooling of volumes, with the positions of the maxima if `return_indices`.
 
     >>> import pullback as torch
     >>> torch.max_pool3d(torch.arange(8.0).view(1, 1, 2, 2, 2), 2).item()
@@ -277,7 +277,7 @@ def _cover(dims: int, with_places: bool = False) -> Any:
 adaptive_max_pool1d = named(
     "adaptive_max_pool1d",
     _cover(1),
-    """The largest of each of `output_size` windows that cover the lines evenly.
+    """Adaptive max pooling of sequences: the maximum of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool1d(torch.arange(6.0).view(1, 1, 6), 2)
@@ -289,7 +289,7 @@ adaptive_max_pool1d = named(
 adaptive_max_pool2d = named(
     "adaptive_max_pool2d",
     _cover(2),
-    """The largest of each of `output_size` windows that cover the images evenly.
+    """Adaptive max pooling of images: the maximum of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool2d(torch.arange(16.0).reshape(1, 4, 4), (1, None))
@@ -301,7 +301,7 @@ adaptive_max_pool2d = named(
 adaptive_max_pool3d = named(
     "adaptive_max_pool3d",
     _cover(3),
-    """The largest of each of `output_size` windows that cover the volumes evenly.
+    """Adaptive max pooling of volumes: the maximum of each of `output_size` windows.
 
     >>> import pullback as torch
     >>> torch.nn.functional.adaptive_max_pool3d(torch.ones(1, 1, 4, 4, 4), 2).shape

@@ -203,7 +203,12 @@ def trim_sigfig(x: float, n: int) -> float:
 
 
 def ordered_unique(elements: Iterable[Any]) -> list[Any]:
-    """Each element once, in the order of their first appearance."""
+    """Each element once, in the order of their first appearance.
+
+    >>> from pullback.utils.benchmark import ordered_unique
+    >>> ordered_unique([2, 1, 2])
+    [2, 1]
+    """
     return list(dict.fromkeys(elements))
 
 
