@@ -478,6 +478,12 @@ WAYS = {
     "in an else": "try:\n    k = 1\nexcept ValueError:\n    r = 1.0\nelse:\n{indented}",
     "after raising": "try:\n    raise KeyError('k')\nexcept KeyError as error:\n{indented}",
     "in a map": "def inner(_):\n{indented}    return r\nr = list(map(inner, [0]))[0]",
+    "in a function without gradients": "@torch.no_grad()\ndef inner(x=x):\n{indented}    return r\nr = inner()",
+    # What runs when the backward pass arrives.
+    "in a hook": "def hook(g):\n{indented}    return g * r if isinstance(r, float | int) else g\nif x.requires_grad:\n    x = x * 1.0\n    x.register_hook(hook)\nr = 2.0",
+    "in a hook that keeps": "def hook(g):\n{indented}    LOG.append(r)\nif x.requires_grad:\n    x = x * 1.0\n    x.register_hook(hook)\nr = 2.0",
+    "in a backward": "class Doubled(torch.autograd.Function):\n    @staticmethod\n    def forward(ctx, x):\n        return x * 2\n    @staticmethod\n    def backward(ctx, g, x=x):\n{twice}        return g * r if isinstance(r, float | int) else g\nx = Doubled.apply(x)\nr = 2.0",
+    "in a checkpoint": "def inner(x):\n{indented}    return x * r if isinstance(r, float | int | torch.Tensor) else x\nx = torch.utils.checkpoint.checkpoint(inner, x, use_reentrant=False)\nr = 2.0",
     "under autocast off": "with torch.autocast('cpu', enabled=False):\n{indented}",
 }  # fmt: skip
 

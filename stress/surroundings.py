@@ -151,6 +151,7 @@ def drawn(luck: random.Random) -> Case:
     way = "plainly" if luck.random() < 0.4 else luck.choice(list(WAYS))
     result = RESULTS[0] if simple else luck.choice(RESULTS)
     effect = "" if simple else luck.choice(EFFECTS)
+    late = way.startswith(("in a hook", "in a backward", "in a checkpoint"))
     case = Case(
         holder,
         value,
@@ -159,7 +160,7 @@ def drawn(luck: random.Random) -> Case:
         result,
         effect,
         (),
-        luck.random() < 0.2,
+        luck.random() < (0.9 if late else 0.2),
         luck.choice(BACKENDS),
     )
     if luck.random() < 0.3:

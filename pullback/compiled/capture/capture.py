@@ -20,6 +20,7 @@ from pullback.compiled.capture.captured import Captured, Input, Output
 from pullback.compiled.capture.decisions import Answers
 from pullback.compiled.capture.effects import Effects, Reached
 from pullback.compiled.capture.known import LEAF, Known, facts, met_by_passes
+from pullback.compiled.capture.later import Asked, Later
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
@@ -119,6 +120,7 @@ class _Run:
         self.inner.calls, self.inner.tracer = self.tracer.calls, self.tracer
         self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
         self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
+        self.asked: Asked | None = None
         self.inner.stand_number = self._stand_number
 
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
@@ -182,6 +184,7 @@ class _Run:
             found=found,
             loose=self.loose,
             home=self.home,
+            asked=self.asked,
         )
         captured.inputs = self._inputs(surroundings) + [
             Input("number", array.value, numbers.place(one)) for one, array in self.numbers
@@ -493,6 +496,8 @@ class _Run:
             tangents.append((number, value))
             pairs.append((edge_of(leaf), wrap(self.tracer.array_of(value))))
         edges = [edge_of(one.stand) for one in wanted]
+        later = Later(self.inner, self.tracer, self.known, leaves)
+        later.begin()
         try:
             made = run_pass(pairs, edges, retain_graph=False, create_graph=False)
         except CannotCapture:
@@ -501,11 +506,14 @@ class _Run:
             if self.tracer.passed and isinstance(error, RuntimeError) and _USED_UP in str(error):
                 return [], [], True
             raise CannotCapture(f"its backward raises {type(error).__name__}: {error}") from error
+        finally:
+            later.end()
         gradients = [
             (one, self.tracer.value_of(g._array))
             for one, g in zip(wanted, made, strict=True)
             if g is not None
         ]
+        self.asked = later.asked()
         return tangents, gradients, False
 
     # Inputs ------------------------------------------------------------------------------------

@@ -76,4 +76,5 @@ class Captured:
     loose: dict[int, Any] = field(default_factory=dict)  # leaves that no guard compares
     home: Any = None  # the mode that the function was called in, of which this may be a part
     found: list[Any] = field(default_factory=list)  # facts of the tensors that each call fetches
+    asked: Any = None  # what backward passes must find as it was (later.py)
     rewritten: frozenset[Any] = frozenset()  # places of tensors and numbers that it writes anew

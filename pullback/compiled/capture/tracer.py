@@ -9,6 +9,8 @@ or one that somebody outside holds; which of the two it is, `capture.py` decides
 from __future__ import annotations
 
 import operator
+from collections.abc import Iterator
+from contextlib import contextmanager
 from types import CellType, FunctionType
 from typing import Any
 
@@ -62,7 +64,7 @@ class Tracer:
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
         self.passed = 0  # calls of backward passes that the function runs itself
-        self.may_draw = True
+        self.forbidding: str | None = None  # why no random numbers may be drawn now
         self.library: Any = None  # of a device, where tensors from outside are on one
         self.interpreter: Any = None  # what runs the function, and knows its lines
         self.answers: Any = None  # computes what decides; None: a decision ends the capture
@@ -156,6 +158,9 @@ class Tracer:
         if self.library is not None:
             self._place(call)
         self.passed += running.get() is not None
+        later = None if self.interpreter is None else self.interpreter.later
+        if later is not None and later.is_recorded and not get_mode().grad:
+            later.is_once = True
         self.calls.append(call)
         return call.results
 
@@ -525,16 +530,27 @@ class Tracer:
         self.drew = True
 
     def _check_draw(self) -> None:
-        if not self.may_draw:
-            raise CannotCapture("random numbers that a checkpoint would draw once more")
+        if self.forbidding is not None:
+            raise CannotCapture(f"random numbers that {self.forbidding}")
+
+    @property
+    def may_draw(self) -> bool:
+        """Whether random numbers may be drawn now."""
+        return self.forbidding is None
 
     def without_draws(self, function: Any) -> Any:
         """What a function gives that must draw no random numbers."""
-        before, self.may_draw = self.may_draw, False
-        try:
+        with self.no_draws("a checkpoint would draw once more"):
             return function()
+
+    @contextmanager
+    def no_draws(self, who: str) -> Iterator[None]:
+        """Inside, nobody may draw random numbers; the reason says who did."""
+        before, self.forbidding = self.forbidding, who
+        try:
+            yield
         finally:
-            self.may_draw = before
+            self.forbidding = before
 
     def draw(self, op: str, draw: Any) -> Tensor:
         """A tensor of random numbers: drawn anew in each run, in the same order."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import collections
 import functools
+import itertools
 import operator
 import types
 import weakref
@@ -12,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.autograd.function import Function
+from pullback.autograd.grad_mode import _ModeContext
 from pullback.compiled.capture.reasons import CannotCapture, refusals
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.interpreter import library, polyfills
@@ -37,6 +39,7 @@ _OF_NUMBERS = frozenset({
 })  # fmt: skip
 _DIVIDING = frozenset({operator.truediv})
 _PASSING = words("backward _backward grad vjp jacobian hessian")
+_MOST_ITEMS = 10_000  # of a generator that native code is given
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
 
@@ -207,6 +210,8 @@ class Calls(Entering):
             if args and isinstance(args[0], Tensor):
                 raise CannotCapture(f"{function.__name__} of a tensor, which needs its values")
             raise CannotCapture(f"a call of {function.__name__}, which changes settings")
+        if args and isinstance(args[0], _ModeContext) and function.__name__ == "_again":
+            return self._new_context(function, args[0])
         if args and self._is_foreign_owner(function, args[0]):
             name = f"{type(args[0]).__name__}.{function.__name__}"
             raise CannotCapture(f"{name} of an object from outside, which it may change")
@@ -225,6 +230,13 @@ class Calls(Entering):
             function = self._rebound(function)
         return self.step(function, args, kwargs)
 
+    def _new_context(self, function: Any, context: Any) -> Any:
+        """What `@no_grad()` enters at each call of the function: another context like it."""
+        source = self.source(context)
+        if source is not None and "mode" in vars(context):
+            self.read(context.mode, source.attr("mode"))
+        return self.admitted(function(context))
+
     def _is_foreign_owner(self, function: Any, owner: Any) -> bool:
         """Whether a function is a method of an object of the library's that was made elsewhere."""
         kind = type(owner)
@@ -237,6 +249,8 @@ class Calls(Entering):
     def _asked(self, function: Any, args: Any) -> Any:
         """A question about settings, asked again at each call, as the caller would."""
         if function.__name__ in library.SETTINGS:
+            if self.later is not None and function.__name__ == "is_grad_enabled":
+                raise CannotCapture("is_grad_enabled() in a backward pass, whose graph may be kept")
             return function(*args)
         return self.read(function(*args), self.root(function).call(args))
 
@@ -308,8 +322,11 @@ class Calls(Entering):
         value = self.late.pinned(value)
         if is_plain(value) or isinstance(value, Tensor):
             return value
-        if isinstance(value, Walk):
-            return [self.handed(one) for one in value]
+        if isinstance(value, Walk):  # which eager might not walk at all, or not to its end
+            items = list(itertools.islice(value, _MOST_ITEMS + 1))
+            if len(items) > _MOST_ITEMS:
+                raise CannotCapture(f"a generator of more than {_MOST_ITEMS} items")
+            return [self.handed(one) for one in items]
         if isinstance(value, types.FunctionType):
             if library.where(value) == "native" and not value.__closure__:
                 return value
@@ -397,7 +414,10 @@ class Calls(Entering):
             self.admitted(one)
         before, self.asks = self.asks, False
         try:
-            return self.call(function, args, kwargs)
+            if self.later is None:
+                return self.call(function, args, kwargs)
+            with self.later.running():
+                return self.call(function, args, kwargs)
         finally:
             self.asks = before
 
@@ -416,7 +436,8 @@ class Calls(Entering):
         for name in ("forward", "backward", "vjp", "jvp", "setup_context", "vmap"):
             found, _ = self.class_lookup(kind, name)
             raw = found.__func__ if isinstance(found, staticmethod) else found
-            if isinstance(raw, types.FunctionType) and not library.where(raw):
+            # What the library wraps (once_differentiable, custom_bwd) is the user's, too.
+            if isinstance(raw, types.FunctionType) and (raw.__closure__ or not library.where(raw)):
                 self.constant(raw)
                 methods[name] = staticmethod(self.interpreted(raw))
         for name in ("generate_vmap_rule", "clear_saved_tensors_on_access", "once_differentiable"):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 import inspect
 import types
 from typing import Any
@@ -15,6 +16,7 @@ __all__ = ["Entering"]
 
 
 _MOST_FRAMES = 200
+_BUILTINS = vars(builtins)
 
 
 class Entering(Objects):
@@ -35,6 +37,8 @@ class Entering(Objects):
         """Interpret a Python function."""
         tail, self.tail = self.tail, False
         code = function.__code__
+        if function.__builtins__ is not _BUILTINS:
+            raise CannotCapture("a function whose names of Python's own are others")
         trusted = function.__globals__ is vars(polyfills)
         source = self.source(function)
         if source is None and id(function) not in self.made and not trusted:

@@ -100,6 +100,8 @@ class Walk:
             raise TypeError("a generator that has not begun takes no value")
         self.started = True
         self.interpreter.touched += 1
+        if self.interpreter.later is not None:
+            self.interpreter.later.check(self)
         try:
             is_done, value = self.interpreter.run(frame)
         except StopIteration as error:

@@ -111,6 +111,8 @@ class Functions(Operators):
             if not isinstance(value, Walk) and id(value) not in self.made:
                 raise CannotCapture(f"next() of a {type(value).__name__}")
             self.touched += 1
+            if self.later is not None:
+                self.later.check(value)
             found = natively(next, value)
             if isinstance(found, list | dict | set) and not self.is_known(found):
                 raise CannotCapture(f"an iterator gives a {type(found).__name__} that nobody read")

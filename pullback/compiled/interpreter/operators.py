@@ -174,6 +174,8 @@ class Operators(Attributes):
         return self.inside(value)
 
     def _native_binary(self, function: Any, special: str, a: Any, b: Any) -> Any:
+        if isinstance(a, Walk) or isinstance(b, Walk):
+            raise CannotCapture("a generator as an operand")
         if isinstance(a, Tensor) or isinstance(b, Tensor):
             return self.step(function, (a, b))
         if type(b) in library.SIZED or is_late(a):

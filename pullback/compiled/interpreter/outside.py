@@ -62,6 +62,7 @@ class Outside:
     def __init__(self, stand: Any) -> None:
         """`stand` gives the stand-in of a tensor from outside, or refuses."""
         self.guards = Guards()
+        self.later: Any = None  # the backward pass, while it runs (capture/later.py)
         self.stand = stand
         self.sources: dict[int, Source] = {}
         self.originals: dict[int, Any] = {}  # id of a stand-in: what it stands for
@@ -151,11 +152,17 @@ class Outside:
         """A value found outside: guarded by what it is, and what the interpreter goes on with."""
         if is_plain(value):
             if source.key in self.fluid and type(value) in (int, float):
+                if self.later is not None:
+                    self.later.check_read(value, source)
                 return self.late.number(value, source)
             return self._read_plain(value, source)
         key = id(value)
         known = self.sources.get(key)
+        if self.later is not None:
+            self.later.check_read(value, source)
         if known is not None:
+            if self.later is not None:
+                self._read_later(value, source)
             if known.key != source.key:
                 self._same(value, source, known)
             return self.stands.get(key, value)
@@ -171,6 +178,15 @@ class Outside:
         self.sources[self.keep(value)] = source
         return value
 
+    def _read_later(self, value: Any, source: Source) -> None:
+        """The same in the backward pass, of what is known: asked again when a pass arrives."""
+        if isinstance(value, numpy.ndarray):
+            self.guards.add("array", source, self.stands[id(value)].copy(order="K"))
+        elif isinstance(value, (Tensor, library.Generator)):
+            self.guards.add("is", source, value)
+        else:
+            self._read_object(value, source)
+
     def _same(self, value: Any, source: Source, known: Source) -> None:
         if isinstance(value, library.IDENTITY) or known.kind == "root" or isinstance(value, Tensor):
             if known.kind == "leaf" or id(value) in self.found:
@@ -182,6 +198,8 @@ class Outside:
 
     def _read_plain(self, value: Any, source: Source) -> Any:
         number = self.numbers.get(source.key)
+        if number is not None and self.later is not None:
+            raise CannotCapture(f"code that runs in the backward pass reads {source}, which varies")
         if number is not None:  # one that varies: a program for all of them is captured
             self.guards.add("number", source, value)
             return number

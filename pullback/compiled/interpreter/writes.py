@@ -52,6 +52,7 @@ class Writes(Outside):
     def write(self, key: Any, owner: tuple[str, Any], name: Any, value: Any) -> None:
         """Write to a dictionary, class, cell or slot; MISSING deletes."""
         self.touched += 1
+        self._check_time(one=owner[1])
         kind, one = owner
         self.owners[key] = owner
         written = self.overlay.setdefault(key, {})
@@ -66,7 +67,14 @@ class Writes(Outside):
     def logged(self, owner: Any, name: str, values: Any) -> None:
         """A method of a container from outside that changes it."""
         self.touched += 1
+        self._check_time(one=owner)
         self.log.append(Write("call", owner, name, tuple(values)))
+
+    def _check_time(self, one: Any) -> None:
+        if self.later is not None:
+            raise CannotCapture(
+                f"a {type(one).__name__} is written by code that runs in the backward pass"
+            )
 
     def _check_log(self) -> None:
         """Refuse a copy that native code has written to: nobody saw what it did."""

@@ -118,6 +118,8 @@ class Values(Apart):
             return ("bound", self.recipe(owner, deeper), value.__name__, id(value))
         if kind is types.MethodWrapperType:
             return ("bound", self.recipe(value.__self__, deeper), value.__name__, id(value))
+        if kind is types.CellType and id(value) not in self.inner.made:
+            return ("plain", value)  # a variable of whoever made the function
         if kind is types.CellType:
             self.owned[id(value)] = value
             try:
@@ -170,6 +172,8 @@ class Values(Apart):
         """A frame that waits."""
         frame = point.frame
         live = live_names(frame.program, frame.handlers, point.position)
+        if "__class__" in frame.code.co_freevars:  # what super() looks for, without a name
+            live = live | {"__class__", *frame.code.co_varnames[:1]}
         values = [self._part(one) for one in point.stack]
         variables = {n: self.recipe(v, 0) for n, v in frame.variables.items() if n in live}
         cells = {n: self.recipe(v, 0) for n, v in frame.cells.items() if n in live}

@@ -379,9 +379,12 @@ class Entry:
 
     def _record(self, results: list[Tensor], rest: list[Any], tensors: list[Any]) -> None:
         edges = tuple(edge_of(tensors[place]) for place in self.targets)
-        node = nodes.attach(nodes.CompiledBackward, self._wanted(results), edges)
+        kind = nodes.CompiledBackward if self.captured.asked is None else nodes.AskingBackward
+        node = nodes.attach(kind, self._wanted(results), edges)
         node.entry = self
         node.sources = tensors
+        if kind is nodes.AskingBackward:
+            node.moment = self.moment_of(tensors)
         node.versions = [None if one is None else one._cell[0] for one in tensors]
         ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
@@ -415,6 +418,39 @@ class Entry:
         return tree_unflatten(leaves, self.captured.tree)
 
     # Backward ---------------------------------------------------------------------------------
+
+    def moment_of(self, tensors: list[Any]) -> list[tuple[Any, Any, int]]:
+        """The inputs that code of the user's in the backward looks at, as they are now."""
+        asked, inputs = self.captured.asked.inputs, self.captured.inputs
+        wanted = [
+            one
+            for one, place in zip(tensors, inputs, strict=True)
+            if one is not None and place.value.number in asked
+        ]
+        return [(one, one._array, one._cell[0]) for one in wanted]
+
+    def check_moment(self, node: Any) -> None:
+        """Refuse where code of the user's, which eager runs now, would meet something else."""
+        why = self.captured.asked.change()
+        for tensor, array, version in node.moment:
+            if tensor._array is not array or tensor._cell[0] != version:
+                why = f"a tensor of shape {tuple(tensor.shape)}"
+        if why is not None:
+            raise RuntimeError(
+                f"{type(node).name(node)}: hooks, checkpoints and backward() of Functions were "
+                f"captured with the forward, and since then something that they read was changed: "
+                f"{why}. Change it after backward(), or keep this function out of compile "
+                "(torch.compiler.disable)."
+            )
+
+    def check_twice(self, node: Any) -> None:
+        """Refuse a graph of gradients where the user's code computes some without recording."""
+        if self.captured.asked.once:
+            raise RuntimeError(
+                f"{type(node).name(node)}: create_graph=True through a hook, or backward() of a "
+                "Function, that computes something without recording it (no_grad, "
+                "once_differentiable): keep this function out of compile (torch.compiler.disable)."
+            )
 
     def backward(self, node: Any, gradients: list[Any]) -> tuple[Any, ...]:
         """Gradients by edge, as arrays."""

@@ -22,7 +22,7 @@ from pullback.core.tensor import Tensor, new, wrap
 from pullback.engine.accumulate import accumulate
 from pullback.engine.backward import nobody_looks
 
-__all__ = ["CompiledBackward", "SpentBackward", "attach"]
+__all__ = ["AskingBackward", "CompiledBackward", "SpentBackward", "attach"]
 
 
 class CompiledBackward(OperatorNode, metaclass=BuiltIn):
@@ -113,6 +113,38 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         return results[0] if len(results) == 1 else tuple(results)
 
 
+class AskingBackward(CompiledBackward):
+    """The same where the user's code belongs to the backward: a hook, Function or checkpoint."""
+
+    __slots__ = ("moment",)
+
+    moment: Any  # the tensors that this code looks at, each with its array and version
+
+    def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        self._check()
+        return super()._run(g, edges)
+
+    def _run_alone(self) -> bool:
+        self._check()
+        return super()._run_alone()
+
+    def _run_tensors(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
+        self._check()
+        self.entry.check_twice(self)
+        return super()._run_tensors(g, edges)
+
+    def _check(self) -> None:
+        if type(self.sources) is not Freed:
+            self.entry.check_moment(self)
+
+    def _release(self, freed: Any) -> None:
+        super()._release(freed)
+        self.moment = None
+
+
+AskingBackward.__name__ = AskingBackward.__qualname__ = CompiledBackward.__name__
+
+
 class SpentBackward(OperatorNode, metaclass=BuiltIn):
     """The node of a result whose history the compiled function itself has used up."""
 
@@ -137,7 +169,7 @@ def attach(cls: Any, results: list[Tensor], edges: tuple[Any, ...]) -> Any:
     node._g_shape, node._g_dtype = array.shape, array.dtype
     frame = user_frame(getframe(3))
     node._code, node._lasti = (None, 0) if frame is None else (frame.f_code, frame.f_lasti)
-    if cls is CompiledBackward:
+    if cls is not SpentBackward:
         several = len(results) > 1
         node._g_sizes = (
             tuple((r._array.shape, r._array.dtype) for r in results) if several else None

@@ -16,7 +16,7 @@ import numpy
 
 from pullback.compiled.capture.results import Built
 from pullback.compiled.runtime import native
-from pullback.compiled.runtime.node import CompiledBackward
+from pullback.compiled.runtime.node import AskingBackward, CompiledBackward
 from pullback.core.device import get_default_device
 from pullback.core.dtype import get_default_dtype
 from pullback.core.origin import getframe, internal, user_frame
@@ -313,12 +313,13 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
     given = [(n, one.place) for n, one in enumerate(inputs) if one.kind == "argument"]
     watched = [n for n, one in enumerate(inputs) if one.kind != "constant"]
 
+    kind = CompiledBackward if entry.captured.asked is None else AskingBackward
     blank: list[int | None] = [None] * len(inputs)
 
     def record(made: Any, args: Any, of_sizes: Any = None) -> None:
         result = made[number]
         edges = tuple([edge_of(args[place] if one is None else one) for place, one in targets])
-        node = new(CompiledBackward)
+        node: Any = new(kind)
         node._edges = edges
         node._cold = None
         array = result._array
@@ -337,6 +338,8 @@ def _recorder(entry: Any, count: int, number: int) -> Any:
         node.versions = versions = blank.copy()
         for n in watched:
             versions[n] = sources[n]._cell[0]
+        if kind is AskingBackward:
+            node.moment = entry.moment_of(sources)
         node.used = used = [False]
         node._seq = numbering.next()
         last = entry.last
