@@ -145,18 +145,34 @@ class _Recording(TorchDispatchMode):
         if caller is not None:
             self.switch_grad(caller.grad)
         if func in self.table:
-            with self:
-                made = self.table[func](*args, **kwargs)
+            made = self._defined(self.table[func], args, kwargs)
             if made is not NotImplemented:
                 return made
         if func._opname == "lift_fresh":
             return self._lifted(func, args[0])
         given, named = pytree.tree_map(self.node_of, (args, kwargs))
         result = func(*args, **kwargs)
+        self._note_call(func, given, named, result)
+        return result
+
+    def _defined(self, definition: Any, args: Any, kwargs: Any) -> Any:
+        """What an operator's definition gives; that it runs below autograd is not the user's."""
+        noted, self.grad = self.grad, None
+        try:
+            with self:
+                return definition(*args, **kwargs)
+        finally:
+            self.grad = noted
+
+    def record(self, func: Any, args: Any, kwargs: Any, result: Any) -> None:
+        """Note a call that ran unseen, as this operator of these arguments."""
+        given, named = pytree.tree_map(self.node_of, (tuple(args), dict(kwargs)))
+        self._note_call(func, given, named, result)
+
+    def _note_call(self, func: Any, given: Any, named: Any, result: Any) -> None:
         packet = getattr(func, "overloadpacket", func)
         node = self.graph.call_function(func, tuple(given), named, name=packet.__name__)
         self._note_results(result, node, written=_is_write(func))
-        return result
 
     def switch_grad(self, grad: bool | None) -> None:
         """Note that what follows is recorded, or not."""

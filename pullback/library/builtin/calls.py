@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.layout import preserve_format
+from pullback.core.mode import get_mode
 from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.dispatch.dispatch import unrecorded_call
@@ -63,7 +64,7 @@ def _matmul(bound: Bound) -> Call:
     a, b = bound["input"], bound["other"]
     left, right = a._array, b._array
     if left.ndim > 2 and right.ndim == 2:
-        rows = _in_shape(a, (-1, left.shape[-1]))
+        rows = _in_shape(a, (math.prod(left.shape[:-1]), left.shape[-1]))
         return _reshaped(_call("mm", rows, b), (*left.shape[:-1], right.shape[-1]))
     if left.ndim == 3 and right.ndim == 3 and left.shape[0] == right.shape[0]:
         return _call("bmm", a, b)
@@ -74,9 +75,9 @@ def _linear(bound: Bound) -> Call:
     x, weight, bias = bound["input"], bound["weight"], bound["bias"]
     if weight._array.ndim != 2 or (bias is None and x._array.ndim == 1):
         return _call("linear", *_trimmed((x, weight, bias), (None,)))
-    columns = unrecorded_call(weight.t) if answers(weight) else wrap(weight._array.T)
+    columns = _watched(weight, weight.t, lambda: weight._array.T)
     size = x._array.shape
-    rows = x if len(size) == 2 else _in_shape(x, (-1, size[-1]))
+    rows = x if len(size) == 2 else _in_shape(x, (math.prod(size[:-1]), size[-1]))
     made = _call("mm", rows, columns) if bias is None else _call("addmm", bias, rows, columns)
     return made if len(size) == 2 else _reshaped(made, (*size[:-1], weight._array.shape[0]))
 
@@ -89,10 +90,19 @@ def _reshaped(call: Call, size: tuple[int, ...]) -> Call:
 
 
 def _in_shape(x: Tensor, size: tuple[int, ...]) -> Tensor:
-    """A tensor in another shape: as its class answers, or unseen."""
+    """A tensor in another shape: as its class or a mode answers, or unseen."""
+    return _watched(x, lambda: x.reshape(size), lambda: x._array.reshape(size))
+
+
+def _watched(x: Tensor, make: Callable[[], Tensor], unseen: Callable[[], Any]) -> Tensor:
+    """What is made of a tensor, by operators where its class or a mode is to see it.
+
+    A mode that writes graphs would hold it as a constant, if it is a copy. It is told whether the
+    user records, so that is left as it is: nobody uses what is recorded here.
+    """
     if answers(x):
-        return unrecorded_call(lambda: x.reshape(size))
-    return wrap(x._array.reshape(size))
+        return unrecorded_call(make)
+    return make() if get_mode().dispatch else wrap(unseen())
 
 
 def _convolution(bound: Bound) -> Call:

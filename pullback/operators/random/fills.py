@@ -13,11 +13,12 @@ from pullback.core.dtype import NumpyDtype, from_numpy_dtype
 from pullback.core.forward import LEVELS
 from pullback.core.layout import empty_like
 from pullback.core.limits import finfo
-from pullback.core.mode import fast, settle
+from pullback.core.mode import fast, get_mode, settle
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, bump
+from pullback.operators.create import sizes
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.declare import Namespace, method, primitive
 from pullback.operators.dispatch.dispatch import overloaded
@@ -85,8 +86,7 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     if mode.levels:
 
         def filled(like: Tensor) -> Tensor:
-            made = wrap(empty_like(numpy, like._array))
-            return drawn(called, lambda: _fill(made, called, generator, fill))
+            return drawn(called, lambda: _fill(_memory_like(like), called, generator, fill))
 
         return self.copy_(drawn_like(called, self, filled))
     source = source_of(called, generator)
@@ -105,6 +105,13 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
     drawing = functools.partial(fill, source)
     drawing.generator = generator  # type: ignore[attr-defined]  # for those who are told of the call
     return call_inplace(_fillers[node].op, called, (self, drawing), {})
+
+
+def _memory_like(like: Tensor) -> Tensor:
+    """Memory to be filled; a mode that watches is to see where it comes from."""
+    if get_mode().dispatch or answers(like):
+        return sizes.empty_like(like)
+    return wrap(empty_like(numpy, like._array))
 
 
 def _given(fill: Any) -> list[Any]:

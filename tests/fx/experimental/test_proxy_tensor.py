@@ -264,3 +264,41 @@ def test_recording_that_ends_switched_off_is_switched_on_again():
     made = make_fx(switched_off, pre_dispatch=True)(torch.ones(1))
     assert not made(torch.ones(1, requires_grad=True)).requires_grad
     assert torch.is_grad_enabled()
+
+
+@pytest.mark.parametrize("given", [lambda x: x.transpose(0, 1), lambda x: x[:, ::2]])
+def test_a_linear_layer_of_a_view_reads_the_input_of_the_graph(given):
+    weight = torch.randn(5, 4)
+    for function in (
+        lambda x: torch.nn.functional.linear(given(x), weight),
+        lambda x: given(x) @ weight.t(),
+    ):
+        made = make_fx(function)(torch.ones(2, 3, 4))
+        x = torch.randn(2, 3, 4)
+        assert torch.allclose(made(x), function(x))
+
+
+def test_before_dispatch_the_weight_of_a_layer_is_recorded():
+    layer = torch.nn.Linear(4, 2)
+    made = make_fx(layer, pre_dispatch=True)(torch.ones(2, 3, 4))
+    assert not any("grad" in str(node.target) for node in made.graph.nodes)
+    made(torch.ones(2, 3, 4)).sum().backward()
+    assert torch.equal(layer.weight.grad, torch.full((2, 4), 6.0))
+
+
+def test_before_dispatch_definitions_are_recorded():
+    table = {torch.ops.aten.sin.default: lambda x: x * x}
+    made = make_fx(torch.sin, table, pre_dispatch=True)(torch.ones(1))
+    x = torch.tensor([3.0], requires_grad=True)
+    made(x).backward()
+    assert torch.equal(x.grad, torch.tensor([6.0]))
+
+
+@pytest.mark.parametrize("mode", ["real", "fake"])
+def test_a_functional_graph_draws_into_memory_of_its_own(mode):
+    function = torch.func.functionalize(lambda x: torch.nn.functional.dropout(x, 0.5))
+    made = make_fx(function, tracing_mode=mode)(torch.ones(3))
+    assert not [node for node in made.graph.nodes if node.op == "get_attr"]
+    torch.manual_seed(0)
+    masks = {tuple(made(torch.ones(64)).tolist()) for _ in range(3)}
+    assert len(masks) == 3
