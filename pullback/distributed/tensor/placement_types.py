@@ -43,6 +43,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     @staticmethod
     def part(length: int, ranks: int, rank: int) -> tuple[int, int]:
         """Where a rank's part of a dimension begins and ends."""
@@ -59,10 +62,19 @@ class _StridedShard(Shard):
 
     split_factor: int = 1
 
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
     """Whole on each rank."""
+
+    def __str__(self) -> str:
+        return "R"
 
 
 @dataclass(frozen=True)
@@ -70,6 +82,12 @@ class Partial(Placement):
     """On each rank a summand."""
 
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
 
 
 def cutting_order(placements: Sequence[Placement]) -> list[int]:
@@ -86,7 +104,7 @@ def normalized(placements: Any, mesh: Any, dims: int) -> tuple[Placement, ...]:
     for one in given:
         if isinstance(one, Shard):
             if not -dims <= one.dim < dims:
-                raise ValueError(f"{one}: the tensor has {dims} dimensions.")
+                raise ValueError(f"{one!r}: the tensor has {dims} dimensions.")
             one = replace(one, dim=one.dim % dims)
         made.append(one)
     return tuple(made)
