@@ -40,7 +40,7 @@ _PARTS = (
         "device_mesh",
         "fsdp",
     ),
-    *("distributed_c10d", "launch", "nn", "optim", "pipelining", "ray", "rpc", "simulate"),
+    *("distributed_c10d", "launch", "nn", "optim", "pipelining", "ray", "rpc", "run", "simulate"),
     *("tensor", "threads"),
 )
 _ELSEWHERE = {
