@@ -18,6 +18,9 @@ from pullback.operators.shape.joining import cat
 __all__ = [
     "all_gather_inplace",
     "all_gather_into_tensor_coalesced",
+    "all_gather_single",
+    "all_gather_single_autograd",
+    "all_gather_single_coalesced",
     "all_gather_tensor",
     "all_gather_tensor_autograd",
     "all_gather_tensor_inplace",
@@ -29,6 +32,9 @@ __all__ = [
     "all_to_all_single_autograd",
     "broadcast",
     "permute_tensor",
+    "reduce_scatter_single",
+    "reduce_scatter_single_autograd",
+    "reduce_scatter_single_coalesced",
     "reduce_scatter_tensor",
     "reduce_scatter_tensor_autograd",
     "reduce_scatter_tensor_coalesced",
@@ -226,3 +232,7 @@ def all_to_all_inplace(
 all_gather_tensor_autograd = all_gather_tensor
 reduce_scatter_tensor_autograd = reduce_scatter_tensor
 all_to_all_single_autograd = all_to_all_single
+all_gather_single = all_gather_single_autograd = all_gather_tensor
+all_gather_single_coalesced = all_gather_into_tensor_coalesced
+reduce_scatter_single = reduce_scatter_single_autograd = reduce_scatter_tensor
+reduce_scatter_single_coalesced = reduce_scatter_tensor_coalesced

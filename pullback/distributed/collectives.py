@@ -33,6 +33,7 @@ __all__ = [
     "all_gather",
     "all_gather_coalesced",
     "all_gather_into_tensor",
+    "all_gather_single",
     "all_reduce",
     "all_reduce_coalesced",
     "all_to_all",
@@ -43,6 +44,7 @@ __all__ = [
     "monitored_barrier",
     "reduce",
     "reduce_scatter",
+    "reduce_scatter_single",
     "reduce_scatter_tensor",
     "scatter",
 ]
@@ -552,3 +554,8 @@ def monitored_barrier(group: Any = None, timeout: Any = None, wait_all_ranks: bo
     if known is not None:
         call = Call("monitored_barrier", "", in_seconds(timeout, known.timeout))
         known.do(call, lambda: known.communicator.monitored_barrier(call), later=False)
+
+
+# Torch's newer names.
+all_gather_single = all_gather_into_tensor
+reduce_scatter_single = reduce_scatter_tensor

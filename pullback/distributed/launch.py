@@ -187,9 +187,32 @@ def parser() -> argparse.ArgumentParser:
         default=30.0,
         help="seconds that ranks have to end when a signal ends the launcher",
     )
+    add(
+        *("--virtual-local-rank", "--virtual_local_rank"),
+        action="store_true",
+        help="each rank sees one device, and is the first",
+    )
+    add("--run-path", "--run_path", action="store_true", help="taken; scripts are run so anyway")
+    add("--local-addr", "--local_addr", help="taken; the others try all addresses of this machine")
+    add(
+        *("--event-log-handler", "--event_log_handler"),
+        choices=["null"],
+        default="null",
+        help="taken; events are lines of the launcher",
+    )
     add("training_script", metavar="script")
     add("training_script_args", metavar="arguments", nargs=argparse.REMAINDER)
-    return made
+    return _with_environment(made)
+
+
+def _with_environment(parser: argparse.ArgumentParser) -> argparse.ArgumentParser:
+    """Flags may be given as variables, PET_NNODES=2, as schedulers of torch's jobs do."""
+    for action in parser._actions:
+        value = os.environ.get(f"PET_{action.dest.upper()}")
+        if value is not None and action.option_strings:
+            switched = action.nargs == 0  # a flag without a value
+            parser.set_defaults(**{action.dest: bool(int(value)) if switched else value})
+    return parser
 
 
 def _ranks_here(wanted: str) -> int:

@@ -332,6 +332,7 @@ class TCPStore(Store):
             raise ValueError("TCPStore: world_size is how many processes come, 1 or more, or None.")
         self.timeout = in_seconds(timeout, self.timeout)
         self.host, self.is_master = host_name, is_master
+        self._use_libuv = use_libuv
         self._lock = threading.Lock()
         if is_master:
             self._listening = (
@@ -347,6 +348,11 @@ class TCPStore(Store):
         if world_size is not None and wait_for_workers:
             self.add("pullback/workers", 1)
             self._await_workers(world_size)
+
+    @property
+    def libuvBackend(self) -> bool:  # noqa: N802  # torch's name
+        """Whether the server is torch's newer one: whichever was asked for, it is ours."""
+        return self._use_libuv
 
     def _await_workers(self, world_size: int) -> None:
         until = time.monotonic() + self.timeout

@@ -128,6 +128,30 @@ def test_as_many_ranks_as_there_are_devices(monkeypatch, capfd):
         command(["launch", "-n", "gpu", "train.py"])
 
 
+def test_each_rank_may_see_one_device_alone(monkeypatch, capfd):
+    monkeypatch.setenv("CUDA_VISIBLE_DEVICES", "3,5")
+    names = ("LOCAL_RANK", "RANK", "CUDA_VISIBLE_DEVICES")
+    program = f"import os; os.write(1, ' '.join(os.environ[n] for n in {names}).encode() + b';')"
+    given = ["--virtual-local-rank", "--no-python", sys.executable, "-c", program]
+    assert command(["launch", "-n", "2", *given]) == 0
+    assert sorted(capfd.readouterr().out.split(";")) == ["", "0 0 3", "0 1 5"]
+    with pytest.raises(SystemExit, match="names 2"):
+        command(["launch", "-n", "3", *given])
+
+
+def test_flags_may_be_variables(monkeypatch, capfd):
+    monkeypatch.setenv("PET_NPROC_PER_NODE", "2")
+    monkeypatch.setenv("PET_MAX_RESTARTS", "4")
+    monkeypatch.setenv("PET_NO_PYTHON", "1")
+    names = ("WORLD_SIZE", "TORCHELASTIC_MAX_RESTARTS")
+    program = f"import os; os.write(1, ' '.join(os.environ[n] for n in {names}).encode() + b';')"
+    taken = ["--local-addr", "127.0.0.1", "--event-log-handler", "null", "--run-path"]
+    assert command(["launch", *taken, sys.executable, "-c", program]) == 0
+    assert capfd.readouterr().out == "2 4;2 4;"
+    assert command(["launch", "-n", "1", sys.executable, "-c", program]) == 0
+    assert capfd.readouterr().out == "1 4;"
+
+
 def alive(pid):
     """Whether a process runs; one that nobody has asked how it ended does not."""
     try:

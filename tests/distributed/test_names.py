@@ -239,3 +239,22 @@ def test_calls_can_be_coalesced():
         return x.item(), y.tolist()
 
     assert dist.threads.run(one, 2) == [(4.0, [2.0, 2.0])] * 2
+
+
+def test_gathering_and_scattering_have_torchs_newer_names():
+    def one():
+        rank = float(dist.get_rank())
+        found, mine = torch.zeros(2), torch.zeros(1)
+        dist.all_gather_single(found, torch.tensor([rank]))
+        dist.reduce_scatter_single(mine, torch.tensor([1.0, 2.0]))
+        pair = dist.group.WORLD
+        x = torch.tensor([rank, 2.0], requires_grad=True)
+        whole = funcol.all_gather_single_autograd(x, 0, pair)
+        (part,) = funcol.reduce_scatter_single_coalesced([whole], "sum", [0], pair)
+        part.sum().backward()
+        return found.tolist(), mine.item(), part.tolist(), x.grad.tolist()
+
+    assert dist.threads.run(one, 2) == [
+        ([0.0, 1.0], 2.0, [0.0, 4.0], [2.0, 2.0]),
+        ([0.0, 1.0], 4.0, [2.0, 4.0], [2.0, 2.0]),
+    ]

@@ -104,5 +104,6 @@ def test_a_store_for_nobody_is_refused_and_one_may_listen_already():
     store.set("a", "b")
     other = dist.TCPStore("127.0.0.1", port, use_libuv=False)
     assert other.get("a") == b"b"
+    assert (store.libuvBackend, other.libuvBackend) == (True, False)
     other.close()
     store.close()

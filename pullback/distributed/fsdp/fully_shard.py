@@ -7,13 +7,15 @@ from functools import wraps
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.distributed.device_mesh import DeviceMesh, init_device_mesh
+from pullback.distributed.device_mesh import DeviceMesh, Line, init_device_mesh
 from pullback.distributed.fsdp.groups import ParameterGroup
 from pullback.distributed.fsdp.parameters import OWN, Place, ShardedParameter
 from pullback.distributed.fsdp.policies import MixedPrecisionPolicy, OffloadPolicy
 from pullback.distributed.fsdp.state import ShardedState, state_of
+from pullback.distributed.group import ProcessGroup
 from pullback.distributed.tensor.dtensor import DTensor
 from pullback.distributed.tensor.layouts import same_everywhere
+from pullback.distributed.tensor.placement_types import Shard
 from pullback.distributed.world import get_world_size, init_process_group, is_initialized
 from pullback.nn.modules.module import Module
 
@@ -119,6 +121,10 @@ def fully_shard(
     takes the parameters that are not sharded yet. Ranks begin with the first rank's values. A mesh
     of two dimensions shards over the second and replicates over the first.
 
+    `reshard_after_forward` may be a number of ranks: between forward and backward wholes are
+    shared out among so many neighbours, who gather them again among themselves. With
+    `shard_placement_fn` parameters are cut along other dimensions than rows, in equal parts.
+
     >>> import pullback as torch
     >>> import pullback.distributed as dist
     >>> from pullback.distributed.fsdp import fully_shard
@@ -135,8 +141,6 @@ def fully_shard(
     """
     if isinstance(module, (list, tuple)):
         raise NotImplementedError("fully_shard: several modules as one group are not possible.")
-    if shard_placement_fn is not None:
-        raise NotImplementedError("fully_shard: parameters are sharded by rows, Shard(0), alone.")
     if state_of(module) is not None:
         raise ValueError(f"fully_shard was called for this {type(module).__name__} already.")
     if mesh is None:
@@ -145,25 +149,63 @@ def fully_shard(
         mesh = init_device_mesh("cpu", (get_world_size(),))
     if mesh.ndim not in (1, 2):
         raise ValueError(f"fully_shard takes a mesh of one dimension or two, got {mesh}.")
-    if isinstance(reshard_after_forward, int) and not isinstance(reshard_after_forward, bool):
-        if reshard_after_forward not in (1, mesh.size(-1)):
-            raise NotImplementedError(
-                "fully_shard: between forward and backward parameters are whole or sharded over "
-                "all ranks; reshard_after_forward is a bool."
-            )
-        reshard_after_forward = reshard_after_forward != 1
+    reshard_after_forward, near = _between(reshard_after_forward, mesh)
     policy = mp_policy or MixedPrecisionPolicy()
     parameters = [
-        ShardedParameter(name, _equal(tensor, mesh), places, mesh, policy.param_dtype)
+        ShardedParameter(
+            *(name, _equal(tensor, mesh), places, mesh, policy.param_dtype),
+            dim=_dim_of(name, tensor, shard_placement_fn),
+        )
         for name, tensor, places in _unsharded(module, mesh, ignored_params or set())
     ]
-    group = ParameterGroup(parameters, mesh, policy)
+    group = ParameterGroup(parameters, mesh, policy, near)
     vars(module)["_fsdp_state"] = ShardedState(module, group, reshard_after_forward)
     before = type(module)
     if before not in _classes:
         _classes[before] = type(f"FSDP{before.__name__}", (FSDPModule, before), {})
     module.__class__ = _classes[before]
     return module
+
+
+def _dim_of(name: str, tensor: Tensor, choose: Any) -> int:
+    """Along which dimension a parameter is shared out: by rows, unless the user says otherwise."""
+    placement = None if choose is None else choose(tensor)
+    if placement is None:
+        return 0
+    if not isinstance(placement, Shard) or not -tensor.ndim <= placement.dim < tensor.ndim:
+        raise ValueError(
+            f"fully_shard: shard_placement_fn gives None or Shard(dim) of a dimension that the "
+            f"parameter has; for {name} of shape {tuple(tensor.shape)} it gave {placement!r}."
+        )
+    return placement.dim % tensor.ndim
+
+
+def _between(
+    reshard: bool | int | None, mesh: DeviceMesh
+) -> tuple[bool | None, ProcessGroup | None]:
+    """Whether parameters are given back after forward, and the ranks that then keep pieces."""
+    if reshard is None or isinstance(reshard, bool):
+        return reshard, None
+    ranks = mesh.size(-1)
+    if not isinstance(reshard, int) or reshard < 1 or ranks % reshard:
+        raise ValueError(
+            f"fully_shard: reshard_after_forward is a bool, or a number of ranks that divides the "
+            f"{ranks} ranks of the mesh; got {reshard!r}."
+        )
+    if reshard in (1, ranks):
+        return reshard != 1, None
+    line = mesh._lines[-1]
+    if len(line.steps) > 1:
+        raise NotImplementedError(
+            "fully_shard: ranks of a dimension that several were flattened to are not parted; "
+            "reshard_after_forward is a bool for such a mesh."
+        )
+    shards = mesh.get_group(mesh.ndim - 1)
+    known: dict[int, Any] = vars(shards).setdefault("_near_ranks", {})
+    if reshard not in known:
+        near = Line([(reshard, line.steps[0][1])])
+        known[reshard] = mesh._root._group_along(near, f"near_{reshard}")
+    return True, known[reshard]
 
 
 def _equal(tensor: Tensor, mesh: DeviceMesh) -> Tensor:

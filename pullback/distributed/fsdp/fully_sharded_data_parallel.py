@@ -326,12 +326,9 @@ def _with_prefix(module: Module, state: dict[str, Any], prefix: str, *_: Any) ->
 def _put_back(state: ShardedState, *, writeback: bool) -> None:
     group = state.group
     if writeback:
-        rank = group.mesh.get_local_rank(group.mesh.ndim - 1)
         with no_grad():
             for one in group.parameters:
-                begin = rank * one.step
-                rows = one.whole.detach()[begin : begin + one.count]
-                one.sharded._local_tensor.copy_(rows)
+                one.sharded._local_tensor.copy_(one.whole.detach()[one.own])
     group.give_back()
 
 

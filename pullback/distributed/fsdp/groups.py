@@ -17,6 +17,7 @@ from pullback.distributed.collectives import (
 )
 from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.fsdp.parameters import ShardedParameter
+from pullback.distributed.group import ProcessGroup
 from pullback.distributed.reduction import ReduceOp
 
 __all__ = ["ParameterGroup"]
@@ -24,19 +25,33 @@ __all__ = ["ParameterGroup"]
 _ALONE = 1 << 16  # bytes of a part from which on it travels by itself
 
 
-class ParameterGroup:
-    """The parameters of one call of `fully_shard`."""
+def _gathered(out: Any, part: Any, group: Any, *, later: bool) -> Any:
+    return all_gather_into_tensor(wrap(out), wrap(part), group=group, async_op=later)
 
-    def __init__(self, parameters: list[ShardedParameter], mesh: DeviceMesh, policy: Any) -> None:
+
+class ParameterGroup:
+    """The parameters of one call of `fully_shard`.
+
+    `near` are the ranks, some of all, over which wholes stay shared out between forward and
+    backward, so that they are gathered again among these alone.
+    """
+
+    def __init__(
+        self,
+        parameters: list[ShardedParameter],
+        mesh: DeviceMesh,
+        policy: Any,
+        near: ProcessGroup | None = None,
+    ) -> None:
         self.parameters, self.mesh, self.policy = parameters, mesh, policy
         self.shards = mesh.get_group(mesh.ndim - 1)
         self.replicas = mesh.get_group(0) if mesh.ndim == 2 else None
-        self.large = [p for p in parameters if p.nbytes >= _ALONE]
-        self.small = [p for p in parameters if p.nbytes < _ALONE]
+        self.near = near
         self.overlaps = self.shards.communicator.is_far
         self.syncs = self.reduces_replicas = True
         self.divisor: float | None = None
-        self._gathering: tuple[list[Any], list[tuple[Any, Any]]] | None = None
+        self._gathering: tuple[list[Any], list[tuple[Any, Any, bool]]] | None = None
+        self._kept: dict[int, Any] | None = None  # pieces of wholes, for the ranks that are near
         self._got: dict[int, Any] = {}  # whole gradients that are not reduced yet, by number
         self._arrived: set[int] = set()  # of this pass
         self._of_replicas: dict[int, Any] = {}  # parts that were not reduced over replicas
@@ -52,22 +67,29 @@ class ParameterGroup:
         """Start to gather, or do it, where it is not done or under way."""
         if self._gathering is not None or self.is_whole or not self.parameters:
             return
+        kept, self._kept = self._kept, None
+        group: Any
+        if kept is not None and all(one.is_as_gathered() for one in self.parameters):
+            group = self.near
+            sent = [kept[n] for n in range(len(self.parameters))]
+        else:
+            group, kept = self.shards, None
+            sent = [one.part().reshape(-1) for one in self.parameters]
         works, fused = [], []
-        for one in self.large:
-            one.restore()
-            works.append(self._gathered(one.array, one.part(), later=later))
-        by_dtype: dict[Any, list[ShardedParameter]] = {}
-        for one in self.small:
-            by_dtype.setdefault(one.dtype, []).append(one)
+        by_dtype: dict[Any, list[tuple[ShardedParameter, Any]]] = {}
+        for one, part in zip(self.parameters, sent, strict=True):
+            # Parts that are no rows lie elsewhere in the whole than they arrive.
+            if one.nbytes >= _ALONE and (kept is not None or not one.dim):
+                one.restore()
+                works.append(_gathered(one.array.reshape(-1), part, group, later=later))
+            else:
+                by_dtype.setdefault(one.dtype, []).append((one, part))
         for members in by_dtype.values():
-            sent = numpy.concatenate([one.part().reshape(-1) for one in members])
-            rows = numpy.empty((self.shards.size(), sent.size), sent.dtype)
-            works.append(self._gathered(rows, sent, later=later))
-            fused.append((members, rows))
+            together = numpy.concatenate([part for _, part in members])
+            rows = numpy.empty((group.size(), together.size), together.dtype)
+            works.append(_gathered(rows.reshape(-1), together, group, later=later))
+            fused.append(([(one, part.size) for one, part in members], rows, kept is None))
         self._gathering = works, fused
-
-    def _gathered(self, out: Any, part: Any, *, later: bool) -> Any:
-        return all_gather_into_tensor(wrap(out), wrap(part), group=self.shards, async_op=later)
 
     def gather(self) -> None:
         """Have the parameters whole."""
@@ -79,20 +101,28 @@ class ParameterGroup:
         for work in works:
             if work is not None:
                 work.wait()
-        for members, rows in fused:
+        for members, rows, are_parts in fused:
             start = 0
-            for one in members:
+            for one, size in members:
                 one.restore()
-                piece = rows[:, start : start + one.size]
-                one.array[...] = piece.reshape(one.array.shape)
-                start += one.size
+                pieces = rows[:, start : start + size]
+                if are_parts:
+                    one.take(pieces)
+                else:
+                    one.array[...] = pieces.reshape(one.array.shape)
+                start += size
         for one in self.parameters:
             one.filled()
 
-    def give_back(self) -> None:
-        """Have parts alone."""
+    def give_back(self, *, for_backward: bool = False) -> None:
+        """Have parts alone, and pieces of the wholes if a backward pass will gather them."""
         if self._gathering is not None:
             self.gather()  # it is under way on all ranks
+        if not for_backward:
+            self._kept = None
+        elif self.near is not None and self.is_whole:
+            ranks, rank = self.near.size(), self.near.rank()
+            self._kept = {n: one.piece(ranks, rank) for n, one in enumerate(self.parameters)}
         for one in self.parameters:
             one.give_back()
 
@@ -137,12 +167,7 @@ class ParameterGroup:
         return gradient._array.dtype if wanted is None else wanted.numpy
 
     def _padded(self, one: ShardedParameter, gradient: Tensor) -> Any:
-        array = gradient._array.astype(self._reduce_dtype(gradient), copy=False)
-        if len(array) == len(one.array):
-            return numpy.ascontiguousarray(array)
-        rows = numpy.zeros(one.array.shape, array.dtype)
-        rows[: one.rows] = array
-        return rows
+        return one.cut(gradient._array.astype(self._reduce_dtype(gradient), copy=False))
 
     def _scattered(self, rows: Any) -> Any:
         """This rank's part of the mean over those who share the parameters out."""

@@ -136,7 +136,7 @@ class ShardedState:
                 root.complete = True
             reshards = self.reshards_after_forward
             if reshards or reshards is None or not get_mode().grad:
-                self.group.give_back()
+                self.group.give_back(for_backward=get_mode().grad)
         if self.group.policy.output_dtype is not None:
             output = tree_map(partial(_cast, dtype=self.group.policy.output_dtype), output)
         for one in tree_flatten(output)[0]:

@@ -129,6 +129,15 @@ class Job:
             "PYTHONUNBUFFERED": "1",
         }
         environment.setdefault("OMP_NUM_THREADS", "1")
+        if options.virtual_local_rank:
+            seen = os.environ.get("CUDA_VISIBLE_DEVICES")
+            devices = seen.split(",") if seen else [str(n) for n in range(share.here)]
+            if local >= len(devices):
+                raise SystemExit(
+                    f"pullback launch: --virtual-local-rank gives each of {share.here} ranks a "
+                    f"device of its own, and CUDA_VISIBLE_DEVICES names {len(devices)}."
+                )
+            environment.update(LOCAL_RANK="0", CUDA_VISIBLE_DEVICES=devices[local])
         return environment
 
     def _start(self, local: int, pmi_port: int) -> subprocess.Popen[Any]:

@@ -34,6 +34,7 @@ __all__ = [
     "RpcBackendOptions",
     "TensorPipeRpcBackendOptions",
     "WorkerInfo",
+    "get_rpc_timeout",
     "get_worker_info",
     "init_rpc",
     "is_available",
@@ -82,7 +83,8 @@ def _set_rpc_timeout(seconds: float) -> None:
     current_agent().timeout = float(seconds)
 
 
-def _get_rpc_timeout() -> float:
+def get_rpc_timeout() -> float:
+    """How long calls wait, where they do not say it themselves."""
     return float(current_agent().timeout)
 
 

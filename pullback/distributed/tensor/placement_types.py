@@ -48,6 +48,9 @@ class Shard(Placement):
 
     dim: int
 
+    def __str__(self) -> str:
+        return f"S({self.dim})"
+
     @staticmethod
     def part(length: int, ranks: int, rank: int) -> tuple[int, int]:
         """Where a rank's part of a dimension begins and ends."""
@@ -64,6 +67,12 @@ class _StridedShard(Shard):
 
     split_factor: int = 1
 
+    def __repr__(self) -> str:
+        return f"_StridedShard(dim={self.dim}, sf={self.split_factor})"
+
+    def __str__(self) -> str:
+        return f"_S({self.dim}, {self.split_factor})"
+
 
 @dataclass(frozen=True)
 class Replicate(Placement):
@@ -73,6 +82,9 @@ class Replicate(Placement):
     >>> Replicate().is_replicate()
     True
     """
+
+    def __str__(self) -> str:
+        return "R"
 
 
 @dataclass(frozen=True)
@@ -85,6 +97,12 @@ class Partial(Placement):
     """
 
     reduce_op: str = "sum"
+
+    def __repr__(self) -> str:
+        return f"Partial({self.reduce_op})"
+
+    def __str__(self) -> str:
+        return f"P({self.reduce_op})"
 
 
 def cutting_order(placements: Sequence[Placement]) -> list[int]:
@@ -101,7 +119,7 @@ def normalized(placements: Any, mesh: Any, dims: int) -> tuple[Placement, ...]:
     for one in given:
         if isinstance(one, Shard):
             if not -dims <= one.dim < dims:
-                raise ValueError(f"{one}: the tensor has {dims} dimensions.")
+                raise ValueError(f"{one!r}: the tensor has {dims} dimensions.")
             one = replace(one, dim=one.dim % dims)
         made.append(one)
     return tuple(made)

@@ -205,7 +205,7 @@ def test_the_limit_of_calls_can_be_changed_later():
 
     def first():
         rpc._set_rpc_timeout(0.2)
-        assert rpc._get_rpc_timeout() == 0.2
+        assert rpc.get_rpc_timeout() == 0.2
         with pytest.raises(RuntimeError, match=r"within 0\.2 s"):
             rpc.rpc_sync("worker1", time.sleep, (1.0,))
         rpc._set_rpc_timeout(20.0)
