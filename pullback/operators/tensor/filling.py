@@ -141,6 +141,8 @@ def module_load(self: Any, other: Any, assign: bool = False) -> Any:
     >>> torch.zeros(2).module_load(torch.tensor([1.0, 2.0]))
     tensor([1., 2.])
     """
+    if not isinstance(other, Tensor):
+        raise errors.not_a_tensor("module_load", "other", other)
     return other.detach() if assign else self.copy_(other).detach()
 
 

@@ -151,3 +151,12 @@ def test_fill_diagonal_wraps_on_demand():
 def test_zeroing_what_is_no_tensor_says_so():
     with pytest.raises(TypeError, match=r"zero_.*Tensor"):
         torch.zero_(2)
+
+
+@pytest.mark.parametrize("assign", [False, True])
+@pytest.mark.parametrize("other", [-2, "", [torch.zeros(2)]])
+def test_what_is_loaded_into_a_tensor_must_be_one(other, assign):
+    x = torch.ones(2)
+    with pytest.raises(TypeError, match="`other` must be a Tensor"):
+        x.module_load(other, assign=assign)
+    assert x.tolist() == [1, 1]
