@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from pullback.core.layout import strided
 from pullback.core.tensor import Tensor
 from pullback.distributed.device_mesh import DeviceMesh, _mesh_resources
 from pullback.distributed.tensor import layouts
@@ -28,8 +29,10 @@ def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
 
 
 def _placed(
-    size: tuple[Any, ...], mesh: DeviceMesh | None, where: _Where
+    size: tuple[Any, ...], mesh: DeviceMesh | None, where: _Where, layout: Any
 ) -> tuple[tuple[int, ...], DeviceMesh, tuple[Placement, ...]]:
+    if layout not in (None, strided):
+        raise AssertionError(f"Tensors that lie over a mesh are strided; layout={layout} is not.")
     shape = _shape(size)
     mesh = _mesh_resources.get_current_mesh() if mesh is None else mesh
     given = layouts.everywhere(mesh) if where is None else where
@@ -45,9 +48,10 @@ def _in_parts(
     mesh: DeviceMesh | None,
     where: _Where,
     *,
+    layout: Any,
     requires_grad: bool,
 ) -> DTensor:
-    shape, mesh, placements = _placed(size, mesh, where)
+    shape, mesh, placements = _placed(size, mesh, where, layout)
     part = make(layouts.local_shape(shape, mesh, placements)[0])
     return DTensor(part, mesh, placements, shape, requires_grad)
 
@@ -58,9 +62,10 @@ def _drawn(
     mesh: DeviceMesh | None,
     where: _Where,
     *,
+    layout: Any,
     requires_grad: bool,
 ) -> DTensor:
-    shape, mesh, placements = _placed(size, mesh, where)
+    shape, mesh, placements = _placed(size, mesh, where, layout)
     whole = everywhere_alike(lambda: make(shape), mesh)
     part = layouts.part_of(whole, mesh, placements)
     return DTensor(part, mesh, placements, shape, requires_grad)
@@ -90,6 +95,7 @@ def zeros(
         size,
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
 
@@ -118,6 +124,7 @@ def ones(
         size,
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
 
@@ -146,6 +153,7 @@ def empty(
         size,
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
 
@@ -176,6 +184,7 @@ def full(
         (size,) if isinstance(size, int) else tuple(size),
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
 
@@ -204,6 +213,7 @@ def rand(
         size,
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
 
@@ -232,5 +242,6 @@ def randn(
         size,
         device_mesh,
         placements,
+        layout=layout,
         requires_grad=requires_grad,
     )
