@@ -168,9 +168,10 @@ def explained(leaves: list[Any], steps: list[Step], found: str) -> bool:
         a, b = (made[use] for use in step.uses)
         made.append(eval(step.text, {"torch": pullback, "a": a, "b": b}))
     a, b = (made[use].numpy() for use in last.uses)
-    # An operand that is a part of the target: torch reads what it has just written. One element
-    # and its transpose: strides of dimensions of one element are an overlap to torch.
-    apart = a is not b or a.size == 1
+    # An operand that is a part of the target: torch reads what it has just written, also where it
+    # is the target's own transpose, which it refuses for dense memory alone. One element and its
+    # transpose: strides of dimensions of one element are an overlap to torch.
+    apart = a is not b or a.size == 1 or ".t()" in last.text
     return last.text in WRITES_OF_TWO and apart and bool(numpy.shares_memory(a, b))
 
 
