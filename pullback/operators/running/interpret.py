@@ -466,7 +466,10 @@ def _is_absolute(op: Op, target: Tensor, array: Array, values: dict[str, Any]) -
     """Whether absolute values go where torch lets them: real ones, or as what they are of."""
     if op.kind != "elementwise" or array.dtype.kind in "cW":
         return False
-    own = next(iter(values.values()))._array.dtype
+    first = next(iter(values.values()))
+    if not isinstance(first, Tensor):  # a number: what is absolute of it is real
+        return False
+    own = first._array.dtype
     return own.kind in "cW" and (target._array.dtype.kind not in "cW" or target._array.dtype == own)
 
 

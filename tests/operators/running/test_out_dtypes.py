@@ -66,3 +66,10 @@ def test_sums_are_converted_to_the_dtype_of_out():
         made = function(X, 0, out=torch.empty(0, dtype=torch.float64))
         assert made.dtype is torch.float64
         assert made.reshape(-1).tolist() == [3, 1, 2]
+
+
+@pytest.mark.parametrize("number", [3, 1.5, 2**70])
+def test_results_of_a_number_are_written_where_a_tensor_says_the_shape(number):
+    low, high, out = torch.zeros(3), torch.full((3,), 2.0), torch.zeros(3)
+    assert torch.clamp(number, min=low, max=high, out=out) is out
+    assert out.tolist() == [min(number, 2.0)] * 3
