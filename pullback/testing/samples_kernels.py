@@ -20,8 +20,8 @@ from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.indexing import rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.conv import fold
-from pullback.operators.pointwise import arithmetic, exponentials, extrema, powers
-from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums
+from pullback.operators.pointwise import arithmetic, direction, exponentials, extrema, powers
+from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums, truth
 from pullback.operators.shape import joining, tiling
 from pullback.operators.special import functions
 
@@ -157,6 +157,21 @@ def _sorted(n: int) -> Iterator[Sample]:
             yield {"input": input, "dim": input.ndim - 1, "descending": descending}
 
 
+@at(sorting.argsort)
+def _argsorted(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(n).round(), drawn(5, n // 4), drawn(n).astype("i8")):
+        for dim in range(input.ndim):
+            for descending in (False, True):
+                yield {"input": input, "dim": dim, "descending": descending}
+
+
+@at(truth.all, truth.any)
+def _truths(n: int) -> Iterator[Sample]:
+    for input in (numpy.ones(n, "?"), numpy.zeros(n, "?"), drawn(n) > 0, drawn(2, n).T > 0):
+        for dim, keepdim in ((None, False), (None, True), ((0,), False)):
+            yield {"input": input, "dim": dim, "keepdim": keepdim}
+
+
 @at(sorting._isin)
 def _contained(n: int) -> Iterator[Sample]:
     for invert in (False, True):
@@ -175,6 +190,13 @@ def _with_factor(n: int) -> Iterator[Sample]:
         for alpha in (1, 0.5, -2):
             yield {**one, "alpha": alpha}
         yield {"input": drawn(2, 1), "other": one["other"], "alpha": 3}
+
+
+@at(direction.sgn, direction.sign)
+def _signs(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(n, 2)):
+        yield {"input": input}
+        yield {"input": input * 0}
 
 
 @at(arithmetic._lerp_number)
