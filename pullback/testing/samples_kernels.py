@@ -21,7 +21,16 @@ from pullback.operators.indexing import rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.conv import fold
 from pullback.operators.pointwise import arithmetic, direction, exponentials, extrema, powers
-from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums, truth
+from pullback.operators.reduce import (
+    extremes,
+    norms,
+    order_statistics,
+    scan,
+    sorting,
+    statistics,
+    sums,
+    truth,
+)
 from pullback.operators.shape import joining, tiling
 from pullback.operators.special import functions
 
@@ -110,6 +119,13 @@ def _along(n: int) -> Iterator[Sample]:
 def _extremes(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), drawn(2, n)):
         yield {"input": input}
+
+
+@at(order_statistics._median_full, order_statistics._nanmedian_full)
+def _medians(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(1, n), drawn(n).round(), drawn(n, 1).T, drawn(2, 3)):
+        yield {"input": input}
+        yield {"input": numpy.where(input == input.max(initial=-9), numpy.nan, input)}
 
 
 @at(norms.vector_norm)

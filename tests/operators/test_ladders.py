@@ -69,7 +69,6 @@ HELPERS = {
     "pointwise.extrema._limited": "numbers of other dtypes are brought to theirs",
     "pointwise.powers._power": "whole exponents up to one are products, which are exact",
     "random.gamma._gammas": "torch rounds to the precision of what is asked for",
-    "reduce.order_statistics._median_of_all": CHOICE,
     "reduce.statistics._moments": PRECISION,
     "reduce.truth._truth": "truth of bytes are bytes, as torch's",
     "shape.reshaping.reshape": LAYOUT,
@@ -78,7 +77,7 @@ HELPERS = {
     "special.functions._derived": CHOICE,
     "special.polynomials._polynomial": CHOICE,
 }
-MOST_CHOICES = 11
+MOST_CHOICES = 10
 
 
 def asked_for_speed(function):
