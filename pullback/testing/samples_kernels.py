@@ -20,8 +20,17 @@ from pullback.operators.declare import REQUIRED, Op
 from pullback.operators.indexing import rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.conv import fold
-from pullback.operators.pointwise import arithmetic, exponentials, extrema, powers
-from pullback.operators.reduce import extremes, norms, scan, sorting, statistics, sums
+from pullback.operators.pointwise import arithmetic, direction, exponentials, extrema, powers
+from pullback.operators.reduce import (
+    extremes,
+    norms,
+    order_statistics,
+    scan,
+    sorting,
+    statistics,
+    sums,
+    truth,
+)
 from pullback.operators.shape import joining, tiling
 from pullback.operators.special import functions
 
@@ -112,6 +121,13 @@ def _extremes(n: int) -> Iterator[Sample]:
         yield {"input": input}
 
 
+@at(order_statistics._median_full, order_statistics._nanmedian_full)
+def _medians(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(1, n), drawn(n).round(), drawn(n, 1).T, drawn(2, 3)):
+        yield {"input": input}
+        yield {"input": numpy.where(input == input.max(initial=-9), numpy.nan, input)}
+
+
 @at(norms.vector_norm)
 def _norms(n: int) -> Iterator[Sample]:
     for input in (*in_layouts(n), *in_layouts(3, n)):
@@ -157,6 +173,21 @@ def _sorted(n: int) -> Iterator[Sample]:
             yield {"input": input, "dim": input.ndim - 1, "descending": descending}
 
 
+@at(sorting.argsort)
+def _argsorted(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), drawn(n).round(), drawn(5, n // 4), drawn(n).astype("i8")):
+        for dim in range(input.ndim):
+            for descending in (False, True):
+                yield {"input": input, "dim": dim, "descending": descending}
+
+
+@at(truth.all, truth.any)
+def _truths(n: int) -> Iterator[Sample]:
+    for input in (numpy.ones(n, "?"), numpy.zeros(n, "?"), drawn(n) > 0, drawn(2, n).T > 0):
+        for dim, keepdim in ((None, False), (None, True), ((0,), False)):
+            yield {"input": input, "dim": dim, "keepdim": keepdim}
+
+
 @at(sorting._isin)
 def _contained(n: int) -> Iterator[Sample]:
     for invert in (False, True):
@@ -175,6 +206,13 @@ def _with_factor(n: int) -> Iterator[Sample]:
         for alpha in (1, 0.5, -2):
             yield {**one, "alpha": alpha}
         yield {"input": drawn(2, 1), "other": one["other"], "alpha": 3}
+
+
+@at(direction.sgn, direction.sign)
+def _signs(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), *in_layouts(n, 2)):
+        yield {"input": input}
+        yield {"input": input * 0}
 
 
 @at(arithmetic._lerp_number)

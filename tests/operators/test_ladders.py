@@ -43,6 +43,43 @@ REASONS = {
 }
 
 
+# Helpers that a forward names and that ask, by family. What all families share, `arrays` and
+# `running`, chooses for itself, as NumPy's functions do. "A choice" is to become a kernel.
+CHOICE = "a choice"
+PRECISION = "what one precision has not the digits or the range for"
+HELPERS = {
+    "indexing.advanced._taken": ORDERED,
+    "indexing.gather._write_scatter_add": CHOICE,
+    "indexing.places._write_put": "what lies row by row is written to as one row",
+    "indexing.selection._triangle": CHOICE,
+    "linalg.matrix_functions._exponential": PRECISION,
+    "nn.activation.softmax.exponentials_of": "exponentials that cannot overflow are not shifted",
+    "nn.conv.kernels.correlated": CHOICE,
+    "nn.conv.operators.laid_out": LAYOUT,
+    "nn.norm.layout.layout": "a plan of shapes, which kernels ask for",
+    "nn.norm.standardise._laid_out": LAYOUT,
+    "nn.pool.kernels._maxima_by_lines": ORDERED,
+    "nn.pool.kernels._of_many": CHOICE,
+    "nn.pool.places._set_apart": CHOICE,
+    "nn.pool.places.spot": CHOICE,
+    "pointwise.arithmetic._plus_scaled": IN_HALF,
+    "pointwise.arithmetic.choose": CHOICE,
+    "pointwise.arithmetic.kept": CHOICE,
+    "pointwise.complex._complex_of": "dtypes that have complex numbers of their parts",
+    "pointwise.extrema._limited": "numbers of other dtypes are brought to theirs",
+    "pointwise.powers._power": "whole exponents up to one are products, which are exact",
+    "random.gamma._gammas": "torch rounds to the precision of what is asked for",
+    "reduce.statistics._moments": PRECISION,
+    "reduce.truth._truth": "truth of bytes are bytes, as torch's",
+    "shape.reshaping.reshape": LAYOUT,
+    "shape.tiling._rolled": ORDERED,
+    "shape.views._writable": "what may be written to",
+    "special.functions._derived": CHOICE,
+    "special.polynomials._polynomial": CHOICE,
+}
+MOST_CHOICES = 10
+
+
 def asked_for_speed(function):
     """The questions of speed that a function asks, but for those whose answer is an error."""
     try:
@@ -73,6 +110,46 @@ def test_forwards_ask_no_question_of_speed_but_with_a_reason():
     new = {key: asked for key, asked in found.items() if key not in REASONS}
     assert not new, "make quicker ways kernels (@kernel), or give the reason here"
     assert not REASONS.keys() - found.keys(), "these no longer ask: take the reason out"
+
+
+def helpers():
+    """The functions of families that forwards name and that ask, with what they ask."""
+    found = {}
+    for op in OPERATORS.values():
+        function = inspect.unwrap(op.meaning)
+        if not in_a_family(function):
+            continue
+        for one in map(inspect.unwrap, named_in(function)):
+            if in_a_family(one) and (asked := asked_for_speed(one)):
+                module = one.__module__.removeprefix("pullback.operators.")
+                found[f"{module}.{one.__name__}"] = asked
+    return found
+
+
+def named_in(function):
+    """What a function and those inside it name, and what it was made with."""
+    codes, names = [function.__code__], set()
+    for code in codes:
+        names.update(code.co_names)
+        codes += [one for one in code.co_consts if inspect.iscode(one)]
+    scope = function.__globals__
+    yield from [scope[name] for name in sorted(names & scope.keys())]
+    yield from [cell.cell_contents for cell in function.__closure__ or ()]
+
+
+def in_a_family(function):
+    if not inspect.isfunction(function) or hasattr(function, "op"):
+        return False
+    room = function.__module__.removeprefix("pullback.operators.")
+    return room != function.__module__ and room.partition(".")[0] not in ("arrays", "running")
+
+
+def test_helpers_of_forwards_ask_no_question_of_speed_but_those_listed():
+    found = helpers()
+    new = {key: asked for key, asked in found.items() if key not in HELPERS}
+    assert not new, "make quicker ways kernels (@kernel), or give the reason here"
+    assert not HELPERS.keys() - found.keys(), "these no longer ask: take the reason out"
+    assert sum(one == CHOICE for one in HELPERS.values()) <= MOST_CHOICES, "it only goes down"
 
 
 def test_a_ladder_is_found():

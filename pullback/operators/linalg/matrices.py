@@ -39,7 +39,7 @@ from pullback.operators.reduce.sums import sum
 from pullback.operators.running.naming import shown_as
 from pullback.operators.running.overlap import check_read_apart
 from pullback.operators.shape import batch as batch_shapes
-from pullback.operators.shape.reshaping import permute, reshape
+from pullback.operators.shape.reshaping import clone, permute, reshape
 from pullback.operators.shape.views import diagonal_adjoint
 
 FOUND_IN = {
@@ -346,4 +346,4 @@ def chain_matmul(*matrices: Any, out: Any = None) -> Any:
             raise RuntimeError(
                 f"chain_matmul: tensor {number} must be a matrix, got shape {tuple(one.shape)}."
             )
-    return matrices[0] if len(matrices) == 1 else multi_dot(matrices, out=out)
+    return clone(matrices[0], out=out) if len(matrices) == 1 else multi_dot(matrices, out=out)

@@ -7,11 +7,12 @@ from typing import Any
 
 import numpy
 
-from pullback.core.arrays import LIBRARIES, some
+from pullback.core.arrays import some
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import ZEROS
-from pullback.operators.declare import Array, Namespace, elementwise, method
+from pullback.operators.conditions import below, floating, has_dims, host, not_empty
+from pullback.operators.declare import Array, Namespace, elementwise, kernel, method
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, zeros_of
 from pullback.operators.pointwise.complex import empty_complex, imag, real
 from pullback.operators.running.inplace import inplace_of
@@ -21,16 +22,8 @@ FOUND_IN = {
 }
 
 
-_FEW = 4096  # elements: to look for NaN costs less than two comparisons
-
-
 def _sign(x: Array) -> Array:
     """-1, 0 or 1, and 0 for NaN, where xp.sign says NaN."""
-    host = type(x) not in LIBRARIES
-    if host and x.dtype.char in "fd" and 0 < x.size < _FEW and x.ndim:
-        out: Array = numpy.sign(x)
-        if out.item(out.argmax()) <= 1:  # no NaN among them: it would be the largest
-            return out
     zero = ZEROS.get(x.dtype, 0)
     return ((x > zero).view("i1") - (x < zero).view("i1")).astype(x.dtype)
 
@@ -73,6 +66,15 @@ def sign(xp: Namespace, input: Array) -> Array:
     if kind == "c":
         raise NotImplementedError("sign: complex numbers have no sign; sgn gives their direction.")
     return input.copy() if kind == "b" else xp.sign(input)
+
+
+_FEW = 4096  # elements: to look for NaN costs less than two comparisons
+
+
+@kernel(sgn, sign, when=host & floating & not_empty & below(_FEW) & has_dims, declines=True)
+def _few_signs(input: Array) -> Array | None:
+    out: Array = numpy.sign(input)
+    return out if out.item(out.argmax()) <= 1 else None  # NaN would be the largest
 
 
 def _growth(d_input: Any, input: Any) -> Any:

@@ -149,6 +149,14 @@ def argsort(
     return order_along(xp, input, dim, descending=descending)
 
 
+@kernel(
+    argsort,
+    when=host & has_dims & below(FEW) & says("input_dtype.kind in 'fiu'", "descending is False"),
+)
+def _few_argsorted(input: Array, dim: int) -> Array:
+    return input.argsort(dim, kind="stable")
+
+
 @method
 def msort(input: Any, *, out: Any = None) -> Any:
     """The elements in order along the first dimension.

@@ -14,7 +14,17 @@ from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.patterned import Patterned
 from pullback.operators.arrays.reductions import check_keepdim, reduced
-from pullback.operators.declare import REQUIRED, Array, Dims, Namespace, method, primitive, quick
+from pullback.operators.conditions import below, given, host, says
+from pullback.operators.declare import (
+    REQUIRED,
+    Array,
+    Dims,
+    Namespace,
+    kernel,
+    method,
+    primitive,
+    quick,
+)
 from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.comparison import isclose
 
@@ -25,15 +35,6 @@ FOUND_IN = {
 
 def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:
     """Reduce with `ufunc`; no dims at all, (), leave every element for itself, as in torch."""
-    if (
-        dim is None
-        and keepdim is False
-        and xp is numpy
-        and input.dtype is _BOOL
-        and (input.size < _FEW)
-    ):
-        bits = input.tobytes()  # a search in bytes starts sooner; true is any byte but 0
-        return xp.array(0 not in bits if ufunc is xp.logical_and else bits.strip(b"\0") != b"")
     if keepdim is not False:
         check_keepdim(op, keepdim)
     if dim == ():
@@ -63,6 +64,21 @@ def any(xp: Namespace, input: Array, dim: Dims = None, keepdim: bool = False) ->
     tensor([ True, False])
     """
     return _truth(xp, "any", xp.logical_or, input, dim, keepdim)
+
+
+_FEW = 4096
+_few_truths = given(dim=None, keepdim=False) & host & below(_FEW)
+_few_truths &= says("input_dtype is BOOL", BOOL=numpy.dtype("?"))
+
+
+@kernel(all, when=_few_truths)  # a search in bytes starts sooner; true is any byte but 0
+def _no_false_byte(input: Array) -> Array:
+    return numpy.array(0 not in input.tobytes())
+
+
+@kernel(any, when=_few_truths)
+def _a_true_byte(input: Array) -> Array:
+    return numpy.array(input.tobytes().strip(b"\0") != b"")
 
 
 @primitive(meta="lengths kept")
@@ -170,7 +186,3 @@ def equal(
         with on_device_of(a):
             return bool((a == b).all())
     return bool((a == b).all())
-
-
-_FEW = 4096
-_BOOL = numpy.dtype(bool)

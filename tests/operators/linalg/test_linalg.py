@@ -516,6 +516,19 @@ def test_arguments_that_are_no_tensors_are_named():
         torch.func.functional_call(square, {}, 1)
 
 
+@pytest.mark.filterwarnings("ignore:chain_matmul is deprecated:UserWarning")
+def test_a_chain_of_one_matrix_is_a_copy_of_it():
+    x, out = torch.ones(3, 2, requires_grad=True), torch.empty(0)
+    made = torch.chain_matmul(x)
+    made.sum().backward()
+    with torch.no_grad():
+        made += 1
+    assert torch.equal(x, torch.ones(3, 2))
+    assert torch.equal(x.grad, torch.ones(3, 2))
+    assert torch.chain_matmul(x.detach(), out=out) is out
+    assert torch.equal(out, torch.ones(3, 2))
+
+
 def test_the_order_of_polygamma_may_be_a_tensor():
     x = torch.tensor([1.0, 2.0])
     assert torch.equal(torch.polygamma(torch.tensor(2), x), torch.polygamma(2, x))
