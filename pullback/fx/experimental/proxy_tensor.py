@@ -396,12 +396,14 @@ class _Tracing:
         given, places = env.var_to_val, env.var_to_sources
         first = self.without_data(args)
         numbers, frame = numbers_and_frame(first[1])
+        held = tensors_held(*first)
 
         def traced(point: dict[str, int]) -> list[Any] | str:
             """The numbers of a trace at other sizes, or why there are none."""
             sizes = {place: point[name] for name in point for place in places[name]}
             try:
-                others, other_frame = numbers_and_frame(self.without_data(args, sizes)[1])
+                other = self.without_data(args, sizes)
+                others, other_frame = numbers_and_frame(other[1])
             except _NOT_ALLOWED as error:
                 return f"{type(error).__name__}: {error}"
             except Exception as error:
@@ -410,7 +412,9 @@ class _Tracing:
                     "may vary; tracing_mode='fake' traces at the sizes given alone"
                 )
                 raise
-            return others if other_frame == frame else "other operators are called"
+            if other_frame != frame:
+                return "other operators are called"
+            return others if same_held(held, tensors_held(*other)) else "other numbers are held"
 
         def all_traced(at: list[dict[str, int]]) -> list[tuple[dict[str, int], list[Any]]]:
             pairs = [(point, traced(point)) for point in at]
@@ -427,6 +431,23 @@ class _Tracing:
         found = [(dict(given), numbers), *all_traced(needed)]
         join(first[1], places, [*found, *all_traced(more)], len(found) - 1)
         return first
+
+
+def tensors_held(root: Module, graph: Graph) -> list[Tensor]:
+    """The constants of a graph, in order."""
+    return [getattr(root, str(node.target)) for node in graph.nodes if node.op == "get_attr"]
+
+
+def same_held(these: Sequence[Tensor], those: Sequence[Tensor]) -> bool:
+    """Whether two graphs hold the same numbers; a table made for a size is another for others."""
+    return len(these) == len(those) and all(
+        a is b or _same_numbers(a._array, b._array) for a, b in zip(these, those, strict=True)
+    )
+
+
+def _same_numbers(a: Any, b: Any) -> bool:
+    same = a.shape == b.shape and a.dtype == b.dtype
+    return bool(same and (a.tobytes() == b.tobytes()))
 
 
 def _seen(value: Any) -> Any:
