@@ -24,6 +24,7 @@ from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, has_side_effect
+from pullback.fx.passes.shape_prop import _extract_tensor_metadata
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.dispatch.dispatch import caller_mode
@@ -194,13 +195,15 @@ class _Recording(TorchDispatchMode):
     def _note_results(self, result: Any, node: Node, *, written: bool = False) -> None:
         import operator
 
-        node.meta["val"] = pytree.tree_map(_seen, result)
+        _describe(node, result)
         if isinstance(result, Tensor):
             self.note(result, node, written=written)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
-                    self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+                    item = self.graph.call_function(operator.getitem, (node, at))
+                    _describe(item, one)
+                    self.note(one, item)
 
 
 def _is_write(func: Any) -> bool:
@@ -362,7 +365,7 @@ class _Tracing:
         nested = any(not _is_leaf(one) for one in args)
         for at, (path, leaf) in enumerate(zip(_leaf_names(names, args), flat, strict=True)):
             node = graph.create_node("placeholder", f"{path}_{_number(nested, at)}")
-            node.meta["val"] = _seen(leaf)
+            _describe(node, leaf)
             if isinstance(leaf, Tensor):
                 mode.note(leaf, node)
         with inside or nullcontext(), mode:
@@ -448,6 +451,13 @@ def same_held(these: Sequence[Tensor], those: Sequence[Tensor]) -> bool:
 def _same_numbers(a: Any, b: Any) -> bool:
     same = a.shape == b.shape and a.dtype == b.dtype
     return bool(same and (a.tobytes() == b.tobytes()))
+
+
+def _describe(node: Node, value: Any) -> None:
+    """What a node gives, in its `meta`: without data as "val", and of a tensor "tensor_meta"."""
+    seen = node.meta["val"] = pytree.tree_map(_seen, value)
+    if isinstance(seen, Tensor):
+        node.meta["tensor_meta"] = _extract_tensor_metadata(seen)
 
 
 def _seen(value: Any) -> Any:

@@ -15,7 +15,7 @@ from pullback.fx.experimental.proxy_tensor import disable_proxy_modes_tracing, g
 from pullback.library.builtin.losses import REDUCTIONS
 from pullback.overrides import TorchFunctionMode
 
-__all__ = ["KeepsWhole"]
+__all__ = ["KeepsWhole", "batch_norm_by_parts"]
 
 _F: Any = pullback.nn.functional
 Spelled = tuple[Any, tuple[Any, ...], dict[str, Any]]
@@ -191,21 +191,42 @@ def _spelled(
     return spelled
 
 
+def batch_norm_by_parts(
+    x: Any, mean: Any, var: Any, weight: Any, bias: Any, training: bool, momentum: float, eps: float
+) -> Any:
+    """Batch norm whose writes to running statistics are operators of their own."""
+    if not training or mean is None:
+        return NotImplemented
+    out = _F.batch_norm(x, None, None, weight, bias, True, momentum, eps)
+    dims = [0, *range(2, x.ndim)]
+    with pullback.no_grad():
+        mean.copy_(mean * (1 - momentum) + x.mean(dims) * momentum)
+        var.copy_(var * (1 - momentum) + x.var(dims, correction=1) * momentum)
+    return out
+
+
 class KeepsWhole(TorchFunctionMode):
     """Notes some functions as one operator each, while a graph is traced.
 
-    `every`: those too that could be taken apart.
+    `every`: those too that could be taken apart; if `functional`, none that writes.
     """
 
-    def __init__(self, *, every: bool) -> None:
+    def __init__(self, *, every: bool, functional: bool) -> None:
         super().__init__()
         self.table = {**_TABLE, **_ALWAYS} if every else _ALWAYS
+        self.functional = functional
 
     def __torch_function__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
     ) -> Any:
         """Run a function; the trace is told of it alone, not of what it calls."""
         named = dict(kwargs or {})
+        if self.functional and func is _F.batch_norm:
+            bound = inspect.signature(func).bind(*args, **named)
+            bound.apply_defaults()
+            made = batch_norm_by_parts(*list(bound.arguments.values())[:8])
+            if made is not NotImplemented:
+                return made
         spelled = _spelled(func, args, named, self.table)
         recording: Any = get_proxy_mode()
         if spelled is None or recording is None:

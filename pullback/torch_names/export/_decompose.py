@@ -12,6 +12,7 @@ from pullback.fx.graph import Graph
 from pullback.fx.interpreter import Interpreter
 from pullback.fx.node import Node
 
+from ._composites import batch_norm_by_parts
 from ._trace import argument_of, rename, traced
 from .exported_program import ExportedProgram, ModuleCallEntry, ModuleCallSignature
 from .graph_signature import (
@@ -24,7 +25,7 @@ from .graph_signature import (
     TensorArgument,
 )
 
-__all__ = ["decomposed"]
+__all__ = ["decomposed", "without_writes"]
 
 _WRITTEN = {
     InputKind.USER_INPUT: OutputKind.USER_INPUT_MUTATION,
@@ -46,8 +47,9 @@ def decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPr
     count = sum(spec.kind is not InputKind.USER_INPUT for spec in specs)
     run = _Defined(program.graph_module, table)
     root, graph = traced(
-        functionalize(run.run), held, program._sizes, count, keeps_whole=False, table=table
-    )
+        functionalize(run.run), held, program._sizes, count, keeps_whole=False, functional=True,
+        table=table,
+    )  # fmt: skip
     inputs = [node for node in graph.nodes if node.op == "placeholder"]
     names = [str(node.target) for node in program.graph.nodes if node.op == "placeholder"]
     for node, name in zip(inputs, names, strict=True):
@@ -58,7 +60,7 @@ def decomposed(program: ExportedProgram, table: Mapping[Any, Any]) -> ExportedPr
     ]
     constants = dict(program.constants)
     made[count:count] = _lifted(root, graph, inputs, count, constants)
-    outputs = _without_writes(graph, made)
+    outputs = without_writes(graph, made)
     signature = ExportGraphSignature(made, outputs)
     call = program.module_call_graph[0].signature
     assert call is not None  # export writes it
@@ -92,15 +94,7 @@ def _batch_norm(
     x: Any, weight: Any, bias: Any, mean: Any, var: Any, training: bool, momentum: float,
     eps: float, cudnn_enabled: bool,
 ) -> Any:  # fmt: skip
-    """Batch norm whose writes to running statistics are operators of their own."""
-    if not training or mean is None:
-        return NotImplemented
-    out = pullback.nn.functional.batch_norm(x, None, None, weight, bias, True, momentum, eps)
-    dims = [0, *range(2, x.ndim)]
-    with pullback.no_grad():
-        mean.copy_(mean * (1 - momentum) + x.mean(dims) * momentum)
-        var.copy_(var * (1 - momentum) + x.var(dims, correction=1) * momentum)
-    return out
+    return batch_norm_by_parts(x, mean, var, weight, bias, training, momentum, eps)
 
 
 def _examples(program: ExportedProgram) -> list[Any]:
@@ -145,7 +139,7 @@ def _lifted(
     return found
 
 
-def _without_writes(graph: Graph, specs: list[InputSpec]) -> list[OutputSpec]:
+def without_writes(graph: Graph, specs: list[InputSpec]) -> list[OutputSpec]:
     """What is written to inputs at the end becomes outputs, before the caller's."""
     copy_ = pullback.ops.aten.copy_.default
     known = {spec.arg.name: spec for spec in specs}

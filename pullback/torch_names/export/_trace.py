@@ -36,7 +36,7 @@ from .graph_signature import (
     TensorArgument,
 )
 
-__all__ = ["export", "traced"]
+__all__ = ["export", "run_with", "traced"]
 
 _PLAIN = (int, float, bool, str, type(None))
 
@@ -154,22 +154,7 @@ class _Work:
         return names[: len(self.args)], names[len(self.args) :]
 
     def _run(self, given: tuple[Any, ...]) -> tuple[tuple[Any, ...], Any]:
-        """The module's forward on stand-ins of its state and of the arguments."""
-        count = len(self.state)
-        state = dict(zip(self.state, given[:count], strict=True))
-        args, kwargs = pytree.tree_unflatten(list(given[count:]), self.in_spec)
-        after = dict(state)
-        with replaced(self.mod, after, tie_weights=False):
-            result = self.mod(*args, **kwargs)
-        made, out_spec = pytree.tree_flatten(result)
-        for name, one in state.items():
-            new = after[name]
-            if new is one:
-                continue
-            if any(leaf is one for leaf in made):
-                raise ValueError(f"export: the old tensor of {name!r} is returned, and replaced.")
-            with pullback.no_grad():
-                one.copy_(new)  # a buffer that forward assigned anew
+        made, out_spec = run_with(self.mod, list(self.state), given, self.in_spec)
         for one in made:
             if not isinstance(one, (Tensor, *_PLAIN)):
                 raise ValueError(f"export: the result has {type(one).__name__} in it.")
@@ -214,17 +199,38 @@ class _Work:
         return constants, ExportGraphSignature(specs, outputs_of(graph))
 
 
+def run_with(
+    mod: Module, names: list[str], given: tuple[Any, ...], in_spec: Any
+) -> tuple[list[Any], Any]:
+    """A module's forward on stand-ins of its state, by these names, and of the arguments."""
+    state = dict(zip(names, given[: len(names)], strict=True))
+    args, kwargs = pytree.tree_unflatten(list(given[len(names) :]), in_spec)
+    after = dict(state)
+    with replaced(mod, after, tie_weights=False):
+        result = mod(*args, **kwargs)
+    made, out_spec = pytree.tree_flatten(result)
+    for name, one in state.items():
+        new = after[name]
+        if new is one:
+            continue
+        if any(leaf is one for leaf in made):
+            raise ValueError(f"export: the old tensor of {name!r} is returned, and replaced.")
+        with pullback.no_grad():
+            one.copy_(new)  # a buffer that forward assigned anew
+    return list(made), out_spec
+
+
 def traced(
     flat: Callable[..., Any], values: list[Any], sizes: Any, held: int, *, keeps_whole: bool,
-    table: Any = None,
+    functional: bool = False, table: Any = None, notes_grad: bool = True,
 ) -> tuple[Any, Graph]:  # fmt: skip
     """A function of flat values as a graph; those behind the first `held` are the caller's."""
 
     def whole(*given: Any) -> Any:
-        with KeepsWhole(every=keeps_whole):
+        with KeepsWhole(every=keeps_whole, functional=functional):
             return flat(*given)
 
-    trace = _Tracing(whole, table or {}, admit=True, notes_grad=True)
+    trace = _Tracing(whole, table or {}, admit=True, notes_grad=notes_grad)
     root, graph = _sizes.joined(trace, values, sizes, held)
     graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
     return root, graph

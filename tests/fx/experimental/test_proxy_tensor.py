@@ -335,3 +335,12 @@ def test_functional_graphs_make_tensors_at_each_call():
     made = make_fx(torch.func.functionalize(lambda x: x + torch.arange(2)), tracing_mode="fake")
     names = [str(node.target) for node in made(torch.ones(2)).graph.nodes]
     assert names == ["x_1", "aten.arange.default", "aten.add.Tensor", "output"]
+
+
+def test_nodes_tell_what_they_give():
+    made = make_fx(lambda x: x.t().max(0))(torch.ones(2, 3))
+    known = {node.name: node.meta.get("tensor_meta") for node in made.graph.nodes}
+    assert tuple(known["x_1"].shape) == (2, 3)
+    assert known["t"].stride == (1, 3)
+    assert known["getitem_1"].dtype == torch.int64
+    assert known["max_1"] is None
