@@ -344,3 +344,9 @@ def test_nodes_tell_what_they_give():
     assert known["t"].stride == (1, 3)
     assert known["getitem_1"].dtype == torch.int64
     assert known["max_1"] is None
+
+
+def test_arrays_among_the_arguments_of_an_operator_are_in_its_code():
+    made = make_fx(torch.linalg.pinv)(torch.ones(3, 2))
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+    assert torch.allclose(made(x), torch.linalg.pinv(x))
