@@ -126,7 +126,9 @@ class _Work:
             made, out_spec = self._run(given)
             return made
 
-        sizes = _sizes.settled(self.mod, self.args, self.kwargs, self.leaves, wanted)
+        leaves = apart(self.leaves, [])
+        args, named = pytree.tree_unflatten(leaves, self.in_spec)
+        sizes = _sizes.settled(self.mod, args, named, leaves, wanted)
         held = len(self.state)
         with _untouched(self.mod):
             root, graph = traced(flat, values, sizes, held, keeps_whole=True)
@@ -230,10 +232,24 @@ def traced(
         with KeepsWhole(every=keeps_whole, functional=functional):
             return flat(*given)
 
+    values = [*values[:held], *apart(values[held:], values[:held])]
     trace = _Tracing(whole, table or {}, admit=True, notes_grad=notes_grad)
     root, graph = _sizes.joined(trace, values, sizes, held)
     graph.eliminate_dead_code(lambda node: node.is_impure(impure_random=False))
     return root, graph
+
+
+def apart(leaves: list[Any], others: list[Any]) -> list[Any]:
+    """Arguments of which none is another one or one of `others`: a caller's may be different."""
+    seen = {id(one) for one in others if isinstance(one, Tensor)}
+    found = []
+    for one in leaves:
+        if isinstance(one, Tensor) and id(one) in seen:
+            found.append(one.detach().clone().requires_grad_(one.requires_grad))
+            continue
+        seen.add(id(one))
+        found.append(one)
+    return found
 
 
 def outputs_of(graph: Graph) -> list[OutputSpec]:

@@ -208,3 +208,26 @@ def test_tables_of_definitions_reach_whole_functions():
     made = program.run_decompositions(table)
     names = [str(node.target) for node in made.graph.nodes if node.op == "call_function"]
     assert names == ["aten.sin.default"]
+
+
+def test_one_tensor_at_several_places_stands_for_several():
+    attention = nn.MultiheadAttention(4, 2, batch_first=True)
+    x = torch.randn(2, 3, 4)
+    given = [torch.randn(2, 3, 4) for _ in range(3)]
+    for program in (one := export(attention, (x, x, x)), one.run_decompositions()):
+        for found, wanted in zip(program.module()(*given), attention(*given), strict=True):
+            assert torch.allclose(found, wanted, atol=1e-6)
+
+
+def test_an_argument_that_is_a_parameter_stands_for_others():
+    class Adds(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.weight = nn.Parameter(torch.ones(2))
+
+        def forward(self, x):
+            return x - self.weight
+
+    module = Adds()
+    run = export(module, (module.weight,)).module()
+    assert torch.equal(run(torch.full((2,), 3.0)), torch.full((2,), 2.0))
