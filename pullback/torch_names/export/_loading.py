@@ -172,7 +172,10 @@ class _Reading:
             raise refused("the shape of a tensor has no known form")
         plain = numpy_dtype(decoded)
         steps = tuple(step * plain.itemsize for step in strides)
-        return _seen(wrap(meta.strided(tuple(shape), plain, steps)))
+        try:
+            return _seen(wrap(meta.strided(tuple(shape), plain, steps)))
+        except (ValueError, OverflowError, MemoryError, RuntimeError) as error:
+            raise refused("a tensor in it is larger than any memory") from error
 
     def _argument(self, given: Any) -> Any:
         kind, name, value = given

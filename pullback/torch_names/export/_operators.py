@@ -1,6 +1,7 @@
 """The operators that an exported graph in a file may name, by text, and what they are called by.
 
 A file never says what code runs: each text is looked up in tables, and nothing is imported for it.
+Operators of pullback's own are not among them: they do not check arguments as public ones do.
 """
 
 from __future__ import annotations
@@ -13,7 +14,6 @@ import pullback
 from pullback.library.builtin.adjoints import WRITTEN
 from pullback.library.builtin.schema import torchs_schemas
 from pullback.library.overload import OpOverload
-from pullback.operators.declare import OPERATORS
 
 from ._values import refused
 
@@ -79,13 +79,9 @@ class Operators:
         name, _, overload = rest.partition(".")
         if space == "aten" and self._is_aten(name, overload):
             return self._overload(pullback.ops.aten, name, overload)
-        if space == "pullback" and any(
-            key.replace(".", "_").replace("-", "_") == name for key in list(OPERATORS)
-        ):
-            return self._overload(pullback.ops.pullback, name, overload)
         raise refused(
-            f"it calls {text!r}, which is no operator of this package; pass your own operators "
-            "that it may call as load(..., operators=[...])"
+            f"it calls {text!r}, which is no public operator; pass those of your own that it may "
+            "call as load(..., operators=[...])"
         )
 
     @staticmethod

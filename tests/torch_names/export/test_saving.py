@@ -171,6 +171,7 @@ HOSTILE = {
     "operator that reads files": _step("call", "aten.from_file.default"),
     "function that is no operator": _step("call", "aten.load.default"),
     "method": _step("call", "aten.tofile.default"),
+    "private operator": _step("call", "pullback._constant_pad.default"),
     "attribute of operators": _step("call", "operator.attrgetter"),
     "attribute of a packet": _step("call", "aten.add._schema"),
     "step with code for a name": _step("name", f"x = {CODE}"),
@@ -191,6 +192,10 @@ HOSTILE = {
     "size of no input": _put(["symbols"], [["s0", 8, 2, 50, [[9, 0]]]]),
     "argument with code": _put(["names"], [[f"x={CODE}"], ["more"]]),
     "shape of texts": lambda d: d["nodes"][0].update(val=[["a"], {"named": "float32"}, [1]]),
+    "shape without end": lambda d: d["nodes"][0].update(
+        val=[[1 << 62, 1 << 62], {"named": "float32"}, [1 << 62, 1 << 62]]
+    ),
+    "argument named twice": lambda d: d.update(names=[["x", "x"], []]),
     "class that nobody registered": _put(["in_spec"], ["!os.system", None, []]),
     "other nesting": _put(["in_spec"], ["tuple", None, []]),
     "other version": _put(["version"], 99),
