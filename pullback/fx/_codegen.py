@@ -11,6 +11,8 @@ import operator
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy
+
 import pullback
 from pullback.core.device import device
 from pullback.core.dtype import dtype
@@ -259,7 +261,9 @@ def _text(writing: _Writing, value: Any) -> str:
     if hasattr(type(value), "__members__"):  # an enum
         return f"{_callable(writing, type(value))}.{value.name}"
     text = repr(value)
-    return text if _is_expression(text) else _object(writing, value)
+    # The text of an array, `array([1.])`, is Python whose names are not there.
+    stands = not isinstance(value, numpy.ndarray | numpy.generic) and _is_expression(text)
+    return text if stands else _object(writing, value)
 
 
 @functools.cache

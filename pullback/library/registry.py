@@ -158,7 +158,7 @@ def namespace(name: str) -> OpNamespace:
     """The object behind `pullback.ops.<name>`, made when first asked for."""
     known = NAMESPACES.get(name)
     if known is None:
-        if name in ("aten", "higher_order", "pullback"):
+        if name in ("aten", "higher_order", "prims", "pullback"):
             from pullback.library.builtin import overloads as builtin
 
             known = builtin.namespace(name)

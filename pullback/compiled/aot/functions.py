@@ -15,7 +15,6 @@ from pullback.nn.modules.module import Module
 
 __all__ = [
     "aot_export_joint_simple",
-    "aot_export_module",
     "aot_function",
     "aot_module",
     "aot_module_simplified",
@@ -175,7 +174,7 @@ def aot_export_joint_simple(
     """The graph of a function, with its backward where `trace_joint` says so, and nothing else.
 
     What would need something around it is refused: writes to arguments, results that are arguments
-    or look at them, and results that need a gradient where none is traced.
+    or look at them.
 
     >>> import pullback as torch
     >>> from pullback._functorch.aot_autograd import aot_export_joint_simple
@@ -184,52 +183,15 @@ def aot_export_joint_simple(
     >>> [node.name for node in joint.graph.nodes if node.op == "placeholder"]
     ['primals_1', 'tangents_1']
     """
-    joint, _ = _exported(func, args, decompositions, trace_joint=trace_joint, held_first=False)
-    return joint.module
+    return _exported(func, args, decompositions, trace_joint=trace_joint).module
 
 
-def aot_export_module(
-    mod: Module,
-    args: Any,
-    *,
-    trace_joint: bool,
-    decompositions: Any = None,
-    output_loss_index: int | None = None,
-) -> tuple[Any, dict[str, Any]]:
-    """The graph of a module, parameters and buffers first, and which input is which.
-
-    With `trace_joint`, `output_loss_index` says which result is the loss.
-    """
-    if trace_joint and output_loss_index is None:
-        raise RuntimeError(
-            "aot_export_module(trace_joint=True) needs output_loss_index: which result is the loss?"
-        )
-    joint, captured = _exported(mod, args, decompositions, trace_joint=trace_joint, held_first=True)
-    names = {id(one): name for name, one in (*mod.named_parameters(), *mod.named_buffers())}
-    held = [captured.inputs[n] for n in joint.sources]
-    signature = {
-        "parameters": [names.get(id(one.place)) for one in held if one.is_parameter],
-        "buffers": [
-            names.get(id(one.place))
-            for one in held
-            if one.kind == "held" and not one.is_parameter
-        ],
-        "user_inputs": [
-            f"primals_{n}" for n, one in enumerate(held, start=1) if one.kind == "argument"
-        ],
-        "outputs": joint.results,
-    }  # fmt: skip
-    return joint.module, signature
-
-
-def _exported(
-    func: Any, args: Any, decompositions: Any, *, trace_joint: bool, held_first: bool
-) -> tuple[Any, Any]:
+def _exported(func: Any, args: Any, decompositions: Any, *, trace_joint: bool) -> Any:
     captured = capture(func, tuple(args), {})
     leaves, _ = tree_flatten(tuple(args))
     _refuse_what_needs_more(captured, leaves, trace_joint=trace_joint)
-    compilers = Compilers(nop, nop, nop, default_partition, decompositions, held_first)
-    return joint_of(captured, compilers, backward=trace_joint), captured
+    compilers = Compilers(nop, nop, nop, default_partition, decompositions)
+    return joint_of(captured, compilers, backward=trace_joint)
 
 
 def _refuse_what_needs_more(captured: Any, leaves: list[Any], *, trace_joint: bool) -> None:
@@ -244,11 +206,6 @@ def _refuse_what_needs_more(captured: Any, leaves: list[Any], *, trace_joint: bo
             what = "is" if one.kind == "input" else "looks at the memory of"
             raise RuntimeError(
                 f"Result {number} {what} {named(one.place)}; return a clone of it instead."
-            )
-        if one.kind == "value" and one.requires_grad and not trace_joint:
-            raise RuntimeError(
-                f"Result {number} requires a gradient, which trace_joint=False leaves out; detach "
-                "it, or pass trace_joint=True."
             )
     if trace_joint and not captured.gradients:
         needing = [n for n, leaf in enumerate(leaves) if isinstance(leaf, Tensor)]

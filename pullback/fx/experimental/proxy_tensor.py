@@ -13,6 +13,7 @@ import numpy
 
 import pullback
 from pullback.core.device import CPU, META
+from pullback.core.layout import strided
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import meta
 from pullback.core.mode import change, get_mode
@@ -24,6 +25,7 @@ from pullback.fx.experimental.symbolic_shapes import ShapeEnv
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node, has_side_effect
+from pullback.fx.passes.shape_prop import _extract_tensor_metadata
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.dispatch.dispatch import caller_mode
@@ -194,15 +196,15 @@ class _Recording(TorchDispatchMode):
     def _note_results(self, result: Any, node: Node, *, written: bool = False) -> None:
         import operator
 
-        node.meta["val"] = pytree.tree_map(_seen, result)
+        _describe(node, result)
         if isinstance(result, Tensor):
             self.note(result, node, written=written)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
-                    part = self.graph.call_function(operator.getitem, (node, at))
-                    part.meta["val"] = _seen(one)
-                    self.note(one, part)
+                    item = self.graph.call_function(operator.getitem, (node, at))
+                    _describe(item, one)
+                    self.note(one, item)
 
 
 def _is_write(func: Any) -> bool:
@@ -364,7 +366,7 @@ class _Tracing:
         nested = any(not _is_leaf(one) for one in args)
         for at, (path, leaf) in enumerate(zip(_leaf_names(names, args), flat, strict=True)):
             node = graph.create_node("placeholder", f"{path}_{_number(nested, at)}")
-            node.meta["val"] = _seen(leaf)
+            _describe(node, leaf)
             if isinstance(leaf, Tensor):
                 mode.note(leaf, node)
         with inside or nullcontext(), mode:
@@ -398,12 +400,14 @@ class _Tracing:
         given, places = env.var_to_val, env.var_to_sources
         first = self.without_data(args)
         numbers, frame = numbers_and_frame(first[1])
+        held = tensors_held(*first)
 
         def traced(point: dict[str, int]) -> list[Any] | str:
             """The numbers of a trace at other sizes, or why there are none."""
             sizes = {place: point[name] for name in point for place in places[name]}
             try:
-                others, other_frame = numbers_and_frame(self.without_data(args, sizes)[1])
+                other = self.without_data(args, sizes)
+                others, other_frame = numbers_and_frame(other[1])
             except _NOT_ALLOWED as error:
                 return f"{type(error).__name__}: {error}"
             except Exception as error:
@@ -412,7 +416,9 @@ class _Tracing:
                     "may vary; tracing_mode='fake' traces at the sizes given alone"
                 )
                 raise
-            return others if other_frame == frame else "other operators are called"
+            if other_frame != frame:
+                return "other operators are called"
+            return others if same_held(held, tensors_held(*other)) else "other numbers are held"
 
         def all_traced(at: list[dict[str, int]]) -> list[tuple[dict[str, int], list[Any]]]:
             pairs = [(point, traced(point)) for point in at]
@@ -429,6 +435,31 @@ class _Tracing:
         found = [(dict(given), numbers), *all_traced(needed)]
         join(first[1], places, [*found, *all_traced(more)], len(found) - 1)
         return first
+
+
+def tensors_held(root: Module, graph: Graph) -> list[Tensor]:
+    """The constants of a graph, in order."""
+    return [getattr(root, str(node.target)) for node in graph.nodes if node.op == "get_attr"]
+
+
+def same_held(these: Sequence[Tensor], those: Sequence[Tensor]) -> bool:
+    """Whether two graphs hold the same numbers; a table made for a size is another for others."""
+    return len(these) == len(those) and all(
+        a is b or _same_numbers(a._array, b._array) for a, b in zip(these, those, strict=True)
+    )
+
+
+def _same_numbers(a: Any, b: Any) -> bool:
+    same = a.shape == b.shape and a.dtype == b.dtype
+    return bool(same and (a.tobytes() == b.tobytes()))
+
+
+def _describe(node: Node, value: Any) -> None:
+    """What a node gives, in its `meta`: without data as "val", and of a tensor "tensor_meta"."""
+    seen = node.meta["val"] = pytree.tree_map(_seen, value)
+    if isinstance(seen, Tensor) and seen.layout is strided and not seen.is_nested:
+        told = _extract_tensor_metadata(seen)
+        node.meta["tensor_meta"] = told._replace(requires_grad=value.requires_grad)
 
 
 def _seen(value: Any) -> Any:

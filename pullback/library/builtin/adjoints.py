@@ -16,6 +16,7 @@ import pullback
 from pullback.core.tensor import Tensor, wrap
 from pullback.library.builtin.backward import BACKWARD
 from pullback.library.builtin.calls import run_convolution
+from pullback.library.builtin.kept import KEPT
 from pullback.library.builtin.losses import LOSSES, REDUCTIONS
 from pullback.library.builtin.raw import RAW
 from pullback.operators.create.sizes import zeros_like
@@ -27,7 +28,7 @@ from pullback.operators.pointwise.trigonometry import tanh
 
 __all__ = ["WRITTEN"]
 
-WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW, **BACKWARD}
+WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW, **BACKWARD, **KEPT}
 
 
 def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:

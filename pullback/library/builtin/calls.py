@@ -19,7 +19,9 @@ from pullback.core.overriding import answers
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.dispatch.dispatch import unrecorded_call
 from pullback.operators.indexing.advanced import index, index_put_at, index_put_at_
+from pullback.operators.indexing.selection import where
 from pullback.operators.nn.activation.functions import _elu_
+from pullback.operators.nn.activation.piecewise import prelu_kernel
 from pullback.operators.nn.activation.smooth import elu_kernel
 from pullback.operators.nn.activation.softmax import log_softmax, softmax
 from pullback.operators.nn.conv.operators import convolution as convolution_kernel
@@ -75,9 +77,13 @@ def _linear(bound: Bound) -> Call:
     x, weight, bias = bound["input"], bound["weight"], bound["bias"]
     if weight._array.ndim != 2 or (bias is None and x._array.ndim == 1):
         return _call("linear", *_trimmed((x, weight, bias), (None,)))
-    columns = _watched(weight, weight.t, lambda: weight._array.T)
     size = x._array.shape
-    rows = x if len(size) == 2 else _in_shape(x, (math.prod(size[:-1]), size[-1]))
+    rows = x  # with a bias first, and else last, as torch does it
+    if len(size) != 2 and bias is not None:
+        rows = _in_shape(x, (math.prod(size[:-1]), size[-1]))
+    columns = _watched(weight, weight.t, lambda: weight._array.T)
+    if len(size) != 2 and bias is None:
+        rows = _in_shape(x, (math.prod(size[:-1]), size[-1]))
     made = _call("mm", rows, columns) if bias is None else _call("addmm", bias, rows, columns)
     return made if len(size) == 2 else _reshaped(made, (*size[:-1], weight._array.shape[0]))
 
@@ -322,6 +328,12 @@ def _run_elu_(input: Any, alpha: Any = 1, scale: Any = 1, input_scale: Any = 1) 
     return _elu_(input, float(alpha), float(scale), float(input_scale))
 
 
+def _run_prelu(input: Any, weight: Any) -> Any:
+    if input._overrides or weight._overrides:  # who would be asked about the public function
+        return where(input > 0, input, weight * input)
+    return prelu_kernel(input, weight)
+
+
 # Layers ------------------------------------------------------------------------------------------
 
 
@@ -558,6 +570,7 @@ CALLS: dict[str, Callable[[Bound], Call | None]] = {
 
 RUNS: dict[str, Callable[..., Any]] = {
     "_log_softmax": _run_softmax(log_softmax),
+    "_prelu_kernel": _run_prelu,
     "_softmax": _run_softmax(softmax),
     "_to_copy": _run_to_copy,
     "clone": _run_clone,

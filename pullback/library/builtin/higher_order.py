@@ -8,6 +8,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import pullback
+from pullback.core.tensor import Tensor
 from pullback.func import control_flow
 
 __all__ = ["HigherOrderOperator", "higher_order"]
@@ -84,9 +86,47 @@ def _map(f: Any, xs: Any, pos_args: Any = ()) -> tuple[Any, ...]:
     return tuple(made)
 
 
+def _wrap(wrapped_fn: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function of the arguments, as one step of a graph."""
+    return wrapped_fn(*args, **kwargs)
+
+
+def _invoke_subgraph(subgraph: Any, identifier: Any, *operands: Any) -> Any:
+    """The same; graphs that are called with one identifier are one."""
+    return subgraph(*operands)
+
+
+def _with_recording(enable_grad: bool, wrapped_func: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function with recording on or off."""
+    with pullback.set_grad_enabled(enable_grad):
+        return wrapped_func(*args, **kwargs)
+
+
+def _checkpointed(gmod: Any, *args: Any, **kwargs: Any) -> Any:
+    """A function whose inner values backward computes once more."""
+    options = {"use_reentrant", "preserve_rng_state", "context_fn", "determinism_check", "debug"}
+    chosen = {name: one for name, one in kwargs.items() if name in options}
+    more = {name: one for name, one in kwargs.items() if name not in options}
+    checkpoint = pullback.utils.checkpoint.checkpoint
+    return checkpoint(gmod, *args, **{"use_reentrant": False, **chosen}, **more)
+
+
+def _strict_mode(callable: Any, operands: Any) -> Any:
+    """A function of the operands."""
+    return callable(*operands)
+
+
+def _out_dtype(op: Any, output_dtype: Any, *args: Any) -> Any:
+    """An operator computed in, and giving, another dtype."""
+    cast = (one.to(output_dtype) if isinstance(one, Tensor) else one for one in args)
+    return op(*cast)
+
+
 _FUNCTIONS: dict[str, Callable[..., Any]] = {
     "associative_scan": _associative_scan, "cond": _cond, "map_impl": _map, "scan": _scan,
-    "while_loop": _while_loop,
+    "invoke_subgraph": _invoke_subgraph, "out_dtype": _out_dtype, "strict_mode": _strict_mode,
+    "tag_activation_checkpoint": _checkpointed, "while_loop": _while_loop, "wrap": _wrap,
+    "wrap_with_set_grad_enabled": _with_recording,
 }  # fmt: skip
 _OPERATORS = {name: HigherOrderOperator(name, one) for name, one in _FUNCTIONS.items()}
 

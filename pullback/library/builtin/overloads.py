@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import cache
+from importlib import import_module
 from typing import Any, NamedTuple
 
 import numpy
@@ -189,6 +190,20 @@ def _prim(name: str) -> BuiltinPacket | None:
     return packet
 
 
+@cache
+def _prims(name: str) -> BuiltinPacket | None:
+    """An operator of torch's references, which are functions of `pullback._prims` here."""
+    module = import_module("pullback._prims")
+    run = None if name.startswith("_") else getattr(module, name, None)
+    own = getattr(run, "__module__", "") == module.__name__
+    if not (own or name in module._SAME or name in module._RENAMED):
+        return None
+    assert run is not None  # it has a name there
+    packet = BuiltinPacket("prims", name, run)
+    packet._with("default")
+    return packet
+
+
 def _of_functions(name: str) -> Any:
     """Operators that take functions, found when first asked for."""
     from pullback.library.builtin.higher_order import higher_order
@@ -200,6 +215,7 @@ _NAMESPACES = {
     "aten": _found("aten", _aten),
     "higher_order": OpNamespace("higher_order", _of_functions),
     "prim": _found("prim", _prim),
+    "prims": _found("prims", _prims),
     "pullback": _found("pullback", _own),
 }
 

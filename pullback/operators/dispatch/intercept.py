@@ -16,7 +16,7 @@ from types import CodeType, FrameType, FunctionType
 from typing import Any
 
 from pullback.core import origin
-from pullback.core.mode import get_mode
+from pullback.core.mode import Mode, changed, current, get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
 from pullback.core.writer import with_constants
@@ -191,9 +191,15 @@ class _Asking(Layer):
                 return self._ask(args, kwargs)
         if mode.autocast is not None and self.function in castings:
             return castings[self.function](self.plain, args, kwargs, mode)
-        makes = self.function in makers and not mode.levels
+        makes = self.function in makers and (not mode.levels or _only_functional(mode))
         if makes and (mode.dispatch or dispatch.overrides_of(args, kwargs) & DISPATCH):
-            return makers[self.function](self.plain, args, kwargs)
+            if not mode.levels:
+                return makers[self.function](self.plain, args, kwargs)
+            try:
+                current.set(changed(mode, levels=()))
+                return makers[self.function](self.plain, args, kwargs)
+            finally:
+                current.set(mode)
         return self._run(args, kwargs)
 
     def _ask(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
@@ -220,6 +226,11 @@ class _Asking(Layer):
             if told is None:
                 raise
             raise told from None
+
+
+def _only_functional(mode: Mode) -> bool:
+    """Whether all transforms are functionalize, to which a new tensor is as any other."""
+    return all(getattr(one, "transform", "") == "functionalize" for one in mode.levels)
 
 
 _known: dict[FunctionType, _Asking] = {}

@@ -110,7 +110,8 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
 def _memory_like(like: Tensor) -> Tensor:
     """Memory to be filled; a mode that watches is to see where it comes from."""
     if get_mode().dispatch or answers(like):
-        return sizes.empty_like(like)
+        seen: Tensor = sizes.empty_like(like)
+        return seen
     return wrap(empty_like(numpy, like._array))
 
 

@@ -3,7 +3,6 @@
 from pullback.compiled.aot.functions import (
     AOTModule,
     aot_export_joint_simple,
-    aot_export_module,
     aot_function,
     aot_module,
     aot_module_simplified,
@@ -14,6 +13,8 @@ from pullback.compiled.aot.functions import (
 )
 from pullback.compiled.aot.naming import get_aot_compilation_context, get_aot_graph_name
 from pullback.compiled.partition.partitioners import default_partition
+
+from ._exporting import aot_export_module
 
 __all__ = [
     "AOTModule",

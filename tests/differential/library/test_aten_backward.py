@@ -18,6 +18,10 @@ PLACES = numpy.array([[0, 2], [4, 2]])
 OUTPUT = numpy.exp(X) / numpy.exp(X).sum(1, keepdims=True)
 PROBABLE = 1 / (1 + numpy.exp(-X))
 
+CHANNELS = numpy.array([0.5, 1, 2], "f4")
+MEAN, SCALE = IMAGE.mean((0, 2, 3)), 1 / IMAGE.std((0, 2, 3))
+TARGETS = numpy.arange(72).reshape(2, 6, 6) % 3
+
 # Name: arguments of the overload, arrays among them.
 CALLS = {
     "hardsigmoid_backward": (G, X * 4),
@@ -95,6 +99,32 @@ CALLS = {
         _numbers(4), _numbers(4), [True, True, True],
     ),
     "masked_scatter_backward": (G, X > 0, [3, 4]),
+    "native_batch_norm_backward": (
+        IMAGE * 2, IMAGE, CHANNELS, None, None, MEAN, SCALE, True, 1e-3, [True, True, True]
+    ),
+    "native_batch_norm_backward of a layer": (
+        IMAGE * 2, IMAGE, None, MEAN, SCALE, None, None, False, 1e-3, [True, True, True]
+    ),
+    "native_group_norm_backward": (
+        IMAGE.transpose(0, 1, 3, 2).copy(), IMAGE, IMAGE.reshape(2, 1, -1).mean(2),
+        1 / IMAGE.reshape(2, 1, -1).std(2), CHANNELS, 2, 3, 36, 1, [True, True, True],
+    ),
+    "_native_batch_norm_legit_functional": (
+        IMAGE, CHANNELS, CHANNELS, MEAN, SCALE, True, 0.2, 1e-3
+    ),
+    "_native_batch_norm_legit": (IMAGE, CHANNELS, CHANNELS, MEAN, SCALE, True, 0.2, 1e-3),
+    "_native_batch_norm_legit_no_training": (IMAGE, None, CHANNELS, MEAN, SCALE, 0.2, 1e-3),
+    "nll_loss2d_forward": (IMAGE, TARGETS, CHANNELS, 1, 2),
+    "nll_loss2d_backward": (
+        numpy.array(2.0, "f4"), IMAGE, TARGETS, None, 1, -100, numpy.array(72, "f4")
+    ),
+    "value_selecting_reduction_backward": (
+        _numbers(3), 1, numpy.array([0, 2, 1]), [3, 4], False
+    ),
+    "grid_sampler_2d_backward": (
+        _numbers(2, 3, 4, 4), IMAGE, numpy.tanh(_numbers(2, 4, 4, 2)), 0, 1, False, [True, True]
+    ),
+    "im2col": (IMAGE, [2, 3], [1, 1], [1, 0], [2, 1]),
 }  # fmt: skip
 
 
@@ -134,3 +164,31 @@ def test_pooling_by_its_indices():
         backward = side.ops.aten.max_pool2d_with_indices_backward.default
         results.append(backward(g, x, *options).numpy())
     numpy.testing.assert_allclose(*results)
+
+
+PRIMS = {
+    "iota": lambda m: m.ops.prims.iota.default(
+        4, start=2, step=3, dtype=m.int64, device="cpu", requires_grad=False
+    ),
+    "convert_element_type": lambda m: m.ops.prims.convert_element_type.default(
+        m.tensor(X), m.float64
+    ),
+    "broadcast_in_dim": lambda m: m.ops.prims.broadcast_in_dim.default(
+        m.tensor(LABELS), [2, 3], [1]
+    ),
+    "mul": lambda m: m.ops.prims.mul.default(m.tensor(X), m.tensor(G)),
+    "sum": lambda m: m.ops.prims.sum.default(m.tensor(X), [1]),
+}
+
+
+@pytest.mark.parametrize("name", PRIMS)
+def test_operators_of_references(name):
+    ours, theirs = (PRIMS[name](side) for side in (pullback, torch))
+    assert str(ours.dtype).rpartition(".")[2] == str(theirs.dtype).rpartition(".")[2]
+    numpy.testing.assert_allclose(ours.numpy(), theirs.numpy(), rtol=1e-6)
+
+
+def test_what_is_no_operator_of_references_is_absent():
+    for name in ("pullback", "Tensor", "Sequence", "_SAME", "no_such_operator"):
+        with pytest.raises(AttributeError):
+            getattr(pullback.ops.prims, name)

@@ -1,5 +1,6 @@
 """`make_fx`: operators below autograd as a graph that computes the same for other values."""
 
+import numpy
 import pytest
 
 import pullback as torch
@@ -302,3 +303,50 @@ def test_a_functional_graph_draws_into_memory_of_its_own(mode):
     torch.manual_seed(0)
     masks = {tuple(made(torch.ones(64)).tolist()) for _ in range(3)}
     assert len(masks) == 3
+
+
+def test_a_table_made_for_a_size_keeps_the_size():
+    def function(x):
+        return x * torch.from_numpy(numpy.arange(x.shape[0], dtype=numpy.float32))
+
+    made = make_fx(function, tracing_mode="symbolic", _allow_non_fake_inputs=True)(torch.ones(3))
+    assert made.shape_env.specialized == {"s0": "other numbers are held at size 9"}
+
+
+@pytest.mark.parametrize(
+    "draws",
+    [
+        lambda x: x + torch.rand(64),
+        lambda x: x + torch.rand_like(x),
+        lambda x: x + torch.randperm(64),
+        lambda x: x + torch.normal(0.0, 1.0, (64,)),
+    ],
+)
+def test_functional_graphs_draw_anew(draws):
+    made = make_fx(torch.func.functionalize(draws))(torch.ones(64))
+    torch.manual_seed(3)
+    first, second = made(torch.ones(64)), made(torch.ones(64))
+    assert not torch.equal(first, second)
+    torch.manual_seed(3)
+    assert torch.equal(draws(torch.ones(64)), first)
+
+
+def test_functional_graphs_make_tensors_at_each_call():
+    made = make_fx(torch.func.functionalize(lambda x: x + torch.arange(2)), tracing_mode="fake")
+    names = [str(node.target) for node in made(torch.ones(2)).graph.nodes]
+    assert names == ["x_1", "aten.arange.default", "aten.add.Tensor", "output"]
+
+
+def test_nodes_tell_what_they_give():
+    made = make_fx(lambda x: x.t().max(0))(torch.ones(2, 3))
+    known = {node.name: node.meta.get("tensor_meta") for node in made.graph.nodes}
+    assert tuple(known["x_1"].shape) == (2, 3)
+    assert known["t"].stride == (1, 3)
+    assert known["getitem_1"].dtype == torch.int64
+    assert known["max_1"] is None
+
+
+def test_arrays_among_the_arguments_of_an_operator_are_in_its_code():
+    made = make_fx(torch.linalg.pinv)(torch.ones(3, 2))
+    x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
+    assert torch.allclose(made(x), torch.linalg.pinv(x))

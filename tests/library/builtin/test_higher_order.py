@@ -60,3 +60,34 @@ def test_associative_scan_and_map_with_gradients():
     assert doubled.tolist() == [2.0, 4.0, 6.0, 8.0]
     (products.sum() + doubled.sum()).backward()
     assert x.grad.tolist() == [35.0, 18.0, 12.0, 8.0]
+
+
+def test_functions_as_steps_of_a_graph():
+    x = torch.tensor([2.0], requires_grad=True)
+    assert ops.wrap(lambda a, b: a * b, x, 3).item() == 6
+    assert ops.invoke_subgraph(lambda a: (a + 1,), "same", x)[0].item() == 3
+    assert ops.strict_mode(lambda a: a * 2, (x,)).item() == 4
+    assert not ops.wrap_with_set_grad_enabled(False, lambda a: a * 2, x).requires_grad
+    with torch.no_grad():
+        assert ops.wrap_with_set_grad_enabled(True, lambda a: a * 2, x).requires_grad
+
+
+def test_what_a_checkpoint_keeps_is_computed_again():
+    runs = []
+
+    def function(x):
+        runs.append(x)
+        return x.sin().exp()
+
+    x = torch.tensor([2.0], requires_grad=True)
+    made = ops.tag_activation_checkpoint(function, x, use_reentrant=False)
+    made.backward()
+    assert len(runs) == 2
+    assert torch.allclose(x.grad, x.detach().cos() * x.detach().sin().exp())
+
+
+def test_products_of_small_integers_in_larger_ones():
+    a = torch.full((2, 2), 100, dtype=torch.int8)
+    made = ops.out_dtype(torch.ops.aten.mm.default, torch.int32, a, a)
+    assert made.dtype == torch.int32
+    assert made[0, 0] == 20000
