@@ -43,6 +43,7 @@ def main(arguments: list[str]) -> int:
         if "--check" in arguments:
             print(f"{name} is behind the declarations; run: make generate")
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
     if "--check" in arguments:
