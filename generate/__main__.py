@@ -11,11 +11,12 @@ import sys
 from pathlib import Path
 
 from generate import (
+    badges,
     declared,
     stubs,
     tables,
     tree,
-)  # declared first: it notes what `import pullback` loads
+)  # declared before the others that import pullback: it notes what that loads
 
 _PACKAGE = Path(declared.operators.__path__[0]).parent
 
@@ -23,7 +24,11 @@ _PACKAGE = Path(declared.operators.__path__[0]).parent
 def files() -> dict[Path, str]:
     """Generated file -> its text."""
     made = {"operators/attach/names.py": tables.text(), **stubs.files()}
-    return {**{_PACKAGE / path: text for path, text in made.items()}, tree.PAGE: tree.page()}
+    return {
+        **{_PACKAGE / path: text for path, text in made.items()},
+        tree.PAGE: tree.page(),
+        **badges.files(),
+    }
 
 
 def main(arguments: list[str]) -> int:
@@ -38,6 +43,7 @@ def main(arguments: list[str]) -> int:
         if "--check" in arguments:
             print(f"{name} is behind the declarations; run: make generate")
         else:
+            path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text, encoding="utf-8")
             print(f"wrote {name}")
     if "--check" in arguments:

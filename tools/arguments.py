@@ -18,7 +18,7 @@ from typing import Any
 
 from pullback.operators.declare import REQUIRED
 
-__all__ = ["described", "parameters", "sections", "signature", "table"]
+__all__ = ["described", "parameters", "sections", "shapes", "signature", "table"]
 
 HEADING = re.compile(r"^(Args|Shape|Returns|Raises|Yields):$")
 ITEM = re.compile(r"^    (\*{0,2}\w+(?:, \*{0,2}\w+)*): +(.*)$")
@@ -75,6 +75,17 @@ def described(title: str, value: Any) -> dict[str, str]:
     return found
 
 
+def shapes(title: str, doc: str) -> list[str]:
+    """What goes in and comes out: by the docstring's own section, or as shapes.toml has it."""
+    own = [lines for heading, lines in sections(doc) if heading == "Shape"]
+    if own:
+        return [line.strip() for line in own[0] if line.strip()]
+    for pattern, told in _file("shapes.toml").items():
+        if any(fnmatchcase(title, each) for each in pattern.split()):
+            return list(told["shape"])
+    return []
+
+
 def table(title: str, value: Any) -> Iterator[str]:
     """Name, default and description of each parameter, as Markdown."""
     given = parameters(title, value)
@@ -123,6 +134,6 @@ def _shared(title: str, name: str) -> str:
 
 
 @functools.cache
-def _file() -> dict[str, dict[str, str]]:
-    beside = Path(__file__).with_name("arguments.toml")
+def _file(name: str = "arguments.toml") -> dict[str, dict[str, Any]]:
+    beside = Path(__file__).with_name(name)
     return tomllib.loads(beside.read_text(encoding="utf-8"))

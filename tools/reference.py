@@ -155,11 +155,15 @@ def _entry(title: str, name: str, value: Any) -> Iterator[str]:
         yield f"{title}.{name}{signature}"
         yield "```"
         yield ""
-    for heading, lines in arguments.sections(inspect.getdoc(value) or ""):
+    doc = inspect.getdoc(value) or ""
+    for heading, lines in arguments.sections(doc):
         if heading == "":
             yield from _body("\n".join(lines))
         elif heading != "Args":  # these are in the table
             yield from ("", f"**{heading}**", "", *_items(lines), "")
+    shapes = arguments.shapes(f"{title}.{name}", doc)
+    if shapes and "Shape" not in dict(arguments.sections(doc)):
+        yield from ("", "**Shape**", "", *(f"- {_escaped(line)}" for line in shapes), "")
     yield ""
     yield from arguments.table(f"{title}.{name}", value)
 

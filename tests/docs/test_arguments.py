@@ -1,9 +1,12 @@
 """Every parameter of every public callable is described, in a docstring or in the shared table."""
 
+import fnmatch
 import inspect
 
 import pytest
 
+import pullback as torch
+from pullback import nn
 from tools import arguments, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # reading old names warns, as in torch
@@ -46,6 +49,75 @@ def test_every_shared_description_is_used():
         if (name, text) not in used
     ]
     assert spare == []
+
+
+# Modules that hold others, and what others are made of: nothing has a shape of its own.
+NO_SHAPE = {
+    *("Container", "DataParallel", "Module", "ModuleDict", "ModuleList", "ParameterDict"),
+    *("ParameterList", "RNNBase", "RNNCellBase", "Sequential"),
+}
+
+
+def test_every_layer_and_loss_says_its_shapes():
+    home = reference.found("nn")
+    layers = {
+        name: value
+        for name in reference.public_names("nn")
+        if inspect.isclass(value := getattr(home, name)) and issubclass(value, home.Module)
+    }
+    without = {
+        name
+        for name, value in layers.items()
+        if not arguments.shapes(f"torch.nn.{name}", inspect.getdoc(value) or "")
+    }
+    assert without == NO_SHAPE
+
+
+def test_every_shared_shape_belongs_to_a_layer():
+    names = [f"torch.nn.{name}" for name in reference.public_names("nn")]
+    patterns = [each for section in arguments._file("shapes.toml") for each in section.split()]
+    assert [one for one in patterns if not fnmatch.filter(names, one)] == []
+
+
+# Input, and the shape that comes out by the words of shapes.toml.
+SHAPES = {
+    "GLU()": ((2, 6), (2, 3)),
+    "ConstantPad1d((1, 2), 0.0)": ((2, 3, 5), (2, 3, 8)),
+    "ReflectionPad2d((1, 2, 3, 1))": ((3, 5, 6), (3, 9, 9)),
+    "ZeroPad3d((1, 2, 3, 4, 5, 6))": ((1, 2, 2, 2), (1, 13, 9, 5)),
+    "PixelShuffle(2)": ((1, 8, 3, 4), (1, 2, 6, 8)),
+    "PixelUnshuffle(2)": ((1, 2, 6, 8), (1, 8, 3, 4)),
+    "Upsample(scale_factor=1.5)": ((1, 2, 3), (1, 2, 4)),
+    "ConvTranspose1d(2, 3, 3, 2, 1, 1, dilation=2)": ((1, 2, 5), (1, 3, 12)),
+    "LPPool1d(2, 3)": ((1, 2, 8), (1, 2, 2)),
+    "FractionalMaxPool2d(2, output_ratio=0.5)": ((2, 7, 8), (2, 3, 4)),
+    "Unfold((2, 3))": ((1, 2, 4, 5), (1, 12, 9)),
+    "Fold((4, 5), (2, 3))": ((1, 12, 9), (1, 2, 4, 5)),
+    "Flatten(1, 2)": ((2, 3, 4, 5), (2, 12, 5)),
+    "Unflatten(1, (3, 2))": ((2, 6), (2, 3, 2)),
+    "RNNCell(3, 4)": ((2, 3), (2, 4)),
+    "Softmax2d()": ((2, 3, 4), (2, 3, 4)),
+    "FeatureAlphaDropout()": ((2, 3, 4), (2, 3, 4)),
+    "ChannelShuffle(2)": ((1, 4, 3), (1, 4, 3)),
+    "RMSNorm((3, 4))": ((2, 3, 4), (2, 3, 4)),
+}
+
+
+@pytest.mark.parametrize("layer", SHAPES)
+def test_layers_have_the_shapes_that_are_told(layer):
+    given, shown = SHAPES[layer]
+    assert tuple(eval(f"nn.{layer}", {"nn": nn})(torch.zeros(given)).shape) == shown
+
+
+def test_layers_that_are_said_to_keep_the_shape_do():
+    (kept,) = [one for one in arguments._file("shapes.toml") if "torch.nn.ReLU " in one]
+    for title in kept.split():
+        layer = getattr(nn, title.rpartition(".")[2])
+        made = layer(0.1, 2.0) if layer is nn.Threshold else layer()
+        if "dim" in inspect.signature(layer).parameters:
+            made = layer(dim=-1)
+        assert made(torch.zeros(2, 3, 4)).shape == (2, 3, 4)
+        assert made(torch.zeros(3)).shape == (3,)
 
 
 def documented(size, *rest, mode="plain"):

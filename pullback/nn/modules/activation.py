@@ -38,7 +38,7 @@ class ReLU(Layer):
 
 
 class SELU(Layer):
-    """Scaled exponential linear unit.
+    """ELU, scaled so that it keeps mean 0 and variance 1.
 
     >>> import pullback as torch
     >>> torch.nn.SELU()(torch.tensor([-1.0, 1.0]))
@@ -115,7 +115,7 @@ class Hardswish(Layer):
 
 
 class ELU(Layer):
-    """Exponential linear unit.
+    """Exponential linear unit: `x`, or `alpha * (exp(x) - 1)` where it is negative.
 
     >>> import pullback as torch
     >>> torch.nn.ELU()(torch.tensor([-1.0, 2.0]))
@@ -131,7 +131,7 @@ class ELU(Layer):
 
 
 class CELU(Layer):
-    """Exponential linear unit with a continuous derivative.
+    """As ELU, `alpha * (exp(x / alpha) - 1)` where `x` is negative: its slope has no jump.
 
     >>> import pullback as torch
     >>> torch.nn.CELU()(torch.tensor([-1.0, 2.0]))
@@ -147,7 +147,7 @@ class CELU(Layer):
 
 
 class LeakyReLU(Layer):
-    """A ReLU with a small slope for negative inputs.
+    """`x`, or `negative_slope * x` where it is negative.
 
     >>> import pullback as torch
     >>> torch.nn.LeakyReLU(0.1)(torch.tensor([-1.0, 2.0]))
@@ -304,7 +304,7 @@ class Softplus(Layer):
 
 
 class GELU(Layer):
-    """Gaussian error linear unit.
+    """Gaussian error linear unit: `x * Phi(x)`, Phi the normal distribution function.
 
     >>> import pullback as torch
     >>> torch.nn.GELU()(torch.tensor([-1.0, 2.0]))
@@ -469,7 +469,7 @@ class Softmax2d(_OfAnything):
 
 
 class PReLU(Module):
-    """A leaky ReLU whose slope is learned.
+    """`x`, or `weight * x` where it is negative; the weight is learned.
 
     >>> import pullback as torch
     >>> torch.nn.PReLU()(torch.tensor([-4.0, 2.0]))
