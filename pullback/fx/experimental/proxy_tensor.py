@@ -13,6 +13,7 @@ import numpy
 
 import pullback
 from pullback.core.device import CPU, META
+from pullback.core.layout import strided
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import meta
 from pullback.core.mode import change, get_mode
@@ -135,7 +136,9 @@ class _Recording(TorchDispatchMode):
             number += 1
         name = f"{kind}{number}"
         setattr(self.root, name, tensor)
-        return self.graph.get_attr(name)
+        node = self.graph.get_attr(name)
+        node.meta["val"] = _seen(tensor)
+        return node
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None
@@ -178,13 +181,25 @@ class _Recording(TorchDispatchMode):
     def _note_results(self, result: Any, node: Node, *, written: bool = False) -> None:
         import operator
 
-        node.meta["val"] = pytree.tree_map(_seen, result)
+        _tell(node, result)
         if isinstance(result, Tensor):
             self.note(result, node, written=written)
         elif isinstance(result, tuple | list):
             for at, one in enumerate(result):
                 if isinstance(one, Tensor):
-                    self.note(one, self.graph.call_function(operator.getitem, (node, at)))
+                    item = self.graph.call_function(operator.getitem, (node, at))
+                    _tell(item, one)
+                    self.note(one, item)
+
+
+def _tell(node: Node, result: Any) -> None:
+    """What a node has given, for passes that ask for shapes and dtypes."""
+    from pullback.fx.passes.shape_prop import _extract_tensor_metadata
+
+    seen = node.meta["val"] = pytree.tree_map(_seen, result)
+    if isinstance(seen, Tensor) and seen.layout is strided and not seen.is_nested:
+        told = _extract_tensor_metadata(seen)
+        node.meta["tensor_meta"] = told._replace(requires_grad=result.requires_grad)
 
 
 def _is_write(func: Any) -> bool:
@@ -346,7 +361,7 @@ class _Tracing:
         nested = any(not _is_leaf(one) for one in args)
         for at, (path, leaf) in enumerate(zip(_leaf_names(names, args), flat, strict=True)):
             node = graph.create_node("placeholder", f"{path}_{_number(nested, at)}")
-            node.meta["val"] = _seen(leaf)
+            _tell(node, leaf)
             if isinstance(leaf, Tensor):
                 mode.note(leaf, node)
         with inside or nullcontext(), mode:
