@@ -155,6 +155,22 @@ def channels_last(array: Array) -> Array:
 
 
 @layout
+def rotated(array: Array) -> Array:
+    """The first dimension fastest in memory, as of a picture whose channels were put first."""
+    if array.ndim < 3:
+        return contiguous(array)
+    return numpy.moveaxis(contiguous(numpy.moveaxis(array, 0, -1)), -1, 0)
+
+
+@layout
+def batch_second(array: Array) -> Array:
+    """The first two dimensions swapped in memory, as of sequences whose batch was put first."""
+    if array.ndim < 3:
+        return contiguous(array)
+    return contiguous(array.swapaxes(0, 1)).swapaxes(0, 1)
+
+
+@layout
 def sliced(array: Array) -> Array:
     """Every second element of something larger, starting at its second."""
     if array.ndim == 0:

@@ -229,6 +229,31 @@ def test_an_interrupt_stops_all_threads():
     assert parallel._pool._work_queue.qsize() == 0
 
 
+def test_an_interrupt_between_nodes_reaches_the_caller(monkeypatch):
+    """E-126: also where no node has failed."""
+
+    def interrupted_there(self):
+        raise KeyboardInterrupt
+
+    _, loss, _ = random_graph(7)
+    monkeypatch.setattr(parallel.Pass, "_wait_for_node", interrupted_there)
+    with set_backward_threads(3), pytest.raises(KeyboardInterrupt):
+        loss.backward()
+
+
+def test_nodes_with_hooks_of_any_sort_are_left_to_the_calling_thread():
+    """E-63: each sort by itself, beside nodes that anybody may run."""
+    x = torch.ones(2, requires_grad=True)
+    plain, hooked, before, after, retaining = (x * 2 for _ in range(5))
+    hooked.register_hook(lambda g: None)
+    before.grad_fn.register_prehook(lambda gradients: None)
+    after.grad_fn.register_hook(lambda results, gradients: None)
+    retaining.retain_grad()
+    assert not parallel._runs_users_code(plain.grad_fn)
+    for one in (hooked, before, after, retaining):
+        assert parallel._runs_users_code(one.grad_fn)
+
+
 def test_nan_made_by_a_helping_thread_are_found():
     x = torch.zeros(2, requires_grad=True)
     y = x.sqrt()

@@ -137,7 +137,9 @@ class _Recording(TorchDispatchMode):
             number += 1
         name = f"{kind}{number}"
         setattr(self.root, name, tensor)
-        return self.graph.get_attr(name)
+        node = self.graph.get_attr(name)
+        node.meta["val"] = _seen(tensor)
+        return node
 
     def __torch_dispatch__(
         self, func: Any, types: Any, args: tuple[Any, ...] = (), kwargs: Any = None

@@ -23,6 +23,7 @@ __all__ = [
     "keeps_format",
     "keeps_order",
     "ordered",
+    "was_laid_out",
 ]
 
 # Number of dimensions -> the order of dimensions in memory, and the way back.
@@ -36,9 +37,24 @@ def has_channels_last(array: Array) -> bool:
     return bool(array.transpose(_ORDERS[array.ndim][0]).flags.c_contiguous)
 
 
-def in_format_of(source: Array, made: Any) -> Any:
-    """`made`, an array or several, with its channels last in memory where `source` has them."""
-    if not has_channels_last(source):
+def was_laid_out(array: Array) -> bool:
+    """Whether channels are last, and not only by an image that was made a batch of one.
+
+    Of `image.permute(2, 0, 1)[None]` most operators of torch make the usual order. That dimension
+    has another step there than in a batch of one whose channels were put last.
+    """
+    if not has_channels_last(array):
+        return False
+    whole: bool = array.strides[0] >= array.strides[2] * array.shape[2]
+    return whole or array.shape[0] > 1
+
+
+def in_format_of(source: Array, made: Any, *, by_elements: bool = False) -> Any:
+    """`made`, an array or several, with its channels last in memory where `source` has them.
+
+    `by_elements`, as of an operator on elements, which keeps any order.
+    """
+    if not (has_channels_last(source) if by_elements else was_laid_out(source)):
         return made
     if isinstance(made, tuple):
         return tuple(_channels_last(one) for one in made)
@@ -60,14 +76,16 @@ def _channels_last(made: Array) -> Array:
     return (moved if moved.flags.c_contiguous else row_major(moved)).transpose(back)
 
 
-def keeps_format(forward: Callable[..., Any]) -> Callable[..., Any]:
+def keeps_format(forward: Callable[..., Any], *, by_elements: bool = False) -> Callable[..., Any]:
     """An operator's arithmetic, with results in the memory format of its first array."""
 
     @functools.wraps(forward)
     def laid_out(xp: Namespace, *args: Any, **given: Any) -> Any:
         made = forward(xp, *args, **given)
         source = args[0] if args else next(iter(given.values()))
-        return made if source.flags.c_contiguous else in_format_of(source, made)
+        if source.flags.c_contiguous:
+            return made
+        return in_format_of(source, made, by_elements=by_elements)
 
     return laid_out
 

@@ -216,6 +216,8 @@ def narrow(tensor: Tensor, dim: int, start: Any, length: Any, layout: Any = stri
     rows = Rows(wrap(numpy.concatenate([begun, ends])), wrap(lengths))
     flat = reshape(tensor, (count * size, *tensor.shape[2:]))
     made: Tensor = from_values(flat, Jagged(rows))
+    if tensor.is_contiguous():  # else the memory is that of a copy
+        vars(made)["_viewed"] = tensor if tensor._base is None else tensor._base
     return made
 
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy
 from numpy import ndarray
 
+from pullback.core.dtype import int64
 from pullback.core.promotion import common_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.direct import concatenate
@@ -282,7 +283,13 @@ def tensor_split(input: Any, indices_or_sections: Any, dim: int = 0) -> Any:
     if not shape:
         raise RuntimeError("tensor_split: a 0-d tensor has no dimension to split.")
     if isinstance(indices_or_sections, Tensor):
-        indices_or_sections = indices_or_sections.tolist()
+        given = indices_or_sections
+        if given.dtype is not int64 or given.ndim > 1 or given.device.type != "cpu":
+            raise RuntimeError(
+                "tensor_split: a tensor of places must be int64, on the CPU, and have at most one "
+                f"dimension; got {given.dtype} on {given.device}, shape {tuple(given.shape)}."
+            )
+        indices_or_sections = given.tolist()
     if type(indices_or_sections) not in (int, tuple, list):
         indices_or_sections = as_int(indices_or_sections, "tensor_split", "indices_or_sections")
     if isinstance(indices_or_sections, int):

@@ -49,6 +49,19 @@ def test_results_and_gradients_keep_the_format(name):
     close(*results)
 
 
+@pytest.mark.parametrize("name", FUNCTIONS)
+@pytest.mark.parametrize("size", [6, 40])
+def test_an_image_that_is_made_a_batch_of_one_has_results_row_by_row_where_torch_has(name, size):
+    """As files of pictures are read: rows of pixels, turned around. `view` works afterwards."""
+    found = []
+    for library in LIBRARIES:
+        image = given(library, random(size, 6, 4)).permute(2, 0, 1)
+        out = FUNCTIONS[name](library, image.unsqueeze(0))
+        found.append((out.is_contiguous(), out.is_contiguous(memory_format=library.channels_last)))
+    theirs, ours = found if LIBRARIES[0] is torch else found[::-1]
+    assert ours == theirs
+
+
 @pytest.mark.parametrize("name", ["dropout", "alpha_dropout"])
 def test_dropout_keeps_the_format(name):
     x = given(pullback, random(2, 4, 6, 6)).to(memory_format=pullback.channels_last)

@@ -65,6 +65,9 @@ ELSEWHERE = {
     "operands in unlike orders: the first decides in torch, row by row here": """
         addcmul addcdiv
     """,
+    "of single volumes torch keeps the order of channels in this pool alone": """
+        nn.functional.max_pool3d
+    """,
     "torch keeps gaps between elements, or makes views where copies are due": """
         select_scatter slice_scatter diagonal_scatter unsafe_chunk unsafe_split
     """,

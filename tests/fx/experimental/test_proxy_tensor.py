@@ -350,3 +350,25 @@ def test_arrays_among_the_arguments_of_an_operator_are_in_its_code():
     made = make_fx(torch.linalg.pinv)(torch.ones(3, 2))
     x = torch.tensor([[1.0, 2.0], [3.0, 4.0], [5.0, 7.0]])
     assert torch.allclose(made(x), torch.linalg.pinv(x))
+
+
+def test_nodes_know_the_shapes_and_dtypes_of_what_they_gave():
+    weight = torch.nn.Parameter(torch.ones(2))
+    graph = make_fx(lambda y: (y * weight).max(0).indices)(torch.ones(3, 2)).graph
+    told = {
+        str(node.target): (tuple(meta.shape), meta.dtype, meta.stride)
+        for node in graph.nodes
+        if (meta := node.meta.get("tensor_meta"))
+    }
+    rows = (3, 2), torch.float32, (2, 1)
+    assert told == {
+        "y_1": rows,
+        "aten.mul.Tensor": rows,
+        "<built-in function getitem>": ((2,), torch.int64, (1,)),
+    }
+    (held,) = [node for node in graph.nodes if node.op == "get_attr"]
+    assert held.meta["val"].shape == (2,)
+    (made,) = make_fx(torch.sin)(torch.ones(2, requires_grad=True)).graph.find_nodes(
+        op="placeholder"
+    )
+    assert made.meta["tensor_meta"].requires_grad

@@ -61,6 +61,10 @@ def test_narrow_and_masked_select_view_and_choose():
         padded, 1, torch.tensor([0, 1, 2]), torch.tensor([2, 0, 2]), torch.jagged
     )
     assert [c.tolist() for c in x.unbind()] == [[0, 1], [], [10, 11]]
+    assert x._is_view()
+    assert x._base is padded._base
+    turned = torch.zeros(4, 3).t()
+    assert not torch.nested.narrow(turned, 1, 0, torch.tensor([1, 2, 1]), torch.jagged)._is_view()
     x.sum(1).sum().backward()
     assert padded.grad.tolist() == [[1, 1, 0, 0], [0, 0, 0, 0], [0, 0, 1, 1]]
     y = torch.nested.masked_select(padded.detach(), padded > 8)

@@ -85,6 +85,15 @@ def test_parts_of_arrays_of_many_dimensions():
     assert [tuple(part.shape) for part in x.tensor_split(3, 2)] == [(2, 3, 2), (2, 3, 1), (2, 3, 1)]
 
 
+def test_places_in_a_tensor_are_whole_numbers_in_a_row():
+    x = torch.arange(6)
+    parts = torch.tensor_split(x, torch.tensor([1, 3]))
+    assert [part.tolist() for part in parts] == [[0], [1, 2], [3, 4, 5]]
+    for places in (torch.tensor(1.0), torch.tensor([1], dtype=torch.int32), torch.tensor([[1]])):
+        with pytest.raises(RuntimeError, match="a tensor of places must be int64"):
+            torch.tensor_split(x, places)
+
+
 @pytest.mark.parametrize("dim", [-3, -2, -1, 0, 1, 2])
 def test_joins_take_dims_from_the_end_in_every_mode(dim):
     x = torch.arange(12.0, dtype=torch.float64).reshape(2, 2, 3).requires_grad_()

@@ -12,7 +12,7 @@ from typing import Any
 
 from pullback.core import errors
 from pullback.core.memory.meta import MetaArray
-from pullback.operators.arrays.formats import has_channels_last, in_format_of
+from pullback.operators.arrays.formats import in_format_of, was_laid_out
 from pullback.operators.arrays.windows import Pads, Sizes
 from pullback.operators.declare import Array, Namespace, multilinear, primitive
 from pullback.operators.linalg.products import total
@@ -35,7 +35,7 @@ def laid_out(made: Array, input: Array, weight: Array) -> Array:
     """With the channels last in memory, if one of the two has them."""
     if input.flags.c_contiguous and weight.flags.c_contiguous:
         return made
-    return in_format_of(input if has_channels_last(input) else weight, made)
+    return in_format_of(input if was_laid_out(input) else weight, made)
 
 
 def _is_half(dtype: Any) -> bool:

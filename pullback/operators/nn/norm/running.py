@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 from typing import Any
 
 import numpy
@@ -90,7 +91,7 @@ def _in_batches(op: Op, size: int, split: dict[str, Any], options: dict[str, Any
     node="NativeBatchNormBackward0",
     has_out=False,
 )
-@keeps_format
+@partial(keeps_format, by_elements=True)
 def _given_standardise(
     xp: Namespace,
     input: Array,

@@ -58,7 +58,7 @@ def _laid_out(input: Array, made: Array, over: Over) -> Array:
     by_channel = over.channel == 1 and (over.groups is not None or over.dims[:1] == (0,))
     if not by_channel or input.flags.c_contiguous:
         return made
-    return in_format_of(input, made)
+    return in_format_of(input, made, by_elements=over.groups is None)
 
 
 # Weights in rules ---------------------------------------------------------------------------------
