@@ -11,6 +11,7 @@ import pullback as torch
 import argparse
 import math
 import sys
+from pathlib import Path
 from typing import Any
 
 import numpy
@@ -43,21 +44,45 @@ def measured(count: int, noise: float) -> tuple[Any, Any]:
     return x, numpy.sin(x) + noise * random.standard_normal(count)
 
 
+def draw(path: Path, x: Any, y: Any, width: float, height: float, noise: float) -> None:
+    """The measurements, and what the fitted process says between them, by NumPy alone."""
+    from matplotlib.figure import Figure
+
+    places = numpy.linspace(-1, 8, 300)
+    covariance = kernel(x, x, width, height) + noise**2 * numpy.eye(len(x))
+    across = kernel(places, x, width, height)
+    mean = across @ numpy.linalg.solve(covariance, y)
+    known = numpy.sum(across * numpy.linalg.solve(covariance, across.T).T, axis=1)
+    spread = numpy.sqrt(numpy.maximum(height**2 - known, 0))
+    figure = Figure(figsize=(6, 3.2), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    band = (mean - 2 * spread, mean + 2 * spread)
+    axes.fill_between(places, *band, color="#3d6fb6", alpha=0.25, label="two deviations")
+    axes.plot(places, mean, color="#3d6fb6", label="mean")
+    axes.plot(x, y, ".", color="#e0813c", label="measured")
+    axes.legend(loc="lower left")
+    axes.set(title=f"width {width:.2f}, height {height:.2f}, noise {noise:.2f}: fitted")
+    figure.savefig(path)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Fit, compare with NumPy; 0 where the noise was found."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=150)
-    steps = parser.parse_args(arguments).steps
+    parser.add_argument("--picture", type=Path, help="file to draw into; needs matplotlib")
+    options = parser.parse_args(arguments)
     x, y = measured(40, noise=0.2)
     places, values = torch.from_numpy(x), torch.from_numpy(y)
     logs = torch.zeros(3, dtype=torch.float64, requires_grad=True)
     optimizer = torch.optim.Adam([logs], lr=0.05)
-    for _ in range(steps):
+    for _ in range(options.steps):
         optimizer.zero_grad()
         loss = -log_likelihood(places, values, *torch.exp(logs))
         loss.backward()
         optimizer.step()
     width, height, noise = torch.exp(logs).tolist()
+    if options.picture:
+        draw(options.picture, x, y, width, height, noise)
     by_numpy = log_likelihood(x, y, *(numpy.float64(one) for one in (width, height, noise)))
     by_tensors = log_likelihood(places, values, *torch.exp(logs)).item()
     print(f"width {width:.3f}, height {height:.3f}, noise {noise:.3f} (0.2 was put in)")

@@ -9,8 +9,10 @@ import pullback as torch
 
 # isort: split
 import argparse
+import random
 import sys
 from fractions import Fraction
+from pathlib import Path
 from typing import Any
 
 import mpmath
@@ -60,10 +62,39 @@ def formula() -> tuple[Any, float]:
     return first, float(first.subs(at).evalf(30))
 
 
+def slope_at(weights: list[Any]) -> Any:
+    """The gradient by the first weight, for weights of any type of numbers."""
+    given = torch.tensor(weights, requires_grad=True)
+    loss_of(given, torch.tensor(POINT, dtype=given.dtype), torch.tanh).backward()
+    return given.grad[0].item()
+
+
+def draw(path: Path) -> None:
+    """The enclosure of a gradient as the weights are known less and less, and gradients inside."""
+    from matplotlib.figure import Figure
+
+    chance, iv = random.Random(0), mpmath.iv
+    widths = [0.01 * step for step in range(26)]
+    boxes = [slope_at([iv.mpf([float(one) - w, float(one) + w]) for one in WEIGHTS])
+             for w in widths]  # fmt: skip
+    figure = Figure(figsize=(6, 3.2), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    low, high = ([float(getattr(box, end)) for box in boxes] for end in "ab")
+    axes.fill_between(widths, low, high, color="#3d6fb6", alpha=0.25, label="enclosure")
+    drawn = [chance.uniform(0, widths[-1]) for _ in range(400)]
+    found = [float(slope_at([mpmath.mpf(one) + chance.uniform(-w, w) for one in WEIGHTS]))
+             for w in drawn]  # fmt: skip
+    axes.scatter(drawn, found, s=4, color="#e0813c", label="gradients at weights inside")
+    axes.set(xlabel="each weight is known up to", ylabel="gradient by the first weight")
+    axes.legend(loc="upper left")
+    figure.savefig(path)
+
+
 def main(argv: list[str] | None = None) -> int:
     """Compute, print and compare; 0 when all agree."""
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--digits", type=int, default=DIGITS)
+    parser.add_argument("--picture", type=Path, help="file to draw into; needs matplotlib")
     options = parser.parse_args(argv)
     mpmath.mp.dps = options.digits + 10
     fractions = exact()
@@ -81,6 +112,8 @@ def main(argv: list[str] | None = None) -> int:
     first, value = formula()
     print(f"formula    {first}")
     print(f"           {value:.15f} there, {float(true[0]):.15f} by long floats")
+    if options.picture:
+        draw(options.picture)
     agree = difference < mpmath.mpf(10) ** -options.digits and abs(value - float(true[0])) < 1e-15
     return 0 if agree and enclosed else 1
 

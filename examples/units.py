@@ -12,6 +12,7 @@ import argparse
 import math
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 Unit = dict[str, int]
@@ -120,20 +121,42 @@ def thrown(angle: Quantity, speed: Quantity) -> Quantity:
         x, height = x + STEP * across, below
 
 
+def draw(path: Path, speed: Quantity) -> None:
+    """How far the ball goes by the angle, with the slope that the gradient gives at each."""
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=(6, 3.2), dpi=90, layout="constrained")
+    axes = figure.subplots()
+    for degrees in range(10, 75, 5):
+        radians = torch.tensor(math.radians(degrees), dtype=torch.float64, requires_grad=True)
+        angle = Quantity(radians, {"rad": 1})
+        distance = thrown(angle, speed)
+        steep = slope(distance, angle).in_unit({"m": 1, "rad": -1}).item()
+        far, half = distance.in_unit(METRE).item(), 2.0
+        rise = steep * math.radians(half)
+        axes.plot([degrees - half, degrees + half], [far - rise, far + rise], color="#e0813c")
+        axes.plot(degrees, far, ".", color="#3d6fb6")
+    axes.set(xlabel="angle, degrees", ylabel="distance, m", title="with its gradient at each angle")
+    figure.savefig(path)
+
+
 def main(arguments: list[str] | None = None) -> int:
     """Climb to the best angle; 0 where the gradient has vanished there."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--steps", type=int, default=40)
-    steps = parser.parse_args(arguments).steps
+    parser.add_argument("--picture", type=Path, help="file to draw into; needs matplotlib")
+    options = parser.parse_args(arguments)
     speed = Quantity(40.0, {"m": 1, "s": -1})
     radians = torch.tensor(math.radians(30.0), dtype=torch.float64)
-    for _ in range(steps):
+    for _ in range(options.steps):
         angle = Quantity(radians.requires_grad_(), {"rad": 1})
         distance = thrown(angle, speed)
         steepness = slope(distance, angle)
         radians = radians.detach() + 0.003 * steepness.in_unit({"m": 1, "rad": -1})
     print(f"farthest at {math.degrees(radians.item()):.1f} degrees: {distance.value.item():.2f} m")
     print(f"slope there: {steepness.value.item():.4f} {' '.join(steepness.unit)}^-1")
+    if options.picture:
+        draw(options.picture, speed)
     try:
         speed + MASS
     except UnitError as error:

@@ -21,13 +21,15 @@ EXAMPLES = (
     "implicit_layer",
     "membrane",
 )
+# Which show what they compute, and train for no goal.
+DRAWING = ("array_program", "backward_as_source", "exact_gradients", "memory_budget", "units")
 
 
 def main(names: list[str]) -> int:
     """Run each; the exit status of the last that missed its goal."""
     PICTURES.mkdir(parents=True, exist_ok=True)
     status = 0
-    for name in names or EXAMPLES:
+    for name in names or (*EXAMPLES, *DRAWING):
         print(f"{name}:", flush=True)
         picture = PICTURES / f"{name}.png"
         command = [sys.executable, f"examples/{name}.py", "--picture", str(picture)]

@@ -5,6 +5,7 @@ import sys
 
 import pytest
 
+import pullback as torch
 from pullback.core.home import home_of
 from pullback.operators.cuda.kernel_overrides import (
     KERNEL_OVERRIDES,
@@ -49,3 +50,23 @@ def test_a_helper_that_does_not_exist_fails_when_it_is_named():
 
     with pytest.raises(AttributeError):
         replace({sums.no_longer_there: functools.partial})
+
+
+class Passing(torch.overrides.TorchFunctionMode):
+    """Looks at calls, and lets them pass."""
+
+    def __torch_function__(self, func, types, args=(), kwargs=None):
+        return func(*args, **(kwargs or {}))
+
+
+def test_a_function_that_looks_at_its_arguments_keeps_its_own_defaults(library):
+    """What is written before it on its first call has other defaults: it takes more names."""
+    x = torch.tensor([1.0, 2.0], dtype=torch.float64)
+    with Passing():  # from here on the function looks for who would answer
+        torch.diag_embed(x)
+    torch.diag_embed(x)
+    made = on_device(torch.diag_embed, library.space)
+    assert made.__defaults__ == (0, -2, -1)
+    a = torch.tensor([[2.0, 1.0], [1.0, 3.0]], dtype=torch.float64).cuda().requires_grad_()
+    torch.linalg.eigvals(a).abs().sum().backward()
+    assert a.grad.cpu().allclose(torch.eye(2, dtype=torch.float64))

@@ -2,6 +2,7 @@
 
 import importlib.util
 import re
+import sys
 from pathlib import Path
 
 import pytest
@@ -36,7 +37,20 @@ def test_a_full_run_reaches_its_goal():
     assert example("implicit_layer").main([]) == 0  # the quickest
 
 
-@pytest.mark.parametrize("name", gallery.EXAMPLES)
+@pytest.mark.parametrize("name", gallery.DRAWING)
+def test_a_run_that_draws_reaches_its_goal(name, tmp_path):
+    for needed in ("matplotlib", *(("mpmath", "sympy") if name == "exact_gradients" else ())):
+        pytest.importorskip(needed)
+    before = sys.modules["mpmath"].mp.dps if "mpmath" in sys.modules else None
+    try:
+        assert example(name).main(["--picture", str(tmp_path / "picture.png")]) == 0
+    finally:
+        if before is not None:
+            sys.modules["mpmath"].mp.dps = before
+    assert (tmp_path / "picture.png").read_bytes().startswith(b"\x89PNG")
+
+
+@pytest.mark.parametrize("name", [*gallery.EXAMPLES, *gallery.DRAWING])
 def test_the_gallery_has_its_picture(name):
     assert (gallery.PICTURES / f"{name}.png").stat().st_size < 200_000
     assert f"images/gallery/{name}.png" in (ROOT / "docs" / "gallery.md").read_text()

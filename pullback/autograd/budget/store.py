@@ -310,7 +310,9 @@ class Store:
     def _put_temporary_out(self, value: Value, way: Way) -> None:
         """A value on the way that is needed later, for which there is no room now."""
         value.array = way.temporary[value]
-        if value.file is not None or self._spilled(value):
+        if value.file is None and self._spilled(value):
+            way.spilled.append(value)
+        if value.file is not None:
             del way.temporary[value]
             self.temporary -= value.nbytes
         value.array = None
@@ -349,8 +351,7 @@ class Store:
         if value.handles:
             self.add(value, array)  # its file stays: it can go again for nothing
         elif way is not None:
-            way.temporary[value] = array
-            way.spilled.append(value)
+            way.temporary[value] = array  # its file stays: others may be computed from it
             self.temporary += value.nbytes
         return array
 
@@ -417,7 +418,7 @@ class Way:
                     self.uses[used] = self.uses.get(used, 0) + 1
         self.temporary: dict[Value, Any] = {}
         self.views: dict[Value, Any] = {}
-        self.spilled: list[Value] = []  # read back for this alone
+        self.spilled: list[Value] = []  # put out on the way, for this alone
         self.result: Any = None
 
     def keeps(self, value: Value) -> bool:

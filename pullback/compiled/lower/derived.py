@@ -22,6 +22,7 @@ from pullback.compiled.lower.libm import ask
 from pullback.compiled.lower.rules import FLOATING, NotLowered
 from pullback.core.home import is_ours
 from pullback.operators.declare import Op
+from pullback.operators.dispatch.layers import own_of
 from pullback.operators.formula.language import BOOLEAN
 from pullback.operators.formula.words import NUMPY
 
@@ -301,12 +302,11 @@ def _respelled(function: Any) -> Any:
         return known
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
-    made = FunctionType(
-        function.__code__, scope, function.__name__, function.__defaults__, cells or None
-    )
-    made.__kwdefaults__ = function.__kwdefaults__
+    own = own_of(function)  # not what looks at the arguments before it
+    made = FunctionType(own.__code__, scope, function.__name__, own.__defaults__, cells or None)
+    made.__kwdefaults__ = own.__kwdefaults__
     _copies[function] = made
-    for name in function.__code__.co_names:
+    for name in own.__code__.co_names:
         if name in _MEANT and name in scope:
             scope[name] = _MEANT[name]
         elif name in scope:

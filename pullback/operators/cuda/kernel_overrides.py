@@ -32,7 +32,7 @@ from pullback.core.home import home_of, is_in_package
 from pullback.operators.arrays.direct import DIRECT
 from pullback.operators.choice import choice_among, chooses_for, is_choice
 from pullback.operators.conditions import always
-from pullback.operators.dispatch.layers import code_of
+from pullback.operators.dispatch.layers import own_of
 from pullback.operators.kernels import Kernel
 
 __all__ = ["KERNEL_OVERRIDES", "copied", "on_device", "override_of", "replace", "unbound_forward"]
@@ -177,18 +177,19 @@ def _copied(function: FunctionType, space: Any) -> Any:
 
 def copied(function: FunctionType, space: Any) -> Any:
     """The copy of a function, whatever is in its place: for what takes over some cases only."""
-    code = code_of(function)
+    own = own_of(function)  # what is before it has other defaults, too
+    code = own.__code__
     scope = dict(function.__globals__)
     cells = function.__closure__ and tuple(CellType() for _ in function.__closure__)
-    made = FunctionType(code, scope, function.__name__, function.__defaults__, cells)
+    made = FunctionType(code, scope, function.__name__, None, cells)
     made.__module__, made.__qualname__ = function.__module__, function.__qualname__
     # Entered first: functions may call one another.
     space.copies.setdefault(id(function), (function, made))
-    made.__defaults__ = function.__defaults__ and tuple(
-        on_device(one, space) for one in function.__defaults__
+    made.__defaults__ = own.__defaults__ and tuple(
+        on_device(one, space) for one in own.__defaults__
     )
-    made.__kwdefaults__ = function.__kwdefaults__ and {
-        name: on_device(one, space) for name, one in function.__kwdefaults__.items()
+    made.__kwdefaults__ = own.__kwdefaults__ and {
+        name: on_device(one, space) for name, one in own.__kwdefaults__.items()
     }
     for name in _global_names(code):
         if name in scope:

@@ -257,7 +257,7 @@ class ndarray:  # noqa: N801 (CuPy's name)
 
     def view(self, dtype=None, type=None):
         assert not isinstance(dtype, builtins.type) or not issubclass(dtype, numpy.ndarray), dtype
-        return made(self._a.view(dtype), (self,))
+        return made(self._a.view(dtype or self._a.dtype), (self,))  # None is float64 to NumPy
 
     def reshape(self, *shape, order="C"):
         return made(self._a.reshape(*shape, order=order), (self,))
