@@ -85,6 +85,15 @@ def late_text(rank: int, group: str, call: Call, missing: list[int], seconds: fl
     )
 
 
+def gave_up_text(rank: int, group: str, call: Call, others: list[int]) -> str:
+    """Who waited for a call in vain, told to the one that comes late."""
+    named = ", ".join(map(str, others[:16])) + (" ..." if len(others) > 16 else "")
+    return (
+        f"rank {rank}: {call} of {group} comes too late: rank {named} waited for it, and gave up. "
+        "A larger timeout= gives it longer."
+    )
+
+
 def left_text(rank: int, group: str, call: Call, left: list[int]) -> str:
     """Who has ended, though a call needs it."""
     named = ", ".join(map(str, left[:16])) + (" ..." if len(left) > 16 else "")

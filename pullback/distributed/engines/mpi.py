@@ -17,7 +17,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import namespace
-from pullback.distributed.call import Call, checking, late_text, mismatch_text
+from pullback.distributed.call import Call, checking, gave_up_text, late_text, mismatch_text
 from pullback.distributed.engines.communicator import Communicator
 from pullback.distributed.engines.patience import Patience
 from pullback.distributed.engines.waiting import wait_until
@@ -117,6 +117,8 @@ class MPICommunicator(Communicator):
             )
         if self._least[0] != -self._least[1]:
             self._tell_mismatch(call)
+        if given_up := self._who_gave_up(call):
+            raise DistBackendError(gave_up_text(self.rank, self.name, call, given_up))
 
     def _wait(self, request: Any, call: Call, peers: Sequence[int] | None = None) -> bool:
         if request.Test():
@@ -154,6 +156,25 @@ class MPICommunicator(Communicator):
         for request in kept:
             request.Test()
         return [rank for rank in others if rank not in heard]
+
+    def _who_gave_up(self, call: Call) -> list[int]:
+        """Ranks whose time was up before this one came: their fingerprint is here, they are not.
+
+        Without a look at their notes the blocking call that follows would wait for ever. (Who gives
+        up in the very moment in which the last rank comes is still waited for.)
+        """
+        found: list[int] = []
+        status = self._mpi.Status()
+        looks = 2  # the first may be what brings a note in
+        while looks:
+            if not self._comm.Iprobe(self._mpi.ANY_SOURCE, _NOTES, status):
+                looks -= 1
+                continue
+            note = numpy.empty(1, numpy.int64)
+            self._comm.Recv(note, status.Get_source(), _NOTES)
+            if note[0] >= call.number:  # others are of calls that this rank waited for as well
+                found.append(int(status.Get_source()))
+        return sorted(found)
 
     def _reduced(self, array: Any, op: ReduceOp) -> tuple[Any, Any]:
         """What MPI can reduce of `array`, and its operation."""

@@ -247,6 +247,26 @@ def late():
     dist.all_reduce(torch.ones(2))
 
 
+def too_late():
+    """Rank 1 comes when rank 0 has given up; both go on, also in that group."""
+    impatient = dist.new_group(timeout=3.0)
+    dist.barrier()
+    if dist.get_rank() == 1:
+        while not os.path.exists(os.environ["GIVEN_UP"]):
+            time.sleep(0.01)
+    try:
+        dist.all_reduce(torch.ones(2), group=impatient)
+    except dist.DistBackendError as error:
+        sys.stdout.write(f"{error}\n")
+        sys.stdout.flush()
+    if dist.get_rank() == 0:
+        open(os.environ["GIVEN_UP"], "w").close()
+    for group in (None, impatient):
+        total = torch.ones(2)
+        dist.all_reduce(total, group=group)
+        assert total.tolist() == [2.0, 2.0]
+
+
 if __name__ == "__main__":
     name, method = sys.argv[1], dict(enumerate(sys.argv)).get(2)
     place = {} if method is None else {"rank": int(os.environ["RANK"]), "world_size": 2}

@@ -222,6 +222,18 @@ def test_a_late_rank_is_named():
     assert re.search(text, told)
 
 
+def test_who_comes_when_the_others_have_given_up_is_told_so(tmp_path):
+    """It does not wait for them, and the group can be used again."""
+    job = Told(
+        [*PYTHON, "launch", "-n", "2", str(SCRIPT), "too_late"], GIVEN_UP=str(tmp_path / "x")
+    )
+    assert job.status == 0, job.output
+    assert "rank 0: all_reduce #0 (float32[2] SUM)" in job.output
+    assert "waited 3.0 s for rank 1, which did not come" in job.output
+    assert "comes too late: rank 0 waited for it, and gave up" in job.output
+    assert "rank 1 of 2 did too_late" in job.output
+
+
 @pytest.mark.skipif(MPIEXEC is None, reason="there is no mpiexec")
 def test_an_exception_ends_a_job_of_mpiexec_too():
     before = stale()

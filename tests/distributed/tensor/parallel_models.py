@@ -122,13 +122,16 @@ def shared_out(*, sequence=False, checkpoints=False, **options):
     return [loss.item() for loss in trained(model, **options)]
 
 
-def in_two_ways(*, checkpoints=False, shape=(2, 2), **options):
+def in_two_ways(*, checkpoints=False, compiled=False, shape=(2, 2), **options):
     """Losses where batches and rows are shared out over "dp", matrices over "tp"."""
     mesh = dist.init_device_mesh("cpu", shape, mesh_dim_names=("dp", "tp"))
     model = tensor_parallel(made(Model), mesh["tp"])
     model.checkpoints = checkpoints
     for part in (*model.blocks, model):
         fully_shard(part, mesh=mesh["dp"])
+    if compiled:
+        for place, block in enumerate(model.blocks):
+            model.blocks[place] = torch.compile(block)
     rank, size = mesh.get_local_rank("dp"), shape[0]
     rows = slice(rank * BATCH // size, (rank + 1) * BATCH // size)
     found = []

@@ -1,5 +1,8 @@
 """Matrices shared out over ranks: losses are those of one process, alone and with other ways."""
 
+import os
+from itertools import product
+
 import pytest
 
 import pullback as torch
@@ -31,6 +34,10 @@ from pullback.distributed.tensor.parallel import (
 )
 from tests.distributed.tensor import parallel_models as models
 
+# `make test-distributed` has all of it, `make test` a short form.
+ALL = "PULLBACK_TEST_HOSTS" in os.environ
+COMBINATIONS = [*product((False, True), repeat=3)] if ALL else [(True, True, False), (True,) * 3]
+
 
 def line():
     return init_device_mesh("cpu", (dist.get_world_size(),))
@@ -57,6 +64,19 @@ def test_ten_steps_of_a_transformer_in_parts_give_one_processs_losses(losses, ra
 def test_fully_shard_goes_on_top(losses, ranks, options):
     for found in dist.threads.run(lambda: models.in_two_ways(**options), ranks):
         assert found == pytest.approx(losses, abs=1e-6)
+
+
+@pytest.mark.parametrize(("checkpoints", "compiled", "autocast"), COMBINATIONS)
+def test_both_go_with_compiled_parts_checkpoints_and_autocast(checkpoints, compiled, autocast):
+    if compiled:
+        pytest.importorskip("llvmlite", reason="compiled programs are machine code")
+    if autocast:
+        pytest.importorskip("ml_dtypes", reason="bfloat16 comes from ml_dtypes: pullback[full]")
+    options = {"checkpoints": checkpoints, "compiled": compiled, "autocast": autocast}
+    wanted = models.alone(autocast=autocast)
+    # Half precision rounds sums of rows otherwise when other ranks have some of them.
+    for found in dist.threads.run(lambda: models.in_two_ways(**options), 4):
+        assert found == pytest.approx(wanted, abs=2e-2 if autocast else 1e-6)
 
 
 def test_gradients_are_clipped_by_the_norm_of_the_whole():
