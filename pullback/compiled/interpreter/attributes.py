@@ -434,6 +434,8 @@ class Attributes(Containers):
         self.write(id(self.class_dict(value)), ("class", value), name, new)
 
     def _store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
+        if name in ("grad", "_stored_grad"):
+            self.graded.add(id(value))
         if name in ("grad", "requires_grad", "data", "_stored_grad"):
             self.step(setattr, (value, name, new))
         elif inspect.getattr_static(type(value), name, MISSING) is not MISSING:
