@@ -318,3 +318,32 @@ def test_a_call_beyond_the_last_program_asks_no_guards(monkeypatch):
     assert not asked
     assert f(x, "aaa").tolist() == [3.0] * 3  # which one fits
     assert asked
+
+
+def test_whether_a_stored_gradient_is_recorded_is_watched(compiled):
+    w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+    f = compiled(lambda x: x * w.grad)
+    x = torch.ones(3)
+    w.grad = torch.full((3,), 2.0)
+    assert not f(x).requires_grad
+    w.grad = v * 3
+    made = f(x)
+    close(made.detach(), torch.full((3,), 3.0))
+    made.sum().backward()
+    close(v.grad, torch.full((3,), 3.0))
+    w.grad = torch.full((3,), 4.0)
+    assert not f(x).requires_grad
+
+
+def test_what_is_asked_of_a_stored_gradient_is_watched(compiled):
+    f = compiled(lambda x, w: x * (2 if w.grad.requires_grad else 3) * (1 + w.grad.is_contiguous()))
+    x, w = torch.ones(2, 3), torch.ones(2, 3, requires_grad=True)
+    column = torch.ones(3, 2).t()
+    for grad, factor in (
+        (torch.ones(2, 3), 6),
+        (torch.ones(2, 3, requires_grad=True), 4),
+        (column, 3),
+        (torch.ones(2, 3), 6),
+    ):
+        w.grad = grad
+        close(f(x, w), x * factor)

@@ -138,6 +138,44 @@ def test_batch_norm_updates_its_statistics(compiled):
     close(f(x), other(x))
 
 
+@pytest.mark.parametrize("by_hand", [False, True])
+def test_a_gradient_is_forgotten_though_there_was_none_at_the_first_call(compiled, by_hand):
+    w = torch.ones(3, requires_grad=True)
+    optimizer = torch.optim.SGD([w], 0.1)
+
+    def f(x):
+        if by_hand:
+            w.grad = None
+        else:
+            optimizer.zero_grad()
+        return (x * w).sum()
+
+    g = compiled(f)
+    for turn in range(1, 5):
+        g(torch.full((3,), float(turn))).backward()
+        close(w.grad, torch.full((3,), float(turn)))
+    assert g.entries
+
+
+def test_a_gradient_is_forgotten_before_a_break_though_there_was_none(compiled):
+    layer = nn.Linear(3, 2)
+    optimizer = torch.optim.SGD(layer.parameters(), 0.1)
+
+    def step(x):
+        optimizer.zero_grad()
+        loss = layer(x).pow(2).mean()
+        value = loss.item()
+        loss.backward()
+        return value
+
+    f = compiled(step, options={"never_slower": False})
+    for turn in range(1, 5):
+        x = torch.full((4, 3), float(turn))
+        f(x)
+        expected = torch.autograd.grad(layer(x).pow(2).mean(), layer.weight)[0]
+        close(layer.weight.grad, expected)
+
+
 # Randomness --------------------------------------------------------------------------------------
 
 

@@ -447,6 +447,12 @@ class _Run:
                 stores.append((one, value))
         if stores or self.tracer.passed:
             self._watch_passes({id(one) for one, _ in stores})
+        # None where None was is a store, too: another call may find a gradient there.
+        done = {id(one) for one, _ in stores}
+        for one in self.known.values():
+            grad = one.stand._stored_grad
+            if id(one.stand) in self.inner.graded and grad is None and id(one) not in done:
+                stores.append((one, None))
         return writes, stores
 
     def _watch_passes(self, stored: set[int]) -> None:

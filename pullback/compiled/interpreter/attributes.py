@@ -37,6 +37,14 @@ _C_DESCRIPTORS = (types.MethodDescriptorType, types.WrapperDescriptorType)
 _FIELDS = (types.GetSetDescriptorType, types.MemberDescriptorType)
 
 
+def _of_grad(grad: Tensor) -> str:
+    """What a function sees of a `.grad` besides its values and sizes, which are its tensor's."""
+    array = grad._array
+    flags = getattr(array, "flags", None)
+    order = "C" if flags is None or flags.c_contiguous else array.strides
+    return f"{type(array).__name__} {array.dtype} {grad.requires_grad} {order}"
+
+
 class Attributes(Containers):
     """Loads and stores attributes."""
 
@@ -330,7 +338,9 @@ class Attributes(Containers):
             if original._stored_grad is None:
                 self.guards.add("is", source.attr("_stored_grad"), None)
             else:
-                self.guards.add("type", source.attr("_stored_grad"), type(original._stored_grad))
+                found = original._stored_grad
+                self.guards.add("type", source.attr("_stored_grad"), type(found))
+                self.guards.add("text", source.attr("_stored_grad"), (_of_grad, _of_grad(found)))
         if name in ("is_leaf", "grad_fn", "_node") and source is not None:
             original = self.originals[id(value)]
             if original.grad_fn is not None:
@@ -434,6 +444,8 @@ class Attributes(Containers):
         self.write(id(self.class_dict(value)), ("class", value), name, new)
 
     def _store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
+        if name in ("grad", "_stored_grad"):
+            self.graded.add(id(value))
         if name in ("grad", "requires_grad", "data", "_stored_grad"):
             self.step(setattr, (value, name, new))
         elif inspect.getattr_static(type(value), name, MISSING) is not MISSING:

@@ -23,6 +23,7 @@ from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.lifting import lifted
 from pullback.compiled.interpreter.outside import is_container, made_in_python
+from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.words import words
 from pullback.compiled.sizes.sized import plain
 from pullback.core.dtype import int64
@@ -440,6 +441,9 @@ class Calls(Entering):
             if isinstance(raw, types.FunctionType) and (raw.__closure__ or not library.where(raw)):
                 self.constant(raw)
                 methods[name] = staticmethod(self.interpreted(raw))
+            elif found is not MISSING and type(raw) is not types.FunctionType:
+                text = f"{name} of the Function {kind.__name__}, of class {type(raw).__name__}"
+                raise CannotCapture(text)
         for name in ("generate_vmap_rule", "clear_saved_tensors_on_access", "once_differentiable"):
             self.class_lookup(kind, name)
         made = type(kind)(kind.__name__, (kind,), methods)

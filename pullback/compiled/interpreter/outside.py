@@ -77,6 +77,7 @@ class Outside:
         self.overlay: dict[Any, dict[Any, Any]] = {}  # id of a dict, cell or slot: what was written
         self.shadows: dict[int, Any] = {}  # id of a container: a copy that has the writes
         self.proxies: dict[type, Any] = {}  # class: the live view of its dictionary
+        self.graded: set[int] = set()  # ids of tensors whose `.grad` the function sets
         self.identities = False  # whether it matters which tensor is which
         self.has_arrays = False  # whether NumPy arrays from outside were read
         # Places that the function itself writes anew at each call (by key of the source): a tensor

@@ -73,7 +73,9 @@ class Source:
             case "place":
                 return f"argument {self.what[-1]}"
             case "item" | "value":
-                return f"{self.parent}[{self.what!r}]"
+                is_text = isinstance(self.what, str | bytes | int | float | tuple | type(None))
+                key = repr(self.what) if is_text else f"a {type(self.what).__name__}"
+                return f"{self.parent}[{key}]"
             case "attr" if self.what == "__dict__" and self.parent is not None:
                 return str(self.parent)
             case "attr":

@@ -61,15 +61,17 @@ class Guards:
         self.apart: list[int] = []
         if captured.writes or captured.stores or captured.world.identities:
             self.apart = [n for n, leaf in tensors if first.get(id(leaf)) == n]
-        # Whether .grad was there matters only to programs that touch it.
+        # Whether .grad was there, and what it was, matters only to programs that touch it.
         touched = bool(captured.stores) or any(one.kind == "grad" for one in captured.inputs)
-        self.grads: list[tuple[Any, Any, bool]] = []
+        self.grads: list[tuple[Any, Any, Any]] = []
         if touched:
-            for one in captured.inputs:
-                if one.requires_grad and one.kind in ("held", "argument"):
+            owners = {one.place for one in captured.inputs if one.kind == "grad"}
+            for number, one in enumerate(captured.inputs):
+                has_one = one.requires_grad or number in owners
+                if has_one and one.kind in ("held", "argument"):
                     held = one.place if one.kind == "held" else None
                     tensor = held if held is not None else leaves[one.place]
-                    self.grads.append((held, one.place, tensor._stored_grad is None))
+                    self.grads.append((held, one.place, _of_grad(tensor._stored_grad)))
 
     def outline(self) -> tuple[Any, ...] | None:
         """What arguments that fit look like; None where they are nested, or have names."""
@@ -131,11 +133,19 @@ class Guards:
             reason = _differs(tensor, wanted)
             if reason is not None:
                 return f"a tensor that the function holds: {reason}"
-        for held, place, is_none in self.grads:
+        for held, place, then in self.grads:
             tensor = held if held is not None else leaves[place]
-            if (tensor._stored_grad is None) is not is_none:
-                return "a .grad is there that was not, or the reverse"
+            now = _of_grad(tensor._stored_grad)
+            if now != then:
+                if now is None or then is None:
+                    return "a .grad is there that was not, or the reverse"
+                return "a .grad is of another class or dtype, or recorded where it was not"
         return self.world.change(leaves)
+
+
+def _of_grad(grad: Any) -> Any:
+    """What a program takes for granted of a `.grad`, whose sizes are those of its tensor."""
+    return None if grad is None else (type(grad), grad._array.dtype, grad.requires_grad)
 
 
 def _wanted(leaf: Any) -> Any:

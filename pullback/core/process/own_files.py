@@ -81,9 +81,10 @@ def leave(folder: str, ending: str, most: int) -> None:
     """Leave half of the files with an ending where there are too many: those used last."""
     with suppress(OSError):
         with os.scandir(folder) as found:
-            files = [(one.stat().st_mtime, one.path) for one in found if one.name.endswith(ending)]
-        if len(files) <= most:
+            listed = [one for one in found if one.name.endswith(ending)]
+        if len(listed) <= most:  # when each was used is asked where it matters: that takes long
             return
+        files = [(one.stat().st_mtime, one.path) for one in listed]
         for _, path in sorted(files)[: len(files) - most // 2]:
             with suppress(OSError):
                 os.unlink(path)

@@ -6,6 +6,7 @@ import pytest
 
 import pullback as torch
 from pullback.autograd.function import once_differentiable
+from pullback.compiled.capture.reasons import CannotCapture
 from pullback.utils.checkpoint import checkpoint
 from tests.compiled.closeness import close
 
@@ -260,6 +261,37 @@ def test_a_backward_in_the_librarys_wrapper_is_watched_too(compiled, wraps):
         loss.backward()
         close(x.grad, torch.full((2, 3), factor[0], dtype=torch.float64))
     assert f.entries
+
+
+@pytest.mark.parametrize("kind", ["method", "object", "classmethod"])
+def test_a_backward_that_is_no_plain_function_is_in_no_program(compiled, kind):
+    factor = [2.0]
+
+    class Helper:
+        def times(self, ctx, g):
+            return g * factor[0]
+
+        __call__ = times
+
+    made = {
+        "method": staticmethod(Helper().times),
+        "object": staticmethod(Helper()),
+        "classmethod": classmethod(lambda cls, ctx, g: g * factor[0]),
+    }[kind]
+
+    class Same(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, x):
+            return x * 1
+
+        backward = made
+
+    f = compiled(lambda x: Same.apply(x).sum())
+    for factor[0] in (2.0, 3.0, 4.0):
+        close(_gradient(f), torch.full((2, 3), factor[0], dtype=torch.float64))
+    whole = compiled(lambda x: Same.apply(x).sum(), fullgraph=True)
+    with pytest.raises(CannotCapture, match="backward of the Function Same"):
+        whole(_x())
 
 
 def test_a_checkpoint_reads_its_module_again_when_the_pass_comes():

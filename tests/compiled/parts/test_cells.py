@@ -173,7 +173,7 @@ def test_functions_whose_grad_mode_a_decorator_sets_are_captured(compiled, name)
     def inner(x):
         return x * scale[0]
 
-    f = compiled(lambda x: inner(x) + x)
+    f = compiled(lambda x: inner(x) + x, fullgraph=True)
     for scale[0] in (2.0, 3.0):
         x = torch.ones(3, requires_grad=True)
         made = f(x)

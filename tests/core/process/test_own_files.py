@@ -1,5 +1,6 @@
 """Files between processes: read only where nobody else may have written them, written whole."""
 
+import contextlib
 import os
 
 import pytest
@@ -54,6 +55,23 @@ def test_of_too_many_files_the_last_used_half_stays(folder):
     assert len(os.listdir(folder)) == 6
     own_files.leave(folder, ".x", 4)
     assert sorted(os.listdir(folder)) == ["3.x", "4.x", "other"]
+
+
+def test_files_are_not_looked_at_where_there_is_room(folder, monkeypatch):
+    class Listed:
+        name = "1.x"
+
+        def stat(self):
+            raise AssertionError("thousands of such looks are a tenth of a first call")
+
+    @contextlib.contextmanager
+    def listing(_):
+        yield [Listed()] * 5
+
+    monkeypatch.setattr(own_files.os, "scandir", listing)
+    own_files.leave(folder, ".x", 5)
+    with pytest.raises(AssertionError):
+        own_files.leave(folder, ".x", 4)
 
 
 @posix
