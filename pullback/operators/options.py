@@ -142,36 +142,34 @@ def as_number(value: Any, op: str, name: str) -> Any:
     raise errors.not_a_number(op, name, value)
 
 
-def check_int(value: Any, op: str, name: str) -> None:
-    """Refuse what is no int, nor a tensor that holds one; symbols of sizes stay what they are."""
+def check_int(value: Any, op: str, name: str) -> Any:
+    """Refuse what is no int; one that a tensor holds is given, and symbols of sizes stay."""
     if isinstance(value, Tensor):
         if value._array.ndim == 0 and value._array.dtype.kind in "iu" and not value.requires_grad:
-            return
+            return value._array.item()
     elif not isinstance(value, bool) and hasattr(type(value), "__index__"):
-        return
+        return value
     raise errors.not_an_int(op, name, value)
 
 
-def check_float(value: Any, op: str, name: str) -> None:
-    """Refuse what is no real number, nor a tensor without dimensions and history that holds one."""
+def check_float(value: Any, op: str, name: str) -> Any:
+    """Refuse what is no real number; one in a tensor without dimensions and history is given."""
     if isinstance(value, Tensor):
         if value._array.ndim == 0 and value._array.dtype.kind != "c" and not value.requires_grad:
-            return
+            return value._array.item()
     elif isinstance(value, _REAL) or hasattr(type(value), "__float__"):
-        return
+        return value
     raise errors.not_a_number(op, name, value)
 
 
-def check_int_if_given(value: Any, op: str, name: str) -> None:
+def check_int_if_given(value: Any, op: str, name: str) -> Any:
     """As `check_int`; None stands for an option that was not given."""
-    if value is not None:
-        check_int(value, op, name)
+    return None if value is None else check_int(value, op, name)
 
 
-def check_float_if_given(value: Any, op: str, name: str) -> None:
+def check_float_if_given(value: Any, op: str, name: str) -> Any:
     """As `check_float`; None stands for an option that was not given."""
-    if value is not None:
-        check_float(value, op, name)
+    return None if value is None else check_float(value, op, name)
 
 
 def check_bool_if_given(value: Any, op: str, name: str) -> None:
@@ -187,7 +185,7 @@ def check_tensor(value: Any, op: str, name: str) -> None:
 
 
 class Typed(NamedTuple):
-    """What refuses the values that an annotation excludes, and those that need no such look."""
+    """What refuses the values that an annotation excludes and gives the others as plain ones."""
 
     check: Callable[[Any, str, str], Any]
     unlike: str  # a condition on `{}`

@@ -10,7 +10,14 @@ from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.linalg.products import delivered
-from pullback.operators.options import as_dim, as_dims, as_int, check_int, numpy_spelled
+from pullback.operators.options import (
+    as_dim,
+    as_dims,
+    as_int,
+    as_number,
+    check_int,
+    numpy_spelled,
+)
 from pullback.operators.pointwise.arithmetic import sub
 from pullback.operators.pointwise.comparison import ne
 from pullback.operators.reduce.scan import cumsum
@@ -210,10 +217,12 @@ def _checked(op: str, y: Any, x: Any, dx: Any, dim: int) -> tuple[Any, int]:
         raise RuntimeError(f"{op}: not defined for torch.bool; convert first.")
     at = as_dim(dim, y.ndim, op)
     if x is None:
-        if dx is not None and not isinstance(dx, numbers.Real):
+        step = as_number(dx, op, "dx") if isinstance(dx, Tensor) else dx
+        if step is not None and not isinstance(step, numbers.Real):
             raise RuntimeError(f"{op}: dx must be a real number, got {dx!r}.")
-        return 1 if dx is None else dx, at
-    if x.ndim == 0 or x.shape[at if x.ndim == y.ndim else -1] != y.shape[at]:
+        return 1 if step is None else step, at
+    along = 0 if x.ndim == 1 else at + x.ndim - y.ndim  # dimensions that x lacks come first
+    if not 0 < x.ndim <= y.ndim or along < 0 or x.shape[along] != y.shape[at]:
         raise RuntimeError(
             f"{op}: one x for each sample point of y, but their shapes are {tuple(x.shape)} and "
             f"{tuple(y.shape)} along dim {at}."
@@ -242,7 +251,8 @@ def _neighbours(y: Any, dim: int) -> Any:
 
 def _areas(y: Any, x: Any, dim: int) -> Any:
     """Twice the areas between neighbours."""
-    steps = _diff(x, min(1, y.shape[dim]), dim if x.ndim == y.ndim else x.ndim - 1)
+    along = 0 if x.ndim == 1 else dim + x.ndim - y.ndim
+    steps = _diff(x, min(1, y.shape[dim]), along)
     if x.ndim == 1:
         steps = reshape(steps, (-1,) + (1,) * (y.ndim - 1 - dim))
     return steps * _neighbours(y, dim)

@@ -58,7 +58,13 @@ from pullback.operators.declare import (
     primitive,
     quick,
 )
-from pullback.operators.options import as_shape, numpy_named, numpy_spelled, operand
+from pullback.operators.options import (
+    as_shape,
+    check_tensor,
+    numpy_named,
+    numpy_spelled,
+    operand,
+)
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.comparison import isnan
 from pullback.operators.pointwise.exponentials import exp
@@ -499,7 +505,9 @@ def prod(
     dim, keepdim = kernels.numpy_names(dim, keepdim, axis, keepdims)
     if dim is None:
         raise errors.not_an_int("prod", "dim", dim)
-    input = input if dtype is None else astype(input, dtype)
+    if dtype is not None:
+        check_tensor(input, "prod", "input")
+        input = astype(input, dtype)
     return _less_usual("prod", _prod_full, _prod_dim, input, dim, keepdim, dtype, out)
 
 

@@ -148,7 +148,7 @@ def normalise(op: Op, options: dict[str, Any], arrays: dict[str, Any]) -> None:
     for param in op.flags:
         as_bool(options[param.name], op.name, param.name)
     for name, kind in op.typed.items():
-        TYPED[kind].check(options[name], op.name, name)
+        options[name] = TYPED[kind].check(options[name], op.name, name)
     if not op.checked:
         return
     first: Any = next(iter(arrays.values()), None)

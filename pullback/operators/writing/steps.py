@@ -188,8 +188,9 @@ def normalised_lines(op: Op) -> list[str]:
         lines += block(unknown, [f"as_bool({name}, {op.name!r}, {param.name!r})"])
     for given, kind in op.typed.items():
         looked = TYPED[kind]
-        refused = f"{looked.check.__name__}({theirs(given)}, {op.name!r}, {given!r})"
-        lines += block(f"if {looked.unlike.format(theirs(given))}", [refused])
+        own = theirs(given)
+        plain = f"{own} = {looked.check.__name__}({own}, {op.name!r}, {given!r})"
+        lines += block(f"if {looked.unlike.format(own)}", [plain])
     return lines
 
 

@@ -103,3 +103,18 @@ def test_no_differences_at_all_are_a_copy():
     y = x.diff(0)
     y[0] = 5
     assert x.tolist() == [1, 2]
+
+
+@pytest.mark.parametrize("dim", [1, -2])
+def test_sample_points_with_fewer_dimensions_belong_to_the_last_ones(dim):
+    y = torch.arange(12.0).reshape(2, 2, 3)
+    points = torch.tensor([[0.0, 1.0, 3.0], [2.0, 4.0, 5.0]])
+    whole = points.expand(2, 2, 3)
+    assert torch.equal(torch.trapezoid(y, points, dim=dim), torch.trapezoid(y, whole, dim=dim))
+    with pytest.raises(RuntimeError, match="one x for each"):
+        torch.trapezoid(y[0], whole)
+
+
+def test_the_step_of_an_integral_may_be_a_tensor_of_one_number():
+    y = torch.tensor([1.0, 2.0, 3.0])
+    assert torch.trapezoid(y, dx=torch.tensor(1.5)) == torch.trapezoid(y, dx=1.5)

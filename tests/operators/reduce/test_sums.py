@@ -358,3 +358,9 @@ def test_large_sums_over_dims_apart_are_those_of_wider_numbers(dims, keepdim):
     found = torch.tensor(x).sum(dims, keepdim=keepdim).numpy()
     assert found.shape == expected.shape
     numpy.testing.assert_allclose(found, expected, rtol=0, atol=2e-4)
+
+
+@pytest.mark.parametrize("given", [2, "a", None, [1.0, 2.0]])
+def test_a_product_in_another_dtype_is_of_tensors_alone(given):
+    with pytest.raises(TypeError, match="prod"):
+        torch.prod(given, dtype=torch.float32)
