@@ -114,12 +114,12 @@ _NUMPYS = (numpy.ndarray, numpy.generic, numpy.dtype)
 def _sources(asked: Any, attribute: str, arguments: dict[str, Any]) -> list[str]:
     """Arguments that are no tensors, of which came what was asked for an attribute of tensors.
 
-    A sum of numbers is a number, a part of a list a list, and what is an array's is NumPy's.
+    A sum of numbers is a number, one of texts a text, a part of a list a list, and what is an array's is NumPy's.
     """
     if not (hasattr(Tensor, attribute) or hasattr(dtype, attribute)):
         return []
     given = {name: value for name, value in arguments.items() if name != "args"}
-    for kinds in (_NUMPYS, _NUMBERS, (list, tuple)):
+    for kinds in (_NUMPYS, _NUMBERS, (list, tuple), (str, bytes)):
         if isinstance(asked, kinds):
             alike = [name for name, value in given.items() if type(value) is type(asked)]
             return alike or [name for name, value in given.items() if isinstance(value, kinds)]

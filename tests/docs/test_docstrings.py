@@ -35,8 +35,8 @@ SHOWN_ELSEWHERE = {
     "torch.distributed.optim": "DistributedOptimizer",
     "torch.distributed.pipelining": "Pipe PipelineStage ScheduleLoopedBFS SplitPoint",
     "torch.distributed.rpc": """
-        BackendType RpcBackendOptions WorkerInfo get_worker_info init_rpc is_available remote
-        rpc_async rpc_sync shutdown
+        BackendType RpcBackendOptions WorkerInfo get_rpc_timeout get_worker_info init_rpc
+        is_available remote rpc_async rpc_sync shutdown
     """,
     "torch.distributed.tensor.parallel": """
         PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput SequenceParallel

@@ -83,7 +83,9 @@ def test_layouts_keep_the_values():
 
 def test_every_layout_is_among_the_samples():
     layouts = {sample.layout for sample in samples_for("add")}
-    assert layouts == set(LAYOUTS) - {"swapped", "channels_last"}  # of more dimensions
+    assert layouts == set(LAYOUTS) - {
+        *("swapped", "channels_last", "batch_second", "rotated"),  # of more dimensions
+    }
     for layout in LAYOUTS:
         assert {sample.layout for sample in samples_for("add", layout=layout)} == {layout}
 

@@ -68,6 +68,8 @@ class _Known:
 class _Words(_Recording):
     """Notes operator calls, with those that torch does not have in its words."""
 
+    finds_makers = True  # `given` tells constants from what was computed unseen
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.constants = _Known()  # tensors that are the same whatever the arguments are

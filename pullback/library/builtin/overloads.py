@@ -16,6 +16,7 @@ import numpy
 
 import pullback
 from pullback.core.dtype import from_numpy_dtype
+from pullback.core.home import is_ours
 from pullback.core.mode import get_mode
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -195,7 +196,7 @@ def _prims(name: str) -> BuiltinPacket | None:
     """An operator of torch's references, which are functions of `pullback._prims` here."""
     module = import_module("pullback._prims")
     run = None if name.startswith("_") else getattr(module, name, None)
-    own = getattr(run, "__module__", "") == module.__name__
+    own = is_ours(run, "_prims", "torch_names._prims")
     if not (own or name in module._SAME or name in module._RENAMED):
         return None
     assert run is not None  # it has a name there

@@ -8,7 +8,6 @@ from typing import Any
 from pullback.core.listing import only_public as _only_public
 from pullback.nn.parameter import Parameter
 from pullback.operators.create.sizes import ones_like, zeros_like
-from pullback.operators.pointwise.powers import rsqrt
 
 __all__ = [
     *("fuse_conv_bn_eval", "fuse_conv_bn_weights", "fuse_linear_bn_eval"),
@@ -71,7 +70,7 @@ def fuse_conv_bn_weights(
     kind, bias_kind = conv_w.dtype, (conv_w if conv_b is None else conv_b).dtype
     needs = conv_w.requires_grad, False if conv_b is None else conv_b.requires_grad
     shift = zeros_like(bn_rm) if conv_b is None else conv_b
-    scale = (ones_like(bn_rm) if bn_w is None else bn_w) * rsqrt(bn_rv + bn_eps)
+    scale = (ones_like(bn_rm) if bn_w is None else bn_w) * (bn_rv + bn_eps).rsqrt()
     added = zeros_like(bn_rm) if bn_b is None else bn_b
     shape = [1] * conv_w.ndim
     shape[1 if transpose else 0] = -1
@@ -119,7 +118,7 @@ def fuse_linear_bn_weights(
     kind, bias_kind = linear_w.dtype, (linear_w if linear_b is None else linear_b).dtype
     needs = linear_w.requires_grad, False if linear_b is None else linear_b.requires_grad
     shift = zeros_like(bn_rm) if linear_b is None else linear_b
-    scale = bn_w * rsqrt(bn_rv + bn_eps)
+    scale = bn_w * (bn_rv + bn_eps).rsqrt()
     weight = (linear_w * scale.unsqueeze(-1)).to(kind)
     bias = ((shift - bn_rm) * scale + bn_b).to(bias_kind)
     return Parameter(weight.detach(), needs[0]), Parameter(bias.detach(), needs[1])

@@ -191,7 +191,7 @@ class _Asking(Layer):
                 return self._ask(args, kwargs)
         if mode.autocast is not None and self.function in castings:
             return castings[self.function](self.plain, args, kwargs, mode)
-        makes = self.function in makers and (not mode.levels or _only_functional(mode))
+        makes = self.function in makers and (not mode.levels or _shows_makers(mode))
         if makes and (mode.dispatch or dispatch.overrides_of(args, kwargs) & DISPATCH):
             if not mode.levels:
                 return makers[self.function](self.plain, args, kwargs)
@@ -228,9 +228,14 @@ class _Asking(Layer):
             raise told from None
 
 
-def _only_functional(mode: Mode) -> bool:
-    """Whether all transforms are functionalize, to which a new tensor is as any other."""
-    return all(getattr(one, "transform", "") == "functionalize" for one in mode.levels)
+def _shows_makers(mode: Mode) -> bool:
+    """Whether modes are shown what makes tensors inside transforms.
+
+    All of these are functionalize, to which a new tensor is as any other, and no mode says that it
+    has ways of its own to tell who made a tensor.
+    """
+    functional = all(getattr(one, "transform", "") == "functionalize" for one in mode.levels)
+    return functional and not any(getattr(one, "finds_makers", False) for one in mode.dispatch)
 
 
 _known: dict[FunctionType, _Asking] = {}

@@ -222,7 +222,7 @@ class _Many:
         self._on_block = define(block(head, given), lines.scope, f"{title}, in blocks")
         special = any(one.word in ("erf", "erfc", "ndtr") for _, one, _ in lines.steps)
         self._is_native = (len(given) >= _PASSES or special) and dtype in (F32, F64)
-        self._machine_code = by_machine_code
+        self._told_code: Any = None  # in the place of `by_machine_code`, to say that it runs
         if notes.to:
             self._tell(kernels.op, kernels.forms)
 
@@ -241,7 +241,7 @@ class _Many:
         self.broadcast = told("lines_that_broadcast", self.broadcast)
         self._at_once = told("lines_at_once", self._at_once)
         self._in_blocks = told("lines_in_blocks", self._in_blocks)  # type: ignore[method-assign]
-        self._machine_code = told("machine_code", by_machine_code)
+        self._told_code = told("machine_code", by_machine_code)
 
     def __call__(self, *arrays: Array) -> Array:
         first = arrays[0]
@@ -251,7 +251,8 @@ class _Many:
         if size < FEW:
             return self._at_once(*arrays)
         if self._is_native and size >= MANY:
-            made = self._machine_code(self._formula, arrays, *self._options)
+            run = self._told_code or by_machine_code
+            made = run(self._formula, arrays, *self._options)
             if made is not None:
                 return made[0] if first.flags.c_contiguous else in_format_of(first, made[0])
         if size <= AT_ONCE and all(one.flags.c_contiguous for one in arrays):

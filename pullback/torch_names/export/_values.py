@@ -62,9 +62,10 @@ def encoded(value: Any, what: str) -> Any:
     if isinstance(value, device):
         return {"device": str(value)}
     if isinstance(value, _NAMED_TYPES):
-        name = str(value).removeprefix("pullback.").removeprefix("torch.")
-        if name in _NAMES and getattr(pullback, name) is value:
-            return {"named": name}
+        named = [name for name in _NAMES if hasattr(pullback, name)]  # some want ml_dtypes
+        for name in named:
+            if getattr(pullback, name) is value:
+                return {"named": name}
     raise ValueError(
         f"save: {what} has {type(value).__name__} among its arguments, which a file cannot hold. "
         "run_decompositions() may give a program without it."

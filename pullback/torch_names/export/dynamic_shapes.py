@@ -6,6 +6,7 @@ import inspect
 from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.core.trees import pytree
 
@@ -206,3 +207,6 @@ def _named(one: Any, number: int, dim: int) -> Varying:
         name = f"s{number}_{dim}"
         return Varying(name, least, most, [(number, dim)], demanded=one.kind == "DYNAMIC")
     raise TypeError(f"dynamic_shapes: a Dim, an int or None, got {type(one).__name__}.")
+
+
+__dir__ = _only_public(globals())

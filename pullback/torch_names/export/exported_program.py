@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule
@@ -245,3 +246,6 @@ class ExportedProgram:
         )
 
     __repr__ = __str__
+
+
+__dir__ = _only_public(globals())

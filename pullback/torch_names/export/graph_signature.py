@@ -8,6 +8,8 @@ from enum import Enum, auto
 from types import MappingProxyType
 from typing import Any
 
+from pullback.core.listing import only_public as _only_public
+
 __all__ = [
     "ConstantArgument",
     "ExportBackwardSignature",
@@ -219,3 +221,6 @@ class ExportGraphSignature:
 
 def _name_or_value(arg: Argument) -> Any:
     return arg.value if isinstance(arg, ConstantArgument) else arg.name
+
+
+__dir__ = _only_public(globals())

@@ -9,7 +9,7 @@ import pullback as torch
 from pullback import cli
 
 MODULES = [
-    *("ao", "ao.quantization", "ao.nn", "quantization", "package", "export"),
+    *("ao", "ao.quantization", "ao.nn", "quantization", "package"),
     *("utils.bottleneck", "utils.throughput_benchmark"),
 ]
 

@@ -3,7 +3,7 @@
 import pytest
 
 import pullback as torch
-from pullback.nn.utils.fusion import fuse_conv_bn_weights, fuse_linear_bn_weights
+from pullback.nn.utils import fuse_conv_bn_weights, fuse_linear_bn_weights
 
 
 @pytest.mark.parametrize(

@@ -204,7 +204,7 @@ GRID = torch.zeros(2, 4, 4, 2)
         (lambda: affine_grid(torch.ones(2, 2, 2), (2, 1, 2, 2)), ValueError, r"\(n, 2, 3\)"),
         (lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 2)), NotImplementedError, "size"),
         (lambda: affine_grid(torch.ones(2, 2, 3), (2, 1, 0, 2)), ValueError, "positive"),
-        (lambda: pixel_shuffle(X, 2), RuntimeError, "multiple"),
+        (lambda: pixel_shuffle(X, 2), RuntimeError, "divisible"),
         (lambda: pixel_unshuffle(X, 2), RuntimeError, "multiples"),
         (lambda: pixel_shuffle(X[0, 0], 2), RuntimeError, "at least 3"),
         (lambda: channel_shuffle(X, 2), RuntimeError, "groups=2"),
