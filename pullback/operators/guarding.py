@@ -114,7 +114,8 @@ _NUMPYS = (numpy.ndarray, numpy.generic, numpy.dtype)
 def _sources(asked: Any, attribute: str, arguments: dict[str, Any]) -> list[str]:
     """Arguments that are no tensors, of which came what was asked for an attribute of tensors.
 
-    A sum of numbers is a number, one of texts a text, a part of a list a list, and what is an array's is NumPy's.
+    A sum of numbers is a number, one of texts a text, a part of a list a list, and what is an
+    array's is NumPy's.
     """
     if not (hasattr(Tensor, attribute) or hasattr(dtype, attribute)):
         return []
