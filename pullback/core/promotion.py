@@ -308,7 +308,7 @@ def can_cast(from_: dtype, to: dtype) -> bool:
 
 
 # The names that torch's four overloads give to the operands; their order does not matter.
-_OPERAND_NAMES = frozenset(("tensor", "other", "scalar", "scalar1", "scalar2"))
+_OPERAND_NAMES = frozenset(("tensor", "other", "x2", "scalar", "scalar1", "scalar2"))
 
 
 def result_type(*operands: Any, **named: Any) -> dtype:

@@ -19,6 +19,7 @@ from pullback.core import errors
 from pullback.core.dtype import dtype
 from pullback.core.home import home_of, is_ours
 from pullback.core.tensor import Tensor
+from pullback.operators.declare import OPERAND_NAMES
 
 __all__ = ["REFUSALS", "explained", "guard_all", "guarded", "named"]
 
@@ -38,9 +39,10 @@ REFUSALS = (AttributeError, MemoryError, OverflowError)
 _guards: dict[Any, Any] = {}
 
 
-def guarded(function: Any) -> Any:
+def guarded(function: Any, *, of_self: bool = False) -> Any:
     """`function`, which says in a TypeError which argument was no tensor; the same each time.
 
+    `of_self`: it is a method, whose tensor torch's functions call `input`, or by NumPy's names.
     Not a closure, so that modes can be shown its calls (see dispatch/intercept.py).
     """
     known = _guards.get(function)
@@ -50,7 +52,7 @@ def guarded(function: Any) -> Any:
         return function  # which checks its inputs
     scope = {
         "__name__": home_of(function),
-        "function": function,
+        "function": _with_input(function) if of_self else function,
         "explain": lambda error, args, kwargs: explained(
             function, error, named(function, args, kwargs)
         ),
@@ -62,6 +64,16 @@ def guarded(function: Any) -> Any:
     made.__wrapped__ = function  # type: ignore[attr-defined]  # what inspect follows
     _guards[function] = _guards[made] = made
     return made
+
+
+def _with_input(method: Any) -> Any:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        for name in ("input", *OPERAND_NAMES["input"]) if kwargs else ():
+            if name in kwargs:
+                args = (*args, kwargs.pop(name))
+        return method(*args, **kwargs)
+
+    return run
 
 
 def guard_all(names: dict[str, Any], public: Iterable[str]) -> None:

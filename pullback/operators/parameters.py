@@ -30,7 +30,7 @@ def beyond(op: Op, *, out: bool = True) -> list[str]:
 
 def added(op: Op, *, out: bool = True) -> list[str]:
     """Keywords that a function has besides the parameters of its declaration."""
-    names = [*(["out"] if op.has_out else []), *op.spellings] if out else []
+    names = [*(["out"] if op.has_out and out else []), *op.spellings]
     others = [*operand_names(op, out=out)]
     by_place = all(param.default is not REQUIRED for param in op.params if param.keyword_only)
     return [*names, *(others[:-1] if by_place else others)]
@@ -50,7 +50,7 @@ def _is_function(op: Op) -> bool:
 
 def optional_by_name(op: Op, *, out: bool = True) -> list[str]:
     """Required parameters that may stay away, as they have other names, and those after them."""
-    renamed = {*operand_names(op, out=out).values(), *(op.spellings.values() if out else ())}
+    renamed = {*operand_names(op, out=out).values(), *op.spellings.values()}
     named = [place for place, param in enumerate(op.params) if param.name in renamed]
     following = op.params[min(named, default=len(op.params)) :]
     return [p.name for p in following if p.default is REQUIRED and not p.keyword_only]

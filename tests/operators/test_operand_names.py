@@ -192,3 +192,42 @@ def test_questions_about_tensors_have_numpys_names():
     assert torch.slice_copy(x, axis=1, start=1).shape == (2, 2)
     bools = torch.tensor([True])
     assert torch.conj_physical_(x=bools) is bools
+
+
+X = torch.arange(6.0).reshape(2, 3)
+
+
+@pytest.mark.parametrize(
+    ("call", "expected"),
+    [
+        (lambda: torch.detach(input=X), X),
+        (lambda: torch.detach(x=X), X),
+        (lambda: torch.detach_(a=X.clone()), X),
+        (lambda: torch.is_inference(x=X), False),
+        (lambda: X.size(axis=1), 3),
+        (lambda: X.stride(axis=0), 3),
+        (lambda: X.clone().cumsum_(axis=0), X.cumsum(0)),
+        (lambda: X.clone().cumprod_(axis=1), X.cumprod(1)),
+        (lambda: X.type_as(x2=torch.tensor(1)), X.long()),
+        (lambda: torch.result_type(X, x2=X.double()), torch.float64),
+        (lambda: torch.norm_except_dim(X, 2, axis=1), X.norm(2, 0, keepdim=True)),
+    ],
+)
+def test_what_is_not_declared_takes_them_as_well(call, expected):
+    assert str(call()) == str(expected)
+
+
+@pytest.mark.parametrize(
+    "call",
+    [
+        lambda: X.size(0, axis=1),
+        lambda: X.stride(0, axis=1),
+        lambda: X.type_as(X, x2=X),
+        lambda: torch.detach(X, x=X),
+        lambda: X.clone().cumsum_(0, axis=0),
+        lambda: X.type_as(),
+    ],
+)
+def test_what_is_given_twice_or_not_at_all_is_refused(call):
+    with pytest.raises(TypeError):
+        call()

@@ -152,6 +152,7 @@ def _lengths(differences: Any, p: float) -> Any:
     return _count(differences) if p == 0 else vector_norm(differences, p, -1)
 
 
+@numpy_spelled
 def norm_except_dim(v: Any, pow: int = 2, dim: int = 0) -> Any:
     """The norm over all dimensions but one; of everything if `dim` is -1.
 

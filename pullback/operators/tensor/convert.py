@@ -46,7 +46,16 @@ from pullback.core.overriding import Overridden, answers
 from pullback.core.ports import ports
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor, wrap
-from pullback.operators.declare import METHODS, Array, Namespace, elementwise, linear, method
+from pullback.operators.declare import (
+    METHODS,
+    REQUIRED,
+    Array,
+    Namespace,
+    elementwise,
+    linear,
+    method,
+)
+from pullback.operators.options import missing, numpy_named, operand
 
 FOUND_IN = {
     "torch": "is_nonzero",
@@ -313,13 +322,18 @@ METHODS.update({name: _caster(name, of) for name, of in _CASTS.items()})
 
 
 @method
-def type_as(self: Tensor, other: Tensor) -> Tensor:
+@numpy_named
+def type_as(self: Tensor, other: Tensor = REQUIRED, x2: Any = None) -> Tensor:
     """Convert to the dtype of `other`.
 
     >>> import pullback as torch
     >>> torch.tensor([1, 2]).type_as(torch.zeros(1))
     tensor([1., 2.])
     """
+    if x2 is not None:
+        other = operand("type_as", "other", other, x2=x2)
+    if other is REQUIRED:
+        raise missing("type_as", "other")
     if not isinstance(other, Tensor):
         raise errors.not_a_tensor("type_as", "other", other)
     return _converted(self, other._array.dtype, preserve_format, copy=False)

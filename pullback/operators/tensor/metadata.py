@@ -27,7 +27,7 @@ from pullback.core.size import SIZES, Size
 from pullback.core.tensor import CONJUGATED, NEGATED, Tensor
 from pullback.operators.arrays.strides import address, contiguous_strides, root, storage_offset
 from pullback.operators.declare import METHODS, REQUIRED, method, quick
-from pullback.operators.options import as_dim, missing, numpy_named, operand
+from pullback.operators.options import as_dim, both_names, missing, numpy_named, operand
 
 FOUND_IN = {
     "torch": """
@@ -47,7 +47,7 @@ def _checked(op: str, name: str, value: Any) -> Tensor:
 
 
 @method
-def size(self: Tensor, dim: int | None = None) -> Size | int:
+def size(self: Tensor, dim: int | None = None, *, axis: int | None = None) -> Size | int:
     """The sizes of all dimensions, or of one.
 
     Example:
@@ -55,6 +55,8 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
         >>> torch.ones(2, 3).size(), torch.ones(2, 3).size(-1)
         (torch.Size([2, 3]), 3)
     """
+    if axis is not None:
+        dim = _one_name("size", dim, axis)
     if dim is None:
         array = self._array
         plain = self.__class__ is Tensor and type(array) is ndarray
@@ -63,6 +65,12 @@ def size(self: Tensor, dim: int | None = None) -> Size | int:
     if dim.__class__ is int and 0 <= dim < len(shape):  # as most are
         return shape[dim]
     return shape[_dim("size", dim, len(shape))]
+
+
+def _one_name(called: str, dim: Any, axis: Any) -> Any:
+    if dim is not None:
+        raise both_names(called, "dim", "axis")
+    return axis
 
 
 def _dim(op: str, dim: Any, ndim: int) -> int:
@@ -107,7 +115,9 @@ def numel(input: Tensor = REQUIRED, x: Any = None, a: Any = None, x1: Any = None
 
 
 @method
-def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
+def stride(
+    self: Tensor, dim: int | None = None, *, axis: int | None = None
+) -> tuple[int, ...] | int:
     """How many elements of memory lie between neighbours, in all dimensions or in one.
 
     Example:
@@ -120,6 +130,8 @@ def stride(self: Tensor, dim: int | None = None) -> tuple[int, ...] | int:
     steps = _STEPS.get((array.strides, array.itemsize)) if known else None
     if steps is None:
         steps = strides_of(array)
+    if axis is not None:
+        dim = _one_name("stride", dim, axis)
     if dim is None:
         return steps
     return steps[_dim("stride", dim, len(steps))]
