@@ -64,7 +64,8 @@ class _Asking(Layer):
         super().__init__(plain)
         self.function = function
         self.guarding: CodeType | None = None
-        self.users: set[Any] = set()
+        # Replaced and never changed: calls in other threads are walking over it.
+        self.users: frozenset[Any] = frozenset()
         self.asking: CodeType | None = None  # made when first wanted, as few ever are
 
     def _handing_to(self, take: Callable[..., Any]) -> CodeType:
@@ -125,10 +126,7 @@ class _Asking(Layer):
 
     def use(self, user: Any, *, wanted: bool) -> None:
         """Ask, or stop asking, on behalf of somebody."""
-        if wanted:
-            self.users.add(user)
-        else:
-            self.users.discard(user)
+        self.users = self.users | {user} if wanted else self.users - {user}
         function = self.function
         if self.users:  # then keywords are handed over as keywords
             if self.asking is None:

@@ -276,8 +276,9 @@ def dist(input: Any, other: Any, p: float = 2, *, out: Any = None) -> Any:
     >>> torch.dist(torch.tensor([0.0, 0.0]), torch.tensor([3.0, 4.0]))
     tensor(5.)
     """
-    if not isinstance(other, Tensor):
-        raise errors.not_a_tensor("dist", "other", other)
+    for name, one in (("input", input), ("other", other)):  # a difference would take arrays, too
+        if not isinstance(one, Tensor):
+            raise errors.not_a_tensor("dist", name, one)
     return shown_as("DistBackward0", vector_norm(input - other, p, out=out))
 
 

@@ -277,3 +277,16 @@ def test_each_argument_of_each_function_is_asked_the_first_time_and_later(name):
         for _ in range(2):
             assert function(*changed, **sample.kwargs) == "taken"
         assert len(seen) == 2
+
+
+def test_who_asks_may_change_while_a_call_walks_over_them():
+    layer = intercept._layer(torch.sin)
+    walk = iter(layer.users)  # as a call in another thread does
+    before = list(layer.users)
+    try:
+        layer.use("somebody", wanted=True)
+        layer.use("another", wanted=True)
+        assert list(walk) == before
+    finally:
+        layer.use("another", wanted=False)
+        layer.use("somebody", wanted=False)

@@ -255,6 +255,7 @@ def test_max_of_two_tensors_is_maximum():
         (lambda x: x.any(0, 1), TypeError, r"any.*tuple"),
         (lambda x: x.double().norm(dtype=torch.float32), RuntimeError, "no narrower"),
         (lambda x: torch.dist(x, 1.0), TypeError, "dist.*Tensor"),
+        (lambda x: torch.dist(x.numpy(), x), TypeError, "dist.*`input` must be a Tensor"),
         (lambda x: torch.renorm(x, 0, 0, 1), RuntimeError, "renorm"),
     ],
 )
