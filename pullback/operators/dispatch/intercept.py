@@ -262,8 +262,8 @@ def function_of(frame: FrameType) -> FunctionType | None:
     code, scope = frame.f_code, frame.f_globals
     # An operator's function, perhaps not written yet: its scope is its own.
     if "build_now" in scope or "write_now" in scope:
-        return next((each for each in _known if each.__globals__ is scope), None)
-    for each, layer in _known.items():
+        return next((each for each in list(_known) if each.__globals__ is scope), None)
+    for each, layer in list(_known.items()):  # other threads add to it
         cells = zip(code.co_freevars, each.__closure__ or (), strict=False)
         if layer.plain.__code__ is code and all(
             frame.f_locals.get(name) is cell.cell_contents for name, cell in cells
