@@ -11,6 +11,7 @@ from typing import Any
 import pullback
 from pullback.core.home import is_ours
 from pullback.core.tensor import Tensor
+from pullback.fx._patching import usual, usual_item
 from pullback.operators.dispatch import asking
 
 __all__ = ["Namespace", "global_name", "node_name", "qualified_name"]
@@ -114,14 +115,15 @@ def _public_path(target: Any) -> str | None:
     if asking.by_name(target):  # F's own, where torch has another of that name
         places = [*places[1:], places[0]]
     for path, place in places:
-        if vars(place).get(target.__name__) is target:
+        if usual_item(vars(place), target.__name__) is target:
             return f"{path}.{target.__name__}"
     for path, place in places:
-        for name, value in vars(place).items():
+        for name, value in usual(vars(place)):
             if value is target:
                 return f"{path}.{name}"
     own = target.__name__
-    return f"torch.{own}" if getattr(pullback, own, None) is target else None
+    getattr(pullback, own, None)  # loads it
+    return f"torch.{own}" if usual_item(vars(pullback), own) is target else None
 
 
 def qualified_name(target: Any) -> str:
@@ -165,7 +167,8 @@ def global_name(target: Any) -> str:
 def _found(path: str, target: Any) -> bool:
     place: Any = pullback
     for part in path.split(".")[1:]:
-        place = getattr(place, part, None)
+        found = getattr(place, part, None)
+        place = (usual_item(vars(place), part) or found) if type(place) is ModuleType else found
     return place is target
 
 

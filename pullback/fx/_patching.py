@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import builtins
 import functools
 import threading
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-__all__ = ["Patches", "recording", "usual"]
+__all__ = ["Patches", "recording", "usual", "usual_item"]
 
 _MISSING = object()
 
@@ -47,18 +48,18 @@ class Patches:
             vars(owner),
             lambda given: setattr(owner, name, given),
             lambda: delattr(owner, name),
-            value,
+            lambda: value,
         )
 
-    def item(self, scope: dict[str, Any], name: str, value: Any) -> None:
-        """Set a global."""
+    def item(self, scope: dict[str, Any], name: str, make: Callable[[Any], Any]) -> None:
+        """Set a global to what `make` makes of the usual one, which may be one of Python's own."""
         self._put(
             scope,
             name,
             scope,
             lambda given: scope.__setitem__(name, given),
             lambda: scope.__delitem__(name),
-            value,
+            lambda: make(scope[name] if name in scope else getattr(builtins, name)),
         )
 
     def _put(
@@ -68,7 +69,7 @@ class Patches:
         values: Mapping[str, Any],
         write: Callable[[Any], None],
         remove: Callable[[], None],
-        value: Any,
+        value: Callable[[], Any],
     ) -> None:
         key = id(owner), name
 
@@ -86,8 +87,9 @@ class Patches:
 
         with _lock:
             if key not in _patched:
+                new = value()
                 _patched[key] = _Patched(owner, values.get(name, _MISSING))
-                write(value)
+                write(new)
             _patched[key].traces += 1
             self._undo.append(undo)
 
@@ -95,8 +97,19 @@ class Patches:
 def usual(scope: dict[str, Any]) -> list[tuple[str, Any]]:
     """The globals of a scope as they are without a trace."""
     with _lock:
-        found = [(name, _patched.get((id(scope), name)), value) for name, value in scope.items()]
+        # A list first: other threads may load names meanwhile.
+        found = [
+            (name, _patched.get((id(scope), name)), value) for name, value in list(scope.items())
+        ]
     return [(name, value if patched is None else patched.before) for name, patched, value in found]
+
+
+def usual_item(scope: dict[str, Any], name: str) -> Any:
+    """A global as it is without a trace, or None."""
+    with _lock:
+        patched = _patched.get((id(scope), name))
+        found = scope.get(name) if patched is None else patched.before
+    return None if found is _MISSING else found
 
 
 def recording(function: Any, kind: str = "call_function", target: Any = None) -> Any:

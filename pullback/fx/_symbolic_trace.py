@@ -21,7 +21,7 @@ from pullback.fx.graph_module import GraphModule
 from pullback.fx.node import Node
 from pullback.fx.proxy import ParameterProxy, Proxy, Scope, ScopeContextManager, TracerBase
 from pullback.nn.modules.container import Sequential
-from pullback.nn.modules.module import Module
+from pullback.nn.modules.module import Module, from_tables
 from pullback.nn.parameter import Parameter
 from pullback.operators.dispatch.asking import WATCH
 
@@ -31,6 +31,7 @@ __all__ = [
     "PHWithMeta",
     "ProxyableClassMeta",
     "Tracer",
+    "current_tracer",
     "is_fx_symbolic_tracing",
     "is_fx_tracing",
     "symbolic_trace",
@@ -57,6 +58,11 @@ def is_fx_tracing() -> bool:
 
 
 is_fx_symbolic_tracing = is_fx_tracing
+
+
+def current_tracer() -> Tracer | None:
+    """The tracer whose program this thread runs, the innermost if there are several."""
+    return _running.tracers[-1][0] if _running.tracers else None
 
 
 class ProxyableClassMeta(type):
@@ -294,9 +300,8 @@ class Tracer(TracerBase):
         patches.attribute(Module, "__getattr__", _read)
         patches.attribute(Module, "__call__", _called)
         for scope, name in _wrapped.values():
-            function = scope.get(name, getattr(builtins, name, None))
-            if function is not None:
-                patches.item(scope, name, recording(function))
+            if name in scope or hasattr(builtins, name):
+                patches.item(scope, name, recording)
         scopes = [vars(module) for module in self._autowrap_modules]
         function = inspect.unwrap(forward) if callable(forward) else forward
         if isinstance(function, FunctionType):
@@ -304,10 +309,10 @@ class Tracer(TracerBase):
         for scope in scopes:
             for name, value in usual(scope):
                 if id(value) in self._autowrap_ids and not name.startswith("_"):
-                    patches.item(scope, name, recording(value))
+                    patches.item(scope, name, recording)
 
 
-_usual_call, _usual_getattr = Module.__call__, Module.__getattr__
+_usual_call, _usual_getattr = Module.__call__, from_tables
 
 
 @functools.wraps(_usual_getattr)

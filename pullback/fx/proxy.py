@@ -293,7 +293,7 @@ def _method_name(function: Any) -> str:
     name = getattr(function, "__name__", "")
     if getattr(Tensor, name, None) is function:
         return str(name)
-    return next((key for key, value in vars(Tensor).items() if value is function), "")
+    return next((key for key, value in list(vars(Tensor).items()) if value is function), "")
 
 
 def _asserted(frame: FrameType | None) -> str | None:

@@ -17,7 +17,7 @@ from pullback.core.overriding import FUNCTIONS
 from pullback.core.tensor import Tensor
 from pullback.core.trees import pytree
 from pullback.core.writer import block, define, define_once, theirs
-from pullback.fx._symbolic_trace import Tracer
+from pullback.fx._symbolic_trace import Tracer, current_tracer
 from pullback.fx.graph import Graph
 from pullback.fx.graph_module import GraphModule, _frozen, _thawed
 from pullback.fx.node import Node
@@ -185,53 +185,65 @@ class _KnownTracer(Tracer):
 
     def _result(self, kind: str, target: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
         if kind == "get_attr":
-            return functools.reduce(self.usual_getattr, target.split("."), self.root)
+            return functools.reduce(getattr, target.split("."), self.root)
         if kind == "call_method":
             return getattr(args[0], target)(*args[1:], **kwargs)
         if kind == "call_module":
-            return self.usual_call(self.root.get_submodule(target), *args, **kwargs)
+            return self.root.get_submodule(target)(*args, **kwargs)
         return target(*args, **kwargs)
 
+    def call_module(
+        self, m: Module, forward: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Any:
+        """A call of a module is what is inside of it, also of one that is made meanwhile."""
+        if self.is_running or m not in (self.submodule_paths or ()):
+            return forward(*args, **kwargs)
+        return super().call_module(m, forward, args, kwargs)
+
+    def getattr(self, attr: str, attr_val: Any, parameter_proxy_cache: dict[str, Any]) -> Any:
+        """Parameters and buffers become nodes, save within a step, which computes."""
+        if self.is_running:
+            return attr_val
+        return super().getattr(attr, attr_val, parameter_proxy_cache)
+
     def _patch(self, patches: Any, forward: Any) -> None:
-        self.usual_call = Module.__call__
-        plain = Module.__getattr__
-
-        def usual_getattr(owner: Any, name: str) -> Any:
-            if isinstance(owner, Module) and name not in owner.__dict__:
-                return plain(owner, name)
-            return getattr(owner, name)
-
-        self.usual_getattr = usual_getattr
         super()._patch(patches, forward)
-        traced_call = Module.__call__
-
-        def call(module: Module, *args: Any, **kwargs: Any) -> Any:
-            known = any(isinstance(one, Proxy) for one in pytree.tree_leaves((args, kwargs)))
-            return (traced_call if known else self.usual_call)(module, *args, **kwargs)
-
-        patches.attribute(Module, "__call__", call)
-        patches.attribute(
-            Function, "apply", classmethod(lambda cls, *a, **k: self._applied(cls, a, k))
-        )
+        patches.attribute(Function, "apply", classmethod(_applied))
         for name in _DRAWING:
-            patches.attribute(pullback, name, self._drawn(getattr(pullback, name)))
+            getattr(pullback, name)  # loads it
+            patches.item(vars(pullback), name, _drawn)
 
-    def _drawn(self, function: Any) -> Any:
-        """A function that draws, as a step: each call of the program draws anew."""
 
-        @functools.wraps(function)
-        def draw(*args: Any, **kwargs: Any) -> Any:
-            if self.is_running or kwargs.get("generator") is not None:
-                return function(*args, **kwargs)
-            return self.create_proxy("call_function", function, args, kwargs)
+# These are in place for all threads while one traces: each asks what its own thread does.
 
-        return draw
 
-    def _applied(self, function: Any, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
-        """A custom Function is one step of the program, with its own backward."""
-        if any(isinstance(one, Proxy) for one in pytree.tree_leaves((args, kwargs))):
-            return self.create_proxy("call_function", _Applied(function), args, kwargs)
-        return _usual_apply(function, *args, **kwargs)
+def _here() -> _KnownTracer | None:
+    """The tracer of this thread, if it is one that computes and is not inside a step."""
+    tracer = current_tracer()
+    return tracer if type(tracer) is _KnownTracer and not tracer.is_running else None
+
+
+def _drawn(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A function that draws, as a step: each call of the program draws anew."""
+
+    @functools.wraps(function)
+    def draw(*args: Any, **kwargs: Any) -> Any:
+        tracer = _here()
+        if tracer is None or kwargs.get("generator") is not None:
+            return function(*args, **kwargs)
+        return tracer.create_proxy("call_function", function, args, kwargs)
+
+    return draw
+
+
+def _applied(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """A custom Function is one step of the program, with its own backward."""
+    tracer = _here()
+    if tracer is not None and any(
+        isinstance(one, Proxy) for one in pytree.tree_leaves((args, kwargs))
+    ):
+        return tracer.create_proxy("call_function", _Applied(function), args, kwargs)
+    return _usual_apply(function, *args, **kwargs)
 
 
 class _Applied:

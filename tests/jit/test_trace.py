@@ -1,7 +1,11 @@
 """Traces replay what a program did: sizes of later inputs, control flow of the examples."""
 
 import copy
+import subprocess
+import sys
+import threading
 import warnings
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -236,3 +240,88 @@ def test_sizes_are_numbers_where_python_wants_them(use):
 def test_a_traced_program_draws_anew_in_each_call(draw):
     traced = torch.jit.trace(draw, torch.ones(50))
     assert not torch.equal(traced(torch.ones(50)), traced(torch.ones(50)))
+
+
+def test_modules_that_a_function_makes_meanwhile_are_what_is_inside_of_them():
+    traced = torch.jit.trace(lambda x, y: nn.MSELoss()(nn.Sequential(nn.Tanh())(x), y), (X, X))
+    assert torch.equal(traced(X, -X), nn.functional.mse_loss(X.tanh(), -X))
+
+
+class _Double(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2
+
+    @staticmethod
+    def backward(ctx, g):
+        return g * 2
+
+
+@pytest.fixture
+def traced_elsewhere():
+    """Another thread is in the middle of a trace."""
+    inside, end = threading.Event(), threading.Event()
+
+    def wait(x):
+        inside.set()
+        end.wait(30)
+        return x + torch.rand(1)
+
+    with ThreadPoolExecutor(1) as pool:
+        traced = pool.submit(torch.jit.trace, wait, X, check_trace=False)
+        inside.wait(30)
+        yield
+        end.set()
+        assert traced.result().code.count("torch.rand(1)") == 1
+
+
+@pytest.mark.usefixtures("traced_elsewhere")
+def test_draws_and_functions_are_no_steps_of_what_another_thread_traces():
+    assert type(torch.rand(2)) is torch.Tensor
+    assert type(nn.Dropout()(X)) is torch.Tensor
+    assert _Double.apply(X).tolist() == [2, 4, 6]
+
+
+@pytest.mark.usefixtures("traced_elsewhere")
+@pytest.mark.parametrize("trace", [lambda f: torch.jit.trace(f, X), torch.fx.symbolic_trace])
+def test_threads_trace_at_once_each_its_own_program(trace):
+    class Inner(nn.Module):
+        def __init__(self):
+            super().__init__()
+            self.linear = nn.Linear(3, 3)
+
+        def forward(self, x):
+            return self.linear(x) * 2
+
+    module = Inner()
+    traced = trace(module)
+    with torch.no_grad():
+        module.linear.weight.add_(1)
+    assert torch.equal(traced(X), module(X))
+
+
+@pytest.mark.usefixtures("traced_elsewhere")
+def test_draws_and_functions_are_steps_of_what_their_own_thread_traces():
+    def program(x):
+        return _Double.apply(x) + torch.rand(3)
+
+    traced = torch.jit.trace(program, X, check_trace=False)
+    assert "_Double_apply(x)" in traced.code
+    assert "torch.rand(3)" in traced.code
+
+
+def test_layers_that_load_during_a_trace_find_parameters_as_usual_afterwards():
+    # Loaded while `Module.__getattr__` records, they held what records for the usual one.
+    program = """if True:
+        import pullback as torch
+
+        class Adds(torch.nn.Module):
+            def forward(self, x):
+                torch.nn.Linear(1, 1)(torch.ones(1))
+                return x + 1
+
+        torch.jit.trace(Adds(), torch.ones(1), check_trace=False)
+        traced = torch.jit.trace(torch.nn.Linear(1, 1), torch.ones(1))
+        assert traced.code.count("weight") > 0, traced.code
+    """
+    subprocess.run([sys.executable, "-c", program], check=True)

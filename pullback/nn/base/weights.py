@@ -4,11 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.nn.modules.module import Module
+from pullback.nn.modules.module import Module, from_tables
 
 __all__ = ["parameter_table", "weight_and_bias"]
 
-_from_tables = Module.__getattr__
 _usual: Any = object.__getattribute__
 
 
@@ -21,7 +20,7 @@ def weight_and_bias(module: Any) -> tuple[Any, Any]:
     """
     cls = type(module)
     try:
-        if cls._hides_no_weight is cls and cls.__getattr__ is _from_tables:
+        if cls._hides_no_weight is cls and cls.__getattr__ is from_tables:
             own = module.__dict__
             if "weight" not in own and "bias" not in own:
                 own = own["_parameters"]
@@ -42,7 +41,7 @@ def parameter_table(
     """
     cls = type(module)
     _look_at(cls)
-    if getattr(cls, "_hides_no_weight", None) is not cls or cls.__getattr__ is not _from_tables:
+    if getattr(cls, "_hides_no_weight", None) is not cls or cls.__getattr__ is not from_tables:
         return {}
     own = module.__dict__
     known: dict[str, Any] = own[table]

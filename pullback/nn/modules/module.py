@@ -319,6 +319,9 @@ def _addindent(s_: str, numSpaces: int) -> str:  # noqa: N803 (torch's name)
     return s_.replace("\n", "\n" + " " * numSpaces)
 
 
+# How modules find parameters, whatever a trace has put in its place when others load.
+from_tables = Module.__getattr__
+
 # torch's names for the tables of hooks that see all modules.
 _global_forward_pre_hooks = for_all.forward_pre_hooks
 _global_forward_hooks = for_all.forward_hooks

@@ -127,7 +127,9 @@ def _attach(module: str | None) -> None:
             if op.inplace:
                 methods[f"{op.name}_"] = inplace_of(op.function)
     methods |= {
-        name: f for name, f in METHODS.items() if module in (None, home_of(f)) or name in methods
+        name: f
+        for name, f in list(METHODS.items())  # to which other threads may add
+        if module in (None, home_of(f)) or name in methods
     }
     for name, target in names.ALIASES.items():
         for end in ("", "_"):

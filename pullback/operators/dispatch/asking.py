@@ -132,7 +132,7 @@ def family(module: Any, name: str) -> None:
 
 
 def _functions(namespace: Mapping[str, Any], names: tuple[str, ...] | None) -> Iterable[Any]:
-    for name in namespace if names is None else names:
+    for name in list(namespace) if names is None else names:  # others may be loading names
         value = namespace.get(name)
         if isinstance(value, FunctionType) and (name[0] != "_" or name in _DUNDERS):
             own = scope_name(value.__globals__)

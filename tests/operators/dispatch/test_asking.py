@@ -10,7 +10,7 @@ import pytest
 
 import pullback as torch
 from pullback.operators.declare import QUICK
-from pullback.operators.dispatch import intercept
+from pullback.operators.dispatch import asking, intercept
 from pullback.testing import SAMPLES, resolve, samples_for
 
 
@@ -290,3 +290,13 @@ def test_who_asks_may_change_while_a_call_walks_over_them():
     finally:
         layer.use("another", wanted=False)
         layer.use("somebody", wanted=False)
+
+
+def test_functions_are_found_while_other_threads_load_more():
+    class Loading(dict):
+        def get(self, name):
+            self[f"{name}_more"] = None
+            return super().get(name)
+
+    found = asking._functions(Loading(sin=torch.sin), None)
+    assert list(found) == [torch.sin]
