@@ -10,7 +10,7 @@ from pullback.distributed.arguments import own_group
 from pullback.distributed.call import Call
 from pullback.distributed.group import ProcessGroup
 
-__all__ = ["_coalescing_manager"]
+__all__ = ["_coalescing_manager", "together"]
 
 
 class Coalesced:
@@ -24,6 +24,16 @@ class Coalesced:
         if self._group is not None:
             call = Call("coalesced calls", "", self._group.timeout)
             self._group.do(call, lambda: None, later=True).wait()
+
+
+def together(group: ProcessGroup, name: str, works: list[Any]) -> Any:
+    """One call for several of this group that are under way: done when they are, or failed."""
+
+    def act() -> None:
+        for one in works:  # they were before it on the group's line
+            one.wait()
+
+    return group.do(Call(name, "", group.timeout), act, later=True)
 
 
 @contextmanager

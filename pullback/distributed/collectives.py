@@ -25,6 +25,7 @@ from pullback.distributed.arguments import (
     written,
 )
 from pullback.distributed.call import Call, describe
+from pullback.distributed.coalescing import together
 from pullback.distributed.group import ProcessGroup, in_seconds
 from pullback.distributed.reduction import ReduceOp, check_op
 from pullback.distributed.sparse import entries, summed
@@ -522,7 +523,7 @@ def all_gather_coalesced(
         all_gather(list(outs), one, known, async_op)
         for outs, one in zip(columns, given, strict=True)
     ]
-    return works[-1] if works else None
+    return together(known, "all_gather_coalesced", works) if async_op else None
 
 
 def barrier(

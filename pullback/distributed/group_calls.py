@@ -77,6 +77,14 @@ class GroupCalls:
 
         return collectives.all_gather_into_tensor(output, input, self, async_op=True)
 
+    def allgather_into_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """The same for several tensors."""
+        from pullback.distributed import coalescing
+
+        works = [self._allgather_base(*each) for each in zip(outputs, inputs, strict=True)]
+        group: Any = self
+        return coalescing.together(group, "allgather_into_tensor_coalesced", works)
+
     def gather(self, output_tensors: Any, input_tensors: Any, root: Any = None) -> Any:
         """Fill a list, on one rank, with what every rank gives."""
         from pullback.distributed import collectives
@@ -107,6 +115,15 @@ class GroupCalls:
         from pullback.distributed import collectives
 
         return collectives.reduce_scatter_tensor(output, input, _op(opts), self, async_op=True)
+
+    def reduce_scatter_tensor_coalesced(self, outputs: Any, inputs: Any, opts: Any = None) -> Any:
+        """The same for several tensors."""
+        from pullback.distributed import coalescing
+
+        given = zip(outputs, inputs, strict=True)
+        works = [self._reduce_scatter_base(*each, opts) for each in given]
+        group: Any = self
+        return coalescing.together(group, "reduce_scatter_tensor_coalesced", works)
 
     def alltoall(self, output_tensors: Any, input_tensors: Any, opts: Any = None) -> Any:
         """Send each rank its tensor of one list; the other is filled with theirs."""

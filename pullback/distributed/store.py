@@ -10,6 +10,7 @@ import struct
 import threading
 import time
 from collections.abc import Callable, Iterator, Sequence
+from datetime import timedelta
 from typing import Any, TypeVar
 
 from pullback.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
@@ -40,15 +41,20 @@ class Store:
     """
 
     def __init__(self) -> None:
-        self.timeout = 300.0
+        self._limit = 300.0
 
     def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         """Run `act` on the dict while nobody else can."""
         raise NotImplementedError
 
-    def set_timeout(self, timeout: Any) -> None:
+    @property
+    def timeout(self) -> timedelta:
         """How long `get` and `wait` wait for a key."""
-        self.timeout = in_seconds(timeout, self.timeout)
+        return timedelta(seconds=self._limit)
+
+    def set_timeout(self, timeout: Any) -> None:
+        """Say how long `get` and `wait` wait for a key."""
+        self._limit = in_seconds(timeout, self._limit)
 
     def set(self, key: str, value: Any) -> None:
         """Store a value."""
@@ -94,7 +100,7 @@ class Store:
 
     def wait(self, keys: Sequence[str], timeout: Any = None) -> None:
         """Wait until all keys are there."""
-        limit = in_seconds(timeout, self.timeout)
+        limit = in_seconds(timeout, self._limit)
         until = time.monotonic() + limit
         while not self.check(keys):
             if time.monotonic() > until:
@@ -128,12 +134,12 @@ class Store:
 
     def queue_pop(self, key: str, block: bool = True) -> bytes:
         """Take the first value of a queue; without `block`, an empty one is an error."""
-        until = time.monotonic() + self.timeout
+        until = time.monotonic() + self._limit
         while not self._take_turn(key):
             if not block:
                 raise QueueEmptyError(f"queue_pop: {key!r} is empty.")
             if time.monotonic() > until:
-                raise DistStoreError(f"Nobody pushed to {key!r} within {self.timeout} s.")
+                raise DistStoreError(f"Nobody pushed to {key!r} within {self._limit} s.")
             time.sleep(_POLL)
         taken = f"{key}/queue/{self.add(f'{key}/queue/begin', 1)}"
         value = self.get(taken)
@@ -200,7 +206,7 @@ class FileStore(Store):
     @contextlib.contextmanager
     def _locked(self) -> Iterator[None]:
         lock = f"{self.path}.lock"
-        until = time.monotonic() + self.timeout
+        until = time.monotonic() + self._limit
         with self._lock:
             while True:
                 try:
@@ -252,7 +258,7 @@ class PrefixStore(Store):
         self.prefix = prefix
         self.underlying_store = store
         super().__init__()
-        self.timeout = store.timeout
+        self._limit = store._limit
 
     def _change(self, act: Callable[[dict[str, bytes]], T]) -> T:
         raise NotImplementedError("A PrefixStore hands its calls on.")
@@ -330,7 +336,7 @@ class TCPStore(Store):
         super().__init__()
         if world_size is not None and world_size == 0:
             raise ValueError("TCPStore: world_size is how many processes come, 1 or more, or None.")
-        self.timeout = in_seconds(timeout, self.timeout)
+        self._limit = in_seconds(timeout, self._limit)
         self.host, self.is_master = host_name, is_master
         self._use_libuv = use_libuv
         self._lock = threading.Lock()
@@ -355,24 +361,24 @@ class TCPStore(Store):
         return self._use_libuv
 
     def _await_workers(self, world_size: int) -> None:
-        until = time.monotonic() + self.timeout
+        until = time.monotonic() + self._limit
         while self.add("pullback/workers", 0) < world_size:
             if time.monotonic() > until:
                 raise DistStoreError(
                     f"{self.add('pullback/workers', 0)} of {world_size} processes came to the "
-                    f"store within {self.timeout} s."
+                    f"store within {self._limit} s."
                 )
             time.sleep(_POLL)
 
     def _connect(self) -> socket.socket:
-        until = time.monotonic() + self.timeout
+        until = time.monotonic() + self._limit
         while True:
             try:
-                made = socket.create_connection((self.host, self.port), timeout=self.timeout)
+                made = socket.create_connection((self.host, self.port), timeout=self._limit)
             except OSError as error:
                 if time.monotonic() > until:
                     raise DistNetworkError(
-                        f"No store answers at {self.host}:{self.port} after {self.timeout} s."
+                        f"No store answers at {self.host}:{self.port} after {self._limit} s."
                     ) from error
                 time.sleep(0.05)
             else:

@@ -53,6 +53,11 @@ def test_groups_have_collectives_as_methods_that_give_works():
         assert [[one.tolist() for one in row] for row in several] == [
             [[float(r)], [float(r)] * 2] for r in range(group.size())
         ]
+        flat = [torch.zeros(2), torch.zeros(4)]
+        group.allgather_into_tensor_coalesced(flat, mine).wait()
+        assert [one.tolist() for one in flat] == [[0.0, 1.0], [0.0, 0.0, 1.0, 1.0]]
+        group.reduce_scatter_tensor_coalesced(mine, flat).wait()
+        assert [one.tolist() for one in mine] == [[2.0 * rank], [2.0 * rank] * 2]
         group.barrier().wait()
         group.monitored_barrier()
         if rank == 0:
@@ -66,6 +71,18 @@ def test_groups_have_collectives_as_methods_that_give_works():
         return group.timeout
 
     assert dist.threads.run(one, 2) == [5.0, 5.0]
+
+
+def test_one_of_several_coalesced_calls_that_fails_is_told():
+    def one():
+        rank = dist.get_rank()
+        outs = [[torch.zeros(1 + rank), torch.zeros(1)] for _ in range(2)]  # the first differ
+        given = [torch.zeros(1 + rank), torch.zeros(1)]
+        work = dist.all_gather_coalesced(outs, given, async_op=True)
+        with pytest.raises(dist.DistBackendError, match="all_gather"):
+            work.wait()
+
+    dist.threads.run(one, 2)
 
 
 def test_a_back_end_of_the_users_carries_collectives():

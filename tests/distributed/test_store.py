@@ -3,6 +3,7 @@
 import socket
 import threading
 import time
+from datetime import timedelta
 
 import pytest
 
@@ -51,6 +52,12 @@ def test_a_key_that_never_comes_is_an_error_in_time(store):
     with pytest.raises(dist.DistStoreError, match=r"Nobody set \['never'\] within 0\.1 s"):
         store.wait(["never"], 0.1)
     assert time.monotonic() - started < 5
+
+
+def test_how_long_a_store_waits_is_a_timedelta(store):
+    store.set_timeout(timedelta(minutes=2))
+    assert store.timeout == timedelta(seconds=120)
+    assert dist.PrefixStore("a", store).timeout == store.timeout
 
 
 def test_many_threads_count_right(store):

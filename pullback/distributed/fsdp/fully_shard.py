@@ -101,6 +101,14 @@ class FSDPModule:
         (state,) = self._states(recurse=False)
         state.group.divisor = factor
 
+    set_reduce_scatter_divide_factor = set_gradient_divide_factor
+
+    def set_unshard_in_backward(self, unshard_in_backward: bool) -> None:
+        """Taken; parameters are gathered all the same."""
+
+    def set_force_sum_reduction_for_comms(self, enable: bool) -> None:
+        """Taken; all reductions are sums."""
+
 
 _classes: dict[type, type] = {}
 

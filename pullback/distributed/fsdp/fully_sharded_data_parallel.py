@@ -191,6 +191,16 @@ class FullyShardedDataParallel(Module):
         return before
 
     @staticmethod
+    def get_state_dict_type(module: Module) -> StateDictSettings:
+        """What state dicts of the models in a module are."""
+        found = [
+            one._settings for one in module.modules() if isinstance(one, FullyShardedDataParallel)
+        ]
+        if any(one != found[0] for one in found):
+            raise RuntimeError("get_state_dict_type: the models in this module differ in it.")
+        return found[0] if found else StateDictSettings()
+
+    @staticmethod
     @contextmanager
     def state_dict_type(
         module: Module,

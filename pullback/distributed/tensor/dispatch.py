@@ -343,8 +343,8 @@ def _on_the_whole(call: Call, mesh: Any, *, known: bool) -> Any:
         _warned.add(call.name)
         if mesh.size() > 1:
             warnings.warn(
-                f"{call.name} has no rule for tensors that lie over a mesh: every rank computes "
-                "it on the whole.",
+                f"{call.name.lstrip('_')} has no rule for tensors that lie over a mesh: every rank "
+                "computes it on the whole.",
                 UserWarning,
                 stacklevel=origin.stacklevel(),
             )

@@ -164,10 +164,13 @@ def test_replicas_may_be_reduced_in_a_later_pass():
         torch.testing.assert_close(got, p.grad)
 
 
-def test_gradients_are_divided_by_a_factor_of_ones_own():
+@pytest.mark.parametrize("name", ["set_gradient_divide_factor", "set_reduce_scatter_divide_factor"])
+def test_gradients_are_divided_by_a_factor_of_ones_own(name):
     def one():
         model = fully_shard(torch.nn.Linear(2, 1, bias=False))
-        model.set_gradient_divide_factor(1.0)
+        getattr(model, name)(1.0)
+        model.set_unshard_in_backward(False)
+        model.set_force_sum_reduction_for_comms(True)
         model(torch.tensor([[1.0, dist.get_rank()]])).sum().backward()
         return model.weight.grad.full_tensor().tolist()
 

@@ -112,6 +112,9 @@ def test_states_are_whole_or_parts_and_go_in_again():
         known = FullyShardedDataParallel
         with known.state_dict_type(model, StateDictType.SHARDED_STATE_DICT):
             assert isinstance(model.state_dict()["head.weight"], DTensor)
+            kind = known.get_state_dict_type(torch.nn.ModuleList([model])).state_dict_type
+            assert kind is StateDictType.SHARDED_STATE_DICT
+        assert known.get_state_dict_type(model).state_dict_type is StateDictType.FULL_STATE_DICT
         first = FullStateDictConfig(rank0_only=True)
         with known.state_dict_type(model, StateDictType.FULL_STATE_DICT, first):
             assert bool(model.state_dict()) == (dist.get_rank() == 0)
@@ -131,6 +134,17 @@ def test_states_are_whole_or_parts_and_go_in_again():
 
     for first, second in dist.threads.run(one, 2):
         assert first == second
+
+
+def test_models_whose_states_differ_in_kind_have_none_in_common():
+    def one():
+        known = FullyShardedDataParallel
+        both = torch.nn.ModuleList([known(torch.nn.Linear(1, 1)) for _ in range(2)])
+        known.set_state_dict_type(both[0], StateDictType.SHARDED_STATE_DICT)
+        with pytest.raises(RuntimeError, match="differ"):
+            known.get_state_dict_type(both)
+
+    dist.threads.run(one, 1)
 
 
 def test_gradients_wait_outside_of_synchronization():

@@ -102,6 +102,9 @@ WHOLE = torch.arange(12.0, dtype=torch.float64).reshape(4, 3) / 7 - 0.5
         (lambda x: x + x, Partial(), Partial()),
         (lambda x: torch.where(x > 0, x, x), Shard(0), Shard(0)),
         (lambda x: torch.nn.functional.pad(x, (1, -1), value=2.0), Shard(0), Shard(0)),
+        (lambda x: x.roll(2, 1), Shard(0), Shard(0)),
+        (lambda x: x.roll((1, -1), (0, 1)), Shard(0), Replicate()),
+        (lambda x: x.roll(5), Shard(0), Replicate()),
         (lambda x: torch.nn.functional.max_pool1d(x, 2), Shard(0), Shard(0)),
     ],
 )
@@ -132,6 +135,20 @@ def test_an_operator_without_a_rule_warns_once(monkeypatch):
     for found in ranks[0]:
         torch.testing.assert_close(found, torch.cdist(WHOLE, WHOLE))
     assert len([one for one in told if "has no rule" in str(one.message)]) == 1
+
+
+def test_warnings_say_the_name_that_users_know(monkeypatch):
+    from pullback.distributed.tensor import dispatch
+
+    monkeypatch.setattr(dispatch, "_warned", set())
+
+    def one():
+        return torch.linalg.inv(
+            distribute_tensor(torch.eye(2) * 2, over(), [Shard(0)])
+        ).full_tensor()
+
+    with pytest.warns(UserWarning, match="^inv has no rule"):
+        assert dist.threads.run(one, 2)[0].tolist() == [[0.5, 0], [0, 0.5]]
 
 
 def test_parts_and_sums_meet_in_parts():

@@ -196,6 +196,11 @@ def _flip(call: Call) -> Labels:
     return Labels([axes], [axes], linear=_FIRST)
 
 
+def _roll(call: Call) -> Labels:
+    axes = tuple(_axes(call, *dims_of(call.given.get("dims"), len(call.shapes[0]))))
+    return Labels([axes], [axes], linear=_FIRST)
+
+
 def _last(call: Call, dims: int = 2) -> Labels:
     """The last dimensions are whole."""
     count = len(call.shapes[0])
@@ -265,6 +270,7 @@ _TO_RULES: list[tuple[str, Rule]] = [
     ("cat", _cat),
     ("stack", _stack),
     ("flip", _flip),
+    ("roll", _roll),
     ("tril triu", _last),
     ("diagonal", _diagonal),
     ("unfold", _unfold),
