@@ -12,6 +12,7 @@ another value; arrays that look at a part of it find theirs anew when next asked
 from __future__ import annotations
 
 import operator
+from threading import get_ident
 from typing import Any
 
 import numpy
@@ -156,6 +157,12 @@ def _tracer_of(array: TracedArray, others: Any) -> Any:
     for one in (array, *others):
         if one.__class__ is TracedArray and one.storage is not None:
             tracer = one.storage.tracer
+            if tracer.is_open and tracer.thread != get_ident():
+                raise CannotCapture(
+                    "a tensor of what another thread is capturing now, for which it has no values. "
+                    "Let that be captured before other threads use the tensor, or give each "
+                    "thread a copy"
+                )
             if tracer.is_open:
                 return tracer
             break

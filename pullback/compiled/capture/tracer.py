@@ -11,6 +11,7 @@ from __future__ import annotations
 import operator
 from collections.abc import Iterator
 from contextlib import contextmanager
+from threading import get_ident
 from types import CellType, FunctionType
 from typing import Any
 
@@ -54,6 +55,7 @@ class Tracer:
         self.calls: list[Call] = []
         self.count = 0
         self.is_open = True
+        self.thread = get_ident()  # others may hold the tensors that stand on its arrays
         self.stands: dict[int, Tensor] = {}  # by number of the value: stand-ins of tensors
         self.sizes: Any = None  # a Ledger, where sizes remember what they are
         # id of a real array -> it, what stands for it, its value
