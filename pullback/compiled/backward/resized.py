@@ -18,6 +18,7 @@ from pullback.compiled.backward.graph import Graph, Unsupported
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.sizes.fit import NoFit
 from pullback.core.node import Output
+from pullback.core.process.alone import is_alone
 
 __all__ = ["at_other_sizes", "factors_of"]
 
@@ -67,6 +68,8 @@ def at_other_sizes(
     its number for a factor); and what they were, first in the pass itself. `varying` are the
     numbers of the sizes that vary; None: all that can.
     """
+    if not is_alone():  # it could compute with the graph's leaves meanwhile
+        raise NoFit("another thread runs")
     reason: Exception = NoFit("no size that can vary")
     for used in (factors, ()) if factors else ((),):
         for symbols, with_products in _attempts(graph, varying, bool(used)):

@@ -455,7 +455,7 @@ class SegmentedPass(Request):
         """Run the section's nodes on arrays without data; the calls, and where results go."""
         everything = self.everything
         nodes = [everything[place] for place in section.nodes]
-        stands = StandIns(arrays, [None] * len(arrays), nodes, exact=is_exact(self.backend))
+        stands = StandIns(arrays, nodes, exact=is_exact(self.backend))
         # Each has a value of its own, though it be an array that somebody saved: the next may not.
         traced = [stands.tracer.stand_in(one) for one in arrived]
         given = [wrap(one) for one in traced]

@@ -15,7 +15,7 @@ from pullback.compiled.capture.steps import live
 from pullback.compiled.capture.tracer import Tracer
 from pullback.core import passes
 from pullback.core.mode import changed, current, settle
-from pullback.core.tensor import wrap
+from pullback.core.tensor import Tensor, wrap
 from pullback.engine.backward import run_pass
 
 __all__ = ["StandIns", "built", "owned"]
@@ -25,10 +25,10 @@ class StandIns:
     """Saved values stand on arrays without data while the engine runs their nodes, on tensors."""
 
     def __init__(
-        self, arrays: list[Any], tensors: list[Any], nodes: list[Any], *, exact: bool = False
+        self, arrays: list[Any], nodes: list[Any], *, exact: bool = False
     ) -> None:
         """`exact`: the program must give the engine's bits."""
-        self.arrays, self.tensors, self.nodes = arrays, tensors, nodes
+        self.arrays, self.nodes = arrays, nodes
         self.tracer = Tracer(exact=exact)
         self.traced = [self.tracer.stand_in(array) for array in arrays]
         self.values = [one.value for one in self.traced]
@@ -37,14 +37,17 @@ class StandIns:
     def gradients(self, roots: Any, targets: list[Any]) -> tuple[list[Any], list[Any]]:
         """Values of the gradients, and the calls that make them."""
         with self.standing():
-            seeds = [(edge, wrap(self.by_array[id(array)])) for edge, array in self._seeds(roots)]
+            seeds = [(edge, wrap(self.by_array[id(g._array)])) for edge, g in roots]
             made = run_pass(seeds, targets, retain_graph=True, create_graph=False)
             values = [None if g is None else self.tracer.value_of(g._array) for g in made]
         return values, self.tracer.calls
 
     def constants(self) -> list[tuple[Any, Any]]:
         """The values that come from nowhere in the graph, with their arrays."""
-        return [(value, array) for array, _, value in self.tracer.constants.values()]
+        found = self.tracer.constants.values()
+        if any(id(array) in self.by_array for array, _, _ in found):  # it would stay for ever
+            raise Unsupported("a node reads a saved tensor in a way of its own")
+        return [(value, array) for array, _, value in found]
 
     @contextmanager
     def standing(self) -> Iterator[None]:
@@ -69,36 +72,33 @@ class StandIns:
             for one, name, value in restore:
                 setattr(one, name, value)
 
-    def _seeds(self, roots: Any) -> list[tuple[Any, Any]]:
-        return [(edge, self.before.get(id(g), g._array)) for edge, g in roots]
-
     def _stand_in(self) -> list[tuple[Any, str, Any]]:
+        """Put others in the slots of the nodes; tensors stay as they are, as other threads see."""
         restore: list[tuple[Any, str, Any]] = []
-        self.before: dict[int, Any] = {}
-        for tensor, array, traced in zip(self.tensors, self.arrays, self.traced, strict=True):
-            if tensor is not None:
-                restore.append((tensor, "_array", array))
-                self.before[id(tensor)] = array
-                tensor._array = traced
         for node in self.nodes:
-            for name in type(node).plan.outputs:
-                array = getattr(node, f"s_{name}")
-                if id(array) in self.by_array:
-                    restore.append((node, f"s_{name}", array))
-                    setattr(node, f"s_{name}", self.by_array[id(array)])
-            for param in type(node).plan.inputs:
-                for one in _tensors_of(getattr(node, f"s_{param.name}")):
-                    known = self.by_array.get(id(one._array))
-                    if known is not None:  # another tensor on the same array
-                        restore.append((one, "_array", one._array))
-                        one._array = known
-        restore.reverse()
+            plan = type(node).plan
+            for name in (*[param.name for param in plan.inputs], *plan.outputs):
+                kept = getattr(node, f"s_{name}")
+                other = self.instead(kept)
+                if other is not kept:
+                    restore.append((node, f"s_{name}", kept))
+                    setattr(node, f"s_{name}", other)
         return restore
 
-
-def _tensors_of(value: Any) -> list[Any]:
-    listed = value if isinstance(value, tuple) else (value,)
-    return [one for one in listed if hasattr(one, "_array")]
+    def instead(self, kept: Any) -> Any:
+        """What stands for something that a node keeps: the thing itself if it is no input."""
+        if isinstance(kept, tuple):
+            others = [self.instead(one) for one in kept]
+            same = all(one is other for one, other in zip(kept, others, strict=True))
+            return kept if same else tuple(others)
+        if not isinstance(kept, Tensor):
+            return self.by_array.get(id(kept), kept)
+        traced = self.by_array.get(id(kept._array))
+        if traced is None:
+            return kept
+        other = kept._same_kind()
+        other._array, other._node, other._cell = traced, kept._node, kept._cell
+        return other
 
 
 def built(backend: Any, captured: Captured, sharing: Any = None) -> tuple[Any, list[Any]]:

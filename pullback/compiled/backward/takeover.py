@@ -282,7 +282,7 @@ class compiled_autograd:  # noqa: N801 (a context)
     def _traced(self, graph: Graph, roots: Any, wanted: list[Any] | None) -> Captured:
         """A pass run on arrays without data."""
         exact = backends.is_exact(self.backend)
-        capture = StandIns(graph.arrays, graph.tensors, graph.nodes, exact=exact)
+        capture = StandIns(graph.arrays, graph.nodes, exact=exact)
         values, calls = capture.gradients(roots, graph.leaves if wanted is None else wanted)
         gradients = [(slot, value) for slot, value in enumerate(values) if value is not None]
         return as_captured(capture.values, calls, gradients, capture.constants(), graph.key)

@@ -48,7 +48,7 @@ class WholeCapture(Walk):
         self.steps: list[str] = []  # of calls that the running pass hears of
         self.accumulations: list[str] = []
         nodes = [node for node in graph.nodes if plan_of(node) is not None]
-        self.stands = StandIns(graph.arrays, graph.tensors, nodes)
+        self.stands = StandIns(graph.arrays, nodes)
         self.tracer = self.stands.tracer
         roots = [(edge, graph.places[id(g._array)]) for edge, g in request.roots]
         with self.stands.standing():
@@ -146,15 +146,23 @@ class WholeCapture(Walk):
 
     def _inlined(self, node: Any, gradients: tuple[Any, ...], edges: tuple[Any, ...]) -> Any:
         """The operators of a custom Function's backward."""
-        own = [one for one in node._saved if isinstance(one, OwnResult)]
-        arrays = [one.array for one in own]
+        restore: list[tuple[Any, str, Any]] = []
+
+        def put(owner: Any, name: str) -> None:
+            restore.append((owner, name, getattr(owner, name)))
+            setattr(owner, name, self.stands.instead(getattr(owner, name)))
+
         try:
-            for one in own:
-                one.array = self.stands.by_array[id(one.array)]
+            if node._saved.__class__ is tuple:
+                put(node, "_saved")
+            else:
+                for one in node._saved:
+                    if one is not None:
+                        put(one, "array" if isinstance(one, OwnResult) else "tensor")
             return ordered.apply(self.task, node, gradients, edges)
         finally:
-            for one, array in zip(own, arrays, strict=True):
-                one.array = array
+            for owner, name, value in restore:
+                setattr(owner, name, value)
 
     def retain(self, step: str, node: Any, number: int, g: Any) -> None:
         """A call that keeps a gradient."""

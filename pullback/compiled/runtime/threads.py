@@ -20,6 +20,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.llvm.machine import Code
+from pullback.core.process.alone import KERNELS
 from pullback.operators.arrays.threads import setting
 
 __all__ = ["can_share", "count", "parallel_address"]
@@ -167,7 +168,7 @@ class _Pool:
         self._fill("semaphores", semaphores)
         work = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("work"))
         for number in range(1, threads):
-            threading.Thread(target=work, args=(number,), daemon=True).start()
+            threading.Thread(target=work, args=(number,), name=KERNELS, daemon=True).start()
         self.work = work
 
     def _fill(self, name: str, value: int) -> None:
