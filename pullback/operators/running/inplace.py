@@ -104,7 +104,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         return answer
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-    duals = tangents_of_write(op, bound, values) if LEVELS else None
+    duals = tangents_of_write(op, bound, values, _aside) if LEVELS else None
     recording = starts_write(called, target, values, mode) and bool(op.rules)
     if answers:
         interpret.normalise(op, options, values)
@@ -258,6 +258,10 @@ def _history(
             recording.pack_outputs(op, node, [target], mode)
 
     return after_write
+
+
+def _aside(target: Tensor) -> Tensor:
+    return old_value(target, edge_of(target))
 
 
 def old_value(target: Tensor, edge: Edge | None) -> Tensor:
