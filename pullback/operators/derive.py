@@ -309,14 +309,16 @@ def tangents_of_write(
 ) -> list[tuple[int, Level, Any]] | None:
     """The tangents that a write will leave, worked out before it: (depth, level, tangent).
 
-    `copied` gives a tensor in the place of one that is about to be overwritten.
+    `copied` gives a tensor, with tangents, in the place of one that is about to be overwritten.
     """
     levels = list(visible_levels())
     felt = [tangents_in(level, values) for level in levels]
     if not any(felt):
         return None
     if _recorded((values, *felt)):
-        bound = _apart_from_write(bound[op.inputs[0].name], bound, copied)
+        target = bound[op.inputs[0].name]
+        kept = copied(target)  # the tangent's history may read it
+        bound = {name: kept if value is target else value for name, value in bound.items()}
     result = op.function(**bound)
     return [(depth, level, level.get(result)) for depth, level in enumerate(levels)]
 
@@ -336,16 +338,12 @@ def _recorded(groups: Iterable[dict[str, Any]]) -> bool:
     return False
 
 
-def _apart_from_write(
-    target: Tensor, bound: dict[str, Any], copied: Callable[[Tensor], Tensor]
-) -> dict[str, Any]:
-    """The arguments with a copy of what a write replaces: the tangent's history may read it."""
-    kept = copied(target)
+def give_tangents(source: Tensor, copied: Tensor) -> None:
+    """Let a copy of a tensor carry its tangents, as copies too: a write changes them in place."""
     for depth, level in enumerate(list(visible_levels())):
-        if (known := level.get(target)) is not None:
+        if (known := level.get(source)) is not None:
             with _only_outside(depth, (known,)):
-                level.put(kept, known.clone())
-    return {name: kept if value is target else value for name, value in bound.items()}
+                level.put(copied, known.clone())
 
 
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
@@ -353,6 +351,13 @@ def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     for depth, level, tangent in duals:
         with _only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
+
+
+def keep_written(node: Any, target: Tensor) -> None:
+    """Remember the tangents of a tensor just written, if the node of the write has saved it."""
+    for name in node.plan.outputs:
+        for level in visible_levels():
+            level.keep(node, name, level.get(target))
 
 
 def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
