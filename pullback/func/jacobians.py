@@ -12,6 +12,7 @@ from pullback.core.captured import Scope
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_flatten, tree_leaves, tree_map, tree_unflatten
 from pullback.func.forward_mode import jacfwd, pushed
+from pullback.func.holomorphic import complex_inputs, not_holomorphic
 from pullback.func.reverse_mode import jacrev
 from pullback.func.sparse import sparse_jacobian
 from pullback.func.sparsity import SparsityPattern, found_pattern
@@ -81,7 +82,7 @@ def jacobian(
     @functools.wraps(func)
     def computed(*args: Any) -> Any:
         chosen = Chosen("jacobian", argnums, args)
-        if _complex_inputs(func, chosen, holomorphic=holomorphic):
+        if complex_inputs("jacobian", func, chosen.leaves, holomorphic=holomorphic):
             return _by_complex_tangents(func, chosen)
         choice, outputs = _choice(func, chosen)
         if any(one.dtype.is_complex for one in outputs):
@@ -153,22 +154,6 @@ def _pattern_and_outputs(func: Any, chosen: Chosen) -> tuple[SparsityPattern | N
     return pattern, tree_leaves(kept[0])
 
 
-def _complex_inputs(func: Any, chosen: Chosen, *, holomorphic: bool) -> bool:
-    found = [one for one in chosen.leaves if one.dtype.is_complex]
-    if not found and not holomorphic:
-        return False
-    if found and not holomorphic:
-        raise RuntimeError(
-            f"jacobian({name_of(func)}): an input is {found[0].dtype}. If the function is "
-            "holomorphic, say holomorphic=True; else use torch.view_as_real, or vjp and jvp."
-        )
-    if len(found) != len(chosen.leaves):
-        raise RuntimeError(
-            f"jacobian({name_of(func)}): holomorphic=True is for complex inputs, one is real."
-        )
-    return True
-
-
 def _by_complex_tangents(func: Any, chosen: Chosen, *, check: bool = True) -> Any:
     """Columns by forward mode; `check` that the derivative is complex linear."""
     sizes = [leaf.numel() for leaf in chosen.leaves]
@@ -202,11 +187,7 @@ def _check_holomorphic(func: Any, chosen: Chosen, columns: list[Any]) -> None:
         wanted = 1j * column.detach().sum(0)
         scale = float(column.detach().abs().sum(0).max()) if column.numel() else 0.0
         if scale and float((one.detach() - wanted).abs().max()) > 1e-3 * scale:
-            raise RuntimeError(
-                f"jacobian: {name_of(func)} is not holomorphic here, though holomorphic=True said "
-                "so: its derivative in an imaginary direction is not i times that in the real one. "
-                "Use torch.view_as_real, or vjp and jvp."
-            )
+            raise not_holomorphic("jacobian", func)
 
 
 # linear_transpose ---------------------------------------------------------------------------------

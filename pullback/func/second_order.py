@@ -11,7 +11,7 @@ from typing import Any
 from pullback.core.captured import Scope
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import TreeSpec, tree_flatten, tree_unflatten
-from pullback.func.reverse_mode import refuse_complex
+from pullback.func.holomorphic import check_holomorphic, complex_inputs
 from pullback.func.taylor import expanded
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.joining import cat, stack
@@ -31,6 +31,7 @@ def laplacian(
     *,
     with_gradient: bool = False,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the Laplacian of `func`: the sum of its second derivatives.
 
@@ -44,6 +45,8 @@ def laplacian(
             together.
         with_gradient: return `(value, jacobian, laplacian)`, which the same run gives.
         chunk_size: how many input elements to go by at a time; less memory, more runs.
+        holomorphic: for complex inputs, say that `func` is holomorphic; derivatives are then
+            complex ones. RuntimeError is raised where it is not so.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0, 3.0])
@@ -58,7 +61,8 @@ def laplacian(
     @functools.wraps(func)
     def summed(*args: Any) -> Any:
         chosen = Chosen("laplacian", argnums, args)
-        refuse_complex("laplacian", "inputs", chosen.leaves)
+        if complex_inputs("laplacian", func, chosen.leaves, holomorphic=holomorphic):
+            check_holomorphic("laplacian", func, chosen)
         sizes = [math.prod(leaf._array.shape) for leaf in chosen.leaves]
         parts = [
             _curved(func, chosen, start, count) for start, count in _chunks(sum(sizes), chunk_size)
@@ -104,6 +108,7 @@ def hessian_diagonal(
     argnums: int | tuple[int, ...] = 0,
     *,
     chunk_size: int | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the diagonal of the Hessian of `func`.
 
@@ -115,6 +120,8 @@ def hessian_diagonal(
         func: a function of Tensors; of a result with a shape, each element has its own diagonal.
         argnums: which positional arguments the derivatives are taken by.
         chunk_size: how many input elements to go by at a time; less memory, more runs.
+        holomorphic: for complex inputs, say that `func` is holomorphic; derivatives are then
+            complex ones. RuntimeError is raised where it is not so.
 
     Returns:
         A function that gives, for each output, a Tensor of the output's shape followed by the
@@ -129,7 +136,8 @@ def hessian_diagonal(
     @functools.wraps(func)
     def diagonal(*args: Any) -> Any:
         chosen = Chosen("hessian_diagonal", argnums, args)
-        refuse_complex("hessian_diagonal", "inputs", chosen.leaves)
+        if complex_inputs("hessian_diagonal", func, chosen.leaves, holomorphic=holomorphic):
+            check_holomorphic("hessian_diagonal", func, chosen)
         sizes = [math.prod(leaf._array.shape) for leaf in chosen.leaves]
         specs: list[TreeSpec] = []
 

@@ -14,8 +14,11 @@ from pullback.core.arrays import Array
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.func.forward_mode import pushed
-from pullback.func.reverse_mode import grad, pulled, refuse_complex
+from pullback.func.holomorphic import check_holomorphic, complex_inputs, not_holomorphic
+from pullback.func.reverse_mode import grad, pulled
 from pullback.func.sparsity import SparsityPattern, found_pattern
+from pullback.operators.create.sizes import ones_like
+from pullback.operators.pointwise.arithmetic import conj_physical
 from pullback.operators.pointwise.complex import complex
 from pullback.transforms.arguments import Chosen, name_of
 from pullback.transforms.batched import batched, exposed, hidden
@@ -64,7 +67,7 @@ def sparse_jacobian(
     @functools.wraps(func)
     def jacobian(*args: Any) -> Any:
         chosen = _chosen("sparse_jacobian", func, argnums, args)
-        _check_input(func, chosen.leaves[0], holomorphic=holomorphic)
+        complex_inputs("sparse_jacobian", func, chosen.leaves, holomorphic=holomorphic)
         known = pattern
         if known is None:
             known = found_pattern("sparse_jacobian", func, chosen)
@@ -74,7 +77,11 @@ def sparse_jacobian(
 
 
 def sparse_hessian(
-    func: Callable[..., Any], argnums: int = 0, *, pattern: SparsityPattern | None = None
+    func: Callable[..., Any],
+    argnums: int = 0,
+    *,
+    pattern: SparsityPattern | None = None,
+    holomorphic: bool = False,
 ) -> Callable[..., Any]:
     """The function that gives the Hessian of `func`, which returns one number, as a sparse tensor.
 
@@ -85,6 +92,8 @@ def sparse_hessian(
         func: a function of Tensors whose result is one number (a 0-d Tensor).
         argnums: which positional argument, a Tensor, the derivatives are taken by.
         pattern: that of an earlier call, `hessian_sparsity(func)(x)`, or your own.
+        holomorphic: for a complex input, say that `func` is holomorphic; the result then has its
+            complex derivatives. RuntimeError is raised where it is not so.
 
     Returns:
         A function that gives a coalesced sparse tensor, the input's shape twice.
@@ -97,18 +106,37 @@ def sparse_hessian(
             [0., 4., 0.]])
     """
     _check_argnums("sparse_hessian", argnums)
-    gradient = grad(func, argnums)
+    gradient = _complex_gradient(func, argnums) if holomorphic else grad(func, argnums)
 
     @functools.wraps(func)
     def hessian(*args: Any) -> Any:
         chosen = _chosen("sparse_hessian", func, argnums, args)
-        refuse_complex("sparse_hessian", "inputs", chosen.leaves)
+        if complex_inputs("sparse_hessian", func, chosen.leaves, holomorphic=holomorphic):
+            check_holomorphic("sparse_hessian", func, chosen)
         known = pattern
         if known is None:
             known = found_pattern("sparse_hessian", gradient, chosen, symmetric=True)
         return _jacobian("sparse_hessian", gradient, chosen, known, given=pattern is not None)
 
     return hessian
+
+
+def _complex_gradient(func: Any, argnums: int) -> Callable[..., Any]:
+    """The derivative of a holomorphic function: what a pass backwards gives is its conjugate."""
+
+    @functools.wraps(func)
+    def gradient(*args: Any) -> Any:
+        chosen = _chosen("sparse_hessian", func, argnums, args)
+        output, pull, _ = pulled("sparse_hessian", func, chosen, has_aux=False)
+        if not isinstance(output, Tensor) or output.numel() != 1:
+            what = tuple(output.shape) if isinstance(output, Tensor) else type(output).__name__
+            raise RuntimeError(
+                f"sparse_hessian: {name_of(func)} must return one number, a Tensor of one element, "
+                f"got {what}."
+            )
+        return conj_physical(pull(ones_like(output)))
+
+    return gradient
 
 
 def _check_argnums(transform: str, argnums: Any) -> None:
@@ -127,19 +155,6 @@ def _chosen(transform: str, func: Any, argnums: int, args: tuple[Any, ...]) -> C
             f"{type(args[argnums]).__name__}."
         )
     return chosen
-
-
-def _check_input(func: Any, leaf: Any, *, holomorphic: bool) -> None:
-    if leaf.dtype.is_complex and not holomorphic:
-        raise RuntimeError(
-            f"sparse_jacobian({name_of(func)}): the input is {leaf.dtype}. If the function is "
-            "holomorphic, say holomorphic=True; else use torch.view_as_real, or vjp and jvp."
-        )
-    if holomorphic and not leaf.dtype.is_complex:
-        raise RuntimeError(
-            f"sparse_jacobian({name_of(func)}): holomorphic=True is for a complex input, this one "
-            f"is {leaf.dtype}."
-        )
 
 
 def _jacobian(
@@ -275,11 +290,7 @@ def _check(
         wrong = finite & ~(numpy.abs(total - wanted[:, 0]) <= allowed)
         turned = wanted.shape[1] > 1 and _turned_wrongly(pattern, wanted, finite, allowed)
     if turned and not wrong.any():
-        raise RuntimeError(
-            f"{transform}: {name_of(func)} is not holomorphic here, though holomorphic=True said "
-            "so: its derivative in an imaginary direction is not i times that in the real one. "
-            "Use torch.view_as_real, or vjp and jvp."
-        )
+        raise not_holomorphic(transform, func)
     if not wrong.any():
         return
     why = (

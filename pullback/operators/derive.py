@@ -8,7 +8,7 @@ do, with `d_<input>` for tangents (None: absent).
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Any
 
 import numpy
@@ -93,10 +93,7 @@ def owned(tangent: Any, result: Tensor, *, shared: bool) -> Any:
     """
     array, wanted = tangent._array, result._array
     if not _same_layout(array, wanted):
-        if tangent.__class__ is Tensor:
-            return wrap(numpy.empty_like(wanted)).copy_(tangent)
-        if wanted.flags.c_contiguous:  # of each example, in a batch of tangents
-            return tangent.contiguous()
+        return _relaid(tangent, wanted)
     if not shared and not (0 in array.strides and array.size > 1):
         return tangent
     return tangent.clone()
@@ -105,8 +102,31 @@ def owned(tangent: Any, result: Tensor, *, shared: bool) -> Any:
 def _same_layout(a: Array, b: Array) -> bool:
     if a.strides == b.strides or (a.flags.c_contiguous and b.flags.c_contiguous):
         return True
-    # A part of something larger has a layout that no copy has either.
-    return not b.flags.c_contiguous and not b.flags.f_contiguous
+    if b.flags.c_contiguous or b.flags.f_contiguous:
+        return False
+    # A part of something larger has a layout that no copy has either; the order of its dimensions
+    # is what views ask for.
+    order = _order(b)
+    return not isinstance(a, numpy.ndarray) or a.transpose(order).flags.c_contiguous
+
+
+def _order(array: Array) -> list[int]:
+    """The dimensions by their strides, the widest first."""
+    return sorted(range(array.ndim), key=lambda dim: -int(array.strides[dim]))
+
+
+def _relaid(tangent: Any, wanted: Array) -> Any:
+    """A copy of a tangent whose dimensions lie in memory in the order in which `wanted` has them.
+
+    So it can be viewed in all ways in which `wanted` can.
+    """
+    if tangent.__class__ is Tensor:
+        return wrap(numpy.empty_like(wanted)).copy_(tangent)
+    if wanted.flags.c_contiguous:  # of each example, in a batch of tangents
+        return tangent.contiguous()
+    order = _order(wanted)
+    back = sorted(range(len(order)), key=order.__getitem__)
+    return tangent.permute(order).contiguous().permute(back)
 
 
 def keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
@@ -285,14 +305,45 @@ def _multilinear(
 
 
 def tangents_of_write(
-    op: Op, bound: dict[str, Any], values: dict[str, Any]
+    op: Op, bound: dict[str, Any], values: dict[str, Any], copied: Callable[[Tensor], Tensor]
 ) -> list[tuple[int, Level, Any]] | None:
-    """The tangents that a write will leave, worked out before it: (depth, level, tangent)."""
+    """The tangents that a write will leave, worked out before it: (depth, level, tangent).
+
+    `copied` gives a tensor, with tangents, in the place of one that is about to be overwritten.
+    """
     levels = list(visible_levels())
-    if not any(tangents_in(level, values) for level in levels):
+    felt = [tangents_in(level, values) for level in levels]
+    if not any(felt):
         return None
+    if _recorded((values, *felt)):
+        target = bound[op.inputs[0].name]
+        kept = copied(target)  # the tangent's history may read it
+        bound = {name: kept if value is target else value for name, value in bound.items()}
     result = op.function(**bound)
     return [(depth, level, level.get(result)) for depth, level in enumerate(levels)]
+
+
+def _recorded(groups: Iterable[dict[str, Any]]) -> bool:
+    """Whether what is computed from these is recorded, for a derivative outside."""
+    mode = get_mode()
+    if not mode.grad or mode.inference:
+        return False
+    for group in groups:
+        for given in group.values():
+            for one in given if isinstance(given, tuple | list) else (given,):
+                while (inner := getattr(one, "value", None)) is not None:
+                    one = inner
+                if getattr(one, "requires_grad", False):
+                    return True
+    return False
+
+
+def give_tangents(source: Tensor, copied: Tensor) -> None:
+    """Let a copy of a tensor carry its tangents, as copies too: a write changes them in place."""
+    for depth, level in enumerate(list(visible_levels())):
+        if (known := level.get(source)) is not None:
+            with _only_outside(depth, (known,)):
+                level.put(copied, known.clone())
 
 
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
@@ -300,6 +351,13 @@ def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     for depth, level, tangent in duals:
         with _only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
+
+
+def keep_written(node: Any, target: Tensor) -> None:
+    """Remember the tangents of a tensor just written, if the node of the write has saved it."""
+    for name in node.plan.outputs:
+        for level in visible_levels():
+            level.keep(node, name, level.get(target))
 
 
 def _write_tangent(level: Level, target: Any, tangent: Any) -> None:

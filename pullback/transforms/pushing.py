@@ -19,6 +19,7 @@ from pullback.core.process.whole import Whole
 from pullback.core.tensor import Tensor, blanks
 from pullback.core.version import INFERENCE_CELL
 from pullback.core.view import DEFAULT, CreationMeta, Manner, View
+from pullback.operators import derive
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.shape.reshaping import view_as
 from pullback.transforms.batched import (
@@ -89,6 +90,7 @@ class Pushing(Whole):
             self.level.tracked = True
         if given.is_conj() and not base.is_conj():
             given = given.resolve_conj()  # views of another dtype reach tangents, too
+        given = derive.owned(given, base, shared=False)  # and those that lay memory out anew
         self.level.put(dual, given)
         return hidden(dual, levels)
 
@@ -129,6 +131,10 @@ def _plain_dual(primal: Any, tangent: Any, level: Level, before: Mode) -> Any:
     if array.__class__ is not ndarray or array.dtype.kind != "f" or cell is INFERENCE_CELL:
         return None
     if held._array.dtype.kind != "f" or before.inference:
+        return None
+    if not (array.flags.c_contiguous and held._array.flags.c_contiguous):
+        return None
+    if held is not tangent and tangent.bdim:
         return None
     if cell.__class__ is tuple:
         cell = primal._cell = [*cell]

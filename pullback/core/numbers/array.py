@@ -244,8 +244,10 @@ def taken(array: Array, numbers: NumberType, name: str = "") -> NumberArray:
     own = numbers.cls
     refuse = numbers.functions.get("refuse")
     others = {type(one) for one in array.flat} - {own}
-    if refuse is None and all(issubclass(one, own) for one in others):
-        return held(array, numbers)
+    if all(issubclass(one, own) for one in others):
+        for one in () if refuse is None else array.flat:
+            _checked(numbers, one, name)
+        return held(array, numbers)  # on the same memory: it may be a view
     made = numpy.empty(array.shape, object)
     if 0 not in array.strides:
         made = numpy.empty_like(array, object, subok=False)

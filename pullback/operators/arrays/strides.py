@@ -103,6 +103,10 @@ def on_storage(array: Array, geometry: Geometry) -> Array:
         return LIBRARIES[type(array)].window(owner, shape, there, offset * size)
     given = owner if memory is None else memory
     steps = tuple(s * size for s in strides)
+    if type(array) is not ndarray and (numbers := getattr(array, "numbers", None)) is not None:
+        seen: Any = ndarray.__new__(type(array), shape, object, given, offset * size, steps)
+        seen.numbers = numbers  # of the same class, whose elements are on the same memory
+        return seen
     if 0 in shape:  # may begin anywhere: one more dimension, which nobody reads, leads there
         return ndarray((*shape, 2), array.dtype, given, 0, (*steps, offset * size))[..., 1]
     return ndarray(shape, array.dtype, given, offset * size, steps)

@@ -223,10 +223,10 @@ def operand(value: Any) -> Any:
 def _on_arrays(ufunc: Any, method: str, inputs: tuple[Any, ...], options: dict[str, Any]) -> Any:
     settle()
     name = f"numpy.{ufunc.__name__}"
-    for value in (*inputs, *options.values()):
+    targets = options.pop("out", ())
+    for value in (*inputs, *targets, *options.values()):
         if isinstance(value, Tensor):
             _check_leaves_no_history(value, name)
-    targets = options.pop("out", ())
     arrays = [getattr(value, "_array", value) for value in inputs]
     options = {key: getattr(value, "_array", value) for key, value in options.items()}
     if any(isinstance(target, Tensor) for target in targets):

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.forward import open_levels
+from pullback.core.forward import open_levels, visible_levels
 from pullback.core.layout import (
     contiguous_format,
     memory_format,
@@ -77,7 +77,13 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     if mode.grad and not mode.inference and tensor.requires_grad:
         check_history_can_change(name, tensor)
     edge = tensor._interior_edge()
-    after = function(_stand_in(tensor, edge))
+    before = _stand_in(tensor, edge)
+    felt = [level for level in visible_levels() if level.get(tensor) is not None]
+    for level in felt:
+        level.put(before, level.get(tensor))
+    after = function(before)
+    for level in felt:
+        level.put(tensor, level.get(after))
     tensor._array = after._array
     bump(tensor, name)
     info = tensor._node
@@ -174,7 +180,7 @@ def _resize(
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
         )
-    if any(level.get(self) is not None for level in open_levels()):
+    if _has_tangent(self):
         raise RuntimeError(
             "resize_: a tensor with a tangent cannot be resized; detach() it, or use reshape()."
         )
@@ -187,6 +193,10 @@ def _resize(
         self._array = resized("resize_", self, shape, strides)
         bump(self, "resize_")
     return self
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return any(level.get(tensor) is not None for level in open_levels())
 
 
 def _resize_as(
@@ -224,6 +234,10 @@ def _set(
         source = _on_memory(self, whole, storage_offset, size, stride)
     mode = settle()
     _refuse_wrapper("set_", self)
+    if _has_tangent(self) or (source is not None and _has_tangent(source)):
+        raise RuntimeError(
+            "set_: a tensor with a tangent cannot be given other memory, nor its memory to another."
+        )
     if mode.grad and self._leaf_mark().__class__ is Leaf:
         raise errors.leaf_written("set_")
     if source is not None and source.dtype is not self.dtype:

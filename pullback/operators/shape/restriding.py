@@ -35,8 +35,27 @@ FOUND_IN = {
 }
 
 
+def _strided_as_value(d_input: Any, geometry: Geometry, source: Geometry) -> Any:
+    """The same places of a tangent, which must lie in memory as its value does."""
+    own = geometry_of(d_input._array)
+    if not same_steps(own, source):
+        raise RuntimeError(
+            f"as_strided: a tangent of strides {own[1]} beside a tensor of strides {source[1]} has "
+            "other elements at these places. Give both in one layout, for example by contiguous()."
+        )
+    shape, strides, offset = geometry
+    return _as_strided(d_input, (shape, strides, offset - source[2] + own[2]), own)
+
+
+def same_steps(one: Geometry, other: Geometry) -> bool:
+    """Whether elements lie apart in both as they do in the other, wherever the first is."""
+    steps = zip(one[0], one[1], other[1], strict=True)
+    return one[0] == other[0] and all(n < 2 or a == b for n, a, b in steps)
+
+
 @view(
     batch=batch_shapes.strided_view,
+    jvp=_strided_as_value,
     input=lambda g, geometry, source: _shared_out(_restride(g, geometry, source), source),
     node="AsStridedBackward0",
     method=False,

@@ -76,8 +76,16 @@ def cholesky(x: Tensor, /, *, upper: bool = False) -> Tensor:
 
 
 def cross(x1: Tensor, x2: Tensor, /, *, axis: int = -1) -> Tensor:
-    """As `torch.linalg.cross`."""
-    return torch.linalg.cross(*together("cross", x1, x2), dim=axis)
+    """As `torch.linalg.cross`, of arrays with different numbers of axes as well."""
+    x1, x2 = together("cross", x1, x2)
+    most = max(x1.ndim, x2.ndim)
+    if x1.ndim != x2.ndim and not -min(x1.ndim, x2.ndim) <= axis < 0:
+        raise ValueError(
+            f"cross: arrays of {x1.ndim} and {x2.ndim} axes need an axis that both have, counted "
+            f"from the last, not {axis}."
+        )
+    x1, x2 = (x.reshape((1,) * (most - x.ndim) + tuple(x.shape)) for x in (x1, x2))
+    return torch.linalg.cross(x1, x2, dim=axis)
 
 
 def det(x: Tensor, /) -> Tensor:

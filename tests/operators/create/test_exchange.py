@@ -173,3 +173,16 @@ def test_arrays_are_no_tensors_for_functions_and_methods():
     assert torch.equal(x + array, array + x)
     assert torch.equal(x.clone().__iadd__(array), x + 1)
     assert torch.add(x, numpy.float32(1)).dtype is torch.float32
+
+
+def test_numpy_does_not_write_into_a_tensor_with_a_history():
+    """Its gradient would still be that of what it held before."""
+    leaf = torch.ones(2, requires_grad=True)
+    target = leaf * 3
+    for into in (leaf, target):
+        with pytest.raises(RuntimeError, match="add: this tensor requires grad"):
+            numpy.add(torch.ones(2), 1, out=into)
+    assert (leaf.tolist(), target.tolist()) == ([1, 1], [3, 3])
+    with torch.no_grad():
+        assert numpy.add(torch.ones(2), 1, out=leaf) is leaf
+    assert leaf.tolist() == [2, 2]

@@ -1,0 +1,153 @@
+"""Reverse over forward mode of functions that write in place: histories keep what was there."""
+
+import numpy
+import pytest
+
+import pullback as torch
+from pullback.core.tensor import Tensor
+from pullback.func import grad, hessian, jacfwd, jacrev, jet, jvp, vmap
+from pullback.testing.samples import SAMPLES, resolve, samples_for
+
+
+def _cases(name):
+    """A sample's point, its operator, and the same operator in place on a copy."""
+    function, written = resolve(torch, name), getattr(torch.Tensor, f"{name}_", None)
+    for sample in samples_for(name):
+        point, args, kwargs = sample.input, sample.args, sample.kwargs
+        if not isinstance(point, Tensor) or not sample.smooth or sample.layout != "contiguous":
+            continue
+        if not point.requires_grad or not 0 < point.numel() <= 60:
+            continue
+        given = [one.detach() if isinstance(one, Tensor) else one for one in args]
+        result = function(point.detach(), *given, **kwargs)
+        if isinstance(result, Tensor) and result.shape == point.shape:
+            yield (
+                point.detach(),
+                lambda x, given=given, kwargs=kwargs: function(x * x, *given, **kwargs),
+                lambda x, given=given, kwargs=kwargs: written(x * x, *given, **kwargs),
+            )
+
+
+def _slope(function, point):
+    direction = torch.tensor(numpy.random.default_rng(0).standard_normal(point.shape))
+
+    def along(x):
+        return jvp(function, (x,), (direction,))[1].pow(2).sum()
+
+    return grad(along)(point)
+
+
+NAMES = [n for n in SAMPLES if "." not in n and hasattr(torch.Tensor, f"{n}_")]
+DRAWN = {"bernoulli", "dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in DRAWN])
+@pytest.mark.filterwarnings("ignore")
+def test_a_derivative_of_a_derivative_goes_through_writes(name):
+    for point, plain, written in _cases(name):
+        try:
+            wanted = _slope(plain, point)
+        except (RuntimeError, NotImplementedError):
+            continue  # has no second derivative
+        made = _slope(written, point)
+        assert torch.allclose(made, wanted, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def test_series_are_differentiated_through_writes_to_parts():
+    def wrote(x):
+        y = torch.zeros(6, dtype=x.dtype) * x.sum()
+        y[1:5] = x**2
+        y[2] *= x[0]
+        y[3:].mul_(x[:3]).sin_()
+        return y.cumsum(0)
+
+    def apart(x):
+        squares = x**2
+        last = (torch.cat([squares[2:], x.new_zeros(1)]) * x[:3]).sin()
+        return torch.cat([x.new_zeros(1), squares[:1], squares[1:2] * x[0], last]).cumsum(0)
+
+    point = torch.tensor([0.1, 0.2, 0.3, 0.4], dtype=torch.float64)
+
+    def third(function, x):
+        still = torch.zeros_like(x)
+        return jet(function, (x,), ((x.cos(), still, still),))[1][2].sum()
+
+    made, wanted = (grad(lambda x, f=f: third(f, x))(point) for f in (wrote, apart))
+    assert torch.allclose(made, wanted)
+    points = torch.stack([point, 2 * point])
+    assert torch.allclose(vmap(grad(lambda x: third(wrote, x)))(points)[0], wanted)
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n not in DRAWN])
+@pytest.mark.filterwarnings("ignore")
+def test_a_hessian_of_a_function_that_writes_is_that_of_one_that_does_not(name):
+    """What was overwritten had no tangent in the graph, and a part of the product was lost."""
+    for point, plain, written in _cases(name):
+        direction = torch.tensor(numpy.random.default_rng(0).standard_normal(point.shape))
+
+        def product(function, point=point, direction=direction):
+            slope = grad(lambda x: function(x).pow(2).sum())
+            return jvp(slope, (point,), (direction,))[1]
+
+        try:
+            wanted = product(plain)
+        except (RuntimeError, NotImplementedError):
+            continue  # has no second derivative
+        assert torch.allclose(product(written), wanted, rtol=1e-9, atol=1e-12, equal_nan=True)
+
+
+def _turned(x):
+    y = x * x + 1
+    y.view(2, 2).mul_(x.view(2, 2)).transpose_(0, 1).sin_()
+    return (y * x).sum()
+
+
+def _grown(x):
+    return (x * x).unsqueeze_(0).mul_(x).squeeze_(0).exp_().sum()
+
+
+def _saved_in_a_part(x):
+    y = x * x
+    y[0] *= x[3]
+    y[1:].tanh_()
+    return (y * y).sum()
+
+
+APART = {
+    _turned: lambda x: ((((x * x + 1) * x).view(2, 2).t().sin().t().reshape(4)) * x).sum(),
+    _grown: lambda x: (x**3).exp().sum(),
+    _saved_in_a_part: lambda x: torch.cat([x[:1] ** 2 * x[3:], (x[1:] ** 2).tanh()]).pow(2).sum(),
+}
+
+
+@pytest.mark.parametrize(("wrote", "apart"), APART.items())
+def test_all_hessians_of_functions_that_reshape_and_write_agree(wrote, apart):
+    point = torch.tensor([0.5, 1.2, 0.8, 0.3], dtype=torch.float64)
+    wanted = jacrev(jacrev(apart))(point)
+    for outer in (jacfwd, jacrev):
+        for inner in (jacfwd, jacrev):
+            assert torch.allclose(outer(inner(wrote))(point), wanted)
+    assert torch.allclose(vmap(hessian(wrote))(torch.stack([point, 2 * point]))[0], wanted)
+
+
+def test_saved_tensor_hooks_see_the_tangents_of_what_was_written():
+    point = torch.tensor([0.5, 1.2], dtype=torch.float64)
+
+    def slope(x):
+        with torch.autograd.graph.saved_tensors_hooks(lambda t: t, lambda t: t):
+            inside = x.clone().requires_grad_()
+            return torch.autograd.grad((inside * 1).exp_().sum(), inside, create_graph=True)[0]
+
+    with torch.autograd.forward_ad.dual_level():
+        dual = torch.autograd.forward_ad.make_dual(point, torch.ones_like(point))
+        tangent = torch.autograd.forward_ad.unpack_dual(slope(dual)).tangent
+    assert torch.allclose(tangent, point.exp())
+
+
+def test_memory_is_not_exchanged_under_a_tangent():
+    def exchanged(x):
+        y = x * 2
+        return y.set_(torch.ones(2))
+
+    with pytest.raises(RuntimeError, match="set_: a tensor with a tangent"):
+        jvp(exchanged, (torch.ones(2),), (torch.ones(2),))
