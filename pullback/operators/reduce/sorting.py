@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
@@ -153,6 +154,7 @@ def argsort(
     argsort,
     when=host & has_dims & below(FEW) & says("input_dtype.kind in 'fiu'", "descending is False"),
 )
+@finds_indices()
 def _few_argsorted(input: Array, dim: int) -> Array:
     return input.argsort(dim, kind="stable")
 
