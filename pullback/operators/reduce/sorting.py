@@ -113,7 +113,7 @@ def sort(
     out: Any = None,
     axis: int | None = None,
 ) -> Any:
-    """The elements in order along `dim`, and where they were; equal ones keep their order.
+    """The elements sorted along `dim`, and their indices; equal elements keep their order.
 
     >>> import pullback as torch
     >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
