@@ -184,6 +184,22 @@ def compiled_functions_run():
     x = torch.ones(3, requires_grad=True)
     torch.compile(lambda x: (x.sin() * x).sum())(x).backward()
     assert torch.allclose(x.grad, x.detach().sin() + x.detach().cos())
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    rows = torch.eye(3)  # more calls than it takes to weigh the program against the function
+    losses = [step(rows).item() for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0]
+    masked = torch.compile(lambda x: x[x > 0].sum() * 2)
+    assert [masked(torch.arange(-2.0, 3.0)).item() for _ in range(12)] == [6.0] * 12
 
 
 CLAIMS = [
