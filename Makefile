@@ -86,7 +86,7 @@ test-stand-in: $(VENV)/.test $(VENV)/.mpi
 test-ray: $(VENV)/.test $(VENV)/.mpi $(VENV)/.ray
 	$(ONE_THREAD) $(BIN)/python -m pytest --timeout $(TEST_TIMEOUT) tests/distributed/ray $(ARGS)
 
-# PYODIDE is a folder with Pyodide and the wheels of NumPy; those of mpmath, SymPy and matplotlib let
+# PYODIDE is a folder with Pyodide and the wheels of NumPy; those of mpmath, SymPy, tqdm and matplotlib let
 # all programs of the gallery run. chromium, where there is one, presses the buttons of the pages.
 test-wasm: $(VENV)/.test
 	@test -f "$(PYODIDE)/pyodide.mjs" || { echo "make test-wasm needs PYODIDE=DIR, a Pyodide with NumPy"; exit 2; }

@@ -211,7 +211,7 @@ def any(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _boo
     """Whether any element is true (not 0), or any over the dimensions `dim`."""
 from pullback.torch_names import ao as ao
 def arange(*bounds: _Any, start: _Any = ..., end: _Any = ..., step: _Any = ..., out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """Numbers from `start` (0 if only one is given) up to but without `end`, `step` apart."""
+    """Numbers from `start` (0 if only one is given) to `end` (excluded), `step` apart."""
 def arccos(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The angle whose cosine each element is."""
 def arccos_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -364,9 +364,9 @@ def cholesky_inverse(input: _Tensor, upper: _bool = False, *, out: _Tensor | _Se
 def cholesky_solve(input: _Tensor, input2: _Any, upper: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """The solution of `A X = input`, given `input2`, the Cholesky factor of `A` (or upper one)."""
 def chunk(input: _Tensor, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> _tuple[_Tensor, ...]:
-    """At most `chunks` views along `dim`, of equal size but for the last."""
+    """At most `chunks` views along `dim`, of equal size except perhaps the last."""
 def clamp(input: _Tensor, min: _Any = None, max: _Any = None, *, out: _Tensor | None = None) -> _Tensor:
-    """Bring each element between `min` and `max`, numbers or tensors; None is no limit."""
+    """Limit each element to between `min` and `max`, numbers or tensors; None means no limit."""
 def clamp_(input: _Tensor, min: _Any = None, max: _Any = None) -> _Tensor:
     """In-place form of `clamp`."""
 def clamp_max(input: _Tensor, max: _Any, *, out: _Tensor | None = None) -> _Tensor:
@@ -379,11 +379,11 @@ def clamp_min_(input: _Tensor, min: _Any) -> _Tensor:
     """In-place form of `clamp_min`."""
 from pullback.amp.state import clear_autocast_cache as clear_autocast_cache
 def clip(input: _Tensor, min: _Any = None, max: _Any = None, *, out: _Tensor | None = None) -> _Tensor:
-    """Bring each element between `min` and `max`, numbers or tensors; None is no limit."""
+    """Limit each element to between `min` and `max`, numbers or tensors; None means no limit."""
 def clip_(input: _Tensor, min: _Any = None, max: _Any = None) -> _Tensor:
     """In-place form of `clamp`."""
 def clone(input: _Tensor, *, memory_format: _memory_format | None = None, out: _Tensor | None = None) -> _Tensor:
-    """A copy with memory of its own, in the same order of dimensions unless a format is given."""
+    """A copy with its own memory, in the same memory order unless a format is given."""
 def column_stack(tensors: _Sequence[_Tensor], *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """Join along the second dimension; vectors are columns."""
 def combinations(input: _Tensor, r: _int = 2, with_replacement: _bool = False) -> _Tensor:
@@ -465,7 +465,7 @@ def deg2rad_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
 def det(input: _Tensor) -> _Tensor:
     """The older name of `linalg.det`."""
 def detach(self: _Any) -> _Tensor:
-    """A tensor on the same memory that has no history and requires no gradient."""
+    """A tensor that shares this one's memory, but has no history and does not require grad."""
 def detach_(self: _Any) -> _Tensor:
     """Forget this tensor's history, in place."""
 from pullback.core.device import device as device
@@ -517,7 +517,7 @@ def embedding_bag(weight: _Any, indices: _Any, offsets: _Any, scale_grad_by_freq
 def embedding_renorm_(input: _Tensor, indices: _Any, max_norm: _float, norm_type: _float) -> _Tensor:
     """Shorten the rows of a table that `indices` name to `max_norm`, where they are longer."""
 def empty(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
-    """A tensor whose elements are whatever was in memory; write before you read."""
+    """An uninitialized tensor: it holds whatever was in memory, so write before you read."""
 def empty_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """A tensor of the input's size, dtype and order of strides, its elements not set."""
 def empty_permuted(size: _int | _Sequence[_int], physical_layout: _Any, **options: _Unpack[_Options]) -> _Tensor:
@@ -540,7 +540,7 @@ def erfc_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
 def erfinv(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The inverse of `erf`."""
 def exp(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
-    """Raise e to each element."""
+    """The exponential, e to the power of each element."""
 def exp2(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """Raise 2 to each element."""
 def exp2_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -615,11 +615,11 @@ def from_dlpack(ext_tensor: _Any, *, device: _DeviceLike | None = None, copy: _b
 def from_file(filename: _Any, shared: _bool | None = None, size: _int | None = 0, **options: _Unpack[_Options]) -> _Tensor:
     """The first `size` elements of a file, mapped into memory."""
 def from_numpy(ndarray: _Any, /) -> _Tensor:
-    """A tensor on the memory of a NumPy array: a write to one shows in the other."""
+    """A tensor that shares the memory of a NumPy array: a write to one shows in the other."""
 def frombuffer(buffer: _Any, *, dtype: _dtype | _type, count: _int = -1, offset: _int = 0, requires_grad: _bool = False) -> _Tensor:
     """A 1-d tensor on the memory of an object with the buffer protocol, from byte `offset` on."""
 def full(size: _int | _Sequence[_int], fill_value: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """A tensor of one number, whose kind tells the dtype unless one is given."""
+    """A tensor filled with one number, whose type decides the dtype unless one is given."""
 def full_like(input: _Tensor, fill_value: _Any, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """One number in the input's size and dtype."""
 from pullback import func as func
@@ -782,7 +782,7 @@ def isin(elements: _Any, test_elements: _Any, *, assume_unique: _bool = False, i
 def isinf(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """Whether each element is infinite, in either direction."""
 def isnan(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-    """Whether each element is not a number."""
+    """Whether each element is NaN."""
 def isneginf(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """Whether each element is negative infinity."""
 def isposinf(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -825,7 +825,7 @@ def lgamma(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | 
 from pullback import library as library
 from pullback import linalg as linalg
 def linspace(start: _Any, end: _Any, steps: _int, *, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances."""
+    """`steps` evenly spaced numbers from `start` to `end`, both included."""
 from pullback.serialization.reading import load as load
 def lobpcg(A: _Tensor, k: _int | None = None, B: _Tensor | None = None, X: _Tensor | None = None, n: _int | None = None, iK: _Tensor | None = None, niter: _int | None = None, tol: _float | None = None, largest: _bool | None = None, method: _str | None = None, tracker: _Any = None, ortho_iparams: _Any = None, ortho_fparams: _Any = None, ortho_bparams: _Any = None) -> _tuple[_Tensor, _Tensor]:
     """The `k` largest (or smallest) eigenvalues of a symmetric `A`, and their vectors as columns."""
@@ -885,12 +885,12 @@ def lu_solve(input: _Tensor, LU_data: _Any, LU_pivots: _Any, *, out: _Tensor | _
 def lu_unpack(LU_data: _Any, LU_pivots: _Any, unpack_data: _bool = True, unpack_pivots: _bool = True, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _lu_unpack:
     """`P`, `L` and `U` from what `lu_factor` returned; what is not wanted comes back empty."""
 def manual_seed(seed: _Any) -> _Generator:
-    """Start the stream that functions draw from by default anew; returns its generator."""
+    """Seed the default random number generator, and return it."""
 def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _float = 0.0, reduction: _int = 0) -> _Tensor:
     """`max(0, -target * (input1 - input2) + margin)`."""
 from pullback import masked as masked
 def masked_fill(input: _Tensor, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-    """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
+    """`input` with `value`, a number or 0-d tensor, where `mask` is true."""
 def masked_scatter(input: _Tensor, mask: _Tensor, source: _Tensor) -> _Tensor:
     """`input` with the elements of `source`, in order, where `mask` holds."""
 def masked_select(input: _Tensor, mask: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -1037,7 +1037,7 @@ def nuclear_norm(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepd
 def numel(input: _Tensor) -> _int:
     """The number of elements."""
 def ones(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """A tensor of ones; the size as ints or as one tuple."""
+    """A tensor of ones; give the size as ints or as one tuple."""
 def ones_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`."""
 from pullback.torch_names import onnx as onnx
@@ -1101,15 +1101,15 @@ def rad2deg(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor |
 def rad2deg_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `rad2deg`: the result replaces the tensor's values."""
 def rand(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, generator: _Generator | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """Numbers between 0 (included) and 1 (not)."""
+    """Uniform random numbers from 0 (included) to 1 (excluded)."""
 def rand_like(input: _Tensor, *, generator: _Generator | None = None, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """As `rand`, in the input's size, dtype and order of strides."""
 def randint(*bounds: _Any, low: _Any = ..., high: _Any = ..., size: _int | _Sequence[_int] = ..., generator: _Generator | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """Integers from `low` (0 if not given) up to but without `high`."""
+    """Random integers from `low` (0 if not given) to `high` (excluded)."""
 def randint_like(input: _Tensor, *bounds: _Any, low: _Any = ..., high: _Any = ..., generator: _Generator | None = None, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """As `randint`, in the input's size, dtype and order of strides."""
 def randn(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, generator: _Generator | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """Normal numbers of mean 0 and variance 1."""
+    """Random numbers from the normal distribution of mean 0 and variance 1."""
 def randn_like(input: _Tensor, *, generator: _Generator | None = None, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """As `randn`, in the input's size, dtype and order of strides."""
 from pullback import random as random
@@ -1134,7 +1134,7 @@ def remainder(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor 
 def renorm(input: _Tensor, p: _float, dim: _int, maxnorm: _float, *, out: _Tensor | None = None) -> _Tensor:
     """The slices along `dim` whose norm of order `p` exceeds `maxnorm` scaled down to it."""
 def repeat_interleave(input: _Tensor, repeats: _Any = ..., dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
-    """Repeat each element (of dimension `dim`) so many times, copies next to each other."""
+    """Repeat each element (along `dim`) the given number of times, copies side by side."""
 def reshape(input: _Tensor, shape: _int | _Sequence[_int]) -> _Tensor:
     """The same elements in another shape: a view where strides allow it, else a copy."""
 def resize_as_(self: _Tensor, the_template: _Tensor, *, memory_format: _memory_format | None = None) -> _Tensor:
@@ -1256,11 +1256,11 @@ def slogdet(input: _Tensor, *, out: _Tensor | _Sequence[_Tensor] | None = None) 
 def smm(input: _Tensor, mat2: _Tensor) -> _Tensor:
     """A sparse matrix times a dense one, as a sparse matrix: the rows that are not empty."""
 def softmax(input: _Tensor, dim: _int, dtype: _dtype | _type | None = None, *, out: _Tensor | None = None) -> _Tensor:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+    """Exponentials of the elements, normalised to sum to 1 along `dim`."""
 def solve(*args: _Any, **kwargs: _Any) -> _NoReturn:
     """Gone from torch; refuses. Use torch.linalg.solve(A, B), with the matrices the other way round."""
 def sort(input: _Tensor, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _sort:
-    """The elements in order along `dim`, and where they were; equal ones keep their order."""
+    """The elements sorted along `dim`, and their indices; equal elements keep their order."""
 from pullback import sparse as sparse
 sparse_bsc: _layout
 def sparse_bsc_tensor(*args: _Any, **options: _Any) -> _Tensor:
@@ -1299,7 +1299,7 @@ def square(input: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
 def square_(input: _Tensor) -> _Tensor:
     """In-place form of `square`."""
 def squeeze(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., *, axis: _int | _Sequence[_int] | None = ...) -> _Tensor:
-    """Drop dimensions of size 1: all, or the named ones."""
+    """Remove dimensions of size 1: all of them, or those in `dim`."""
 def squeeze_copy(input: _Tensor, *args: _Any, out: _Tensor | _Sequence[_Tensor] | None = None, **kwargs: _Any) -> _Tensor:
     """What `squeeze` shows, in memory of its own."""
 def sspaddmm(input: _Tensor, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1) -> _Tensor:
@@ -1320,7 +1320,7 @@ def sub(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _boo
 def subtract(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex, *, alpha: _Any = 1, out: _Tensor | None = None) -> _Tensor:
     """Subtract element by element, with broadcasting: `input - alpha * other`."""
 def sum(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False, *, dtype: _dtype | _type | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = None) -> _Tensor:
-    """The sum of all elements, or over the dimensions `dim`; integers add up in int64."""
+    """The sum of all elements, or over the dimensions `dim`; integers are summed in int64."""
 def svd(input: _Tensor, some: _bool = True, compute_uv: _bool = True, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _svd:
     """The older form of `linalg.svd`: returns `V`, not its adjoint, reduced unless `some=False`."""
 def svd_lowrank(A: _Tensor, q: _int | None = 6, niter: _int | None = 2, M: _Any = None) -> _tuple[_Tensor, _Tensor, _Tensor]:
@@ -1364,7 +1364,7 @@ def tanh(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | No
 def tanh_(input: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
     """In-place form of `tanh`: the result replaces the tensor's values."""
 def tensor(data: _Any, *, dtype: _dtype | _type | None = None, device: _DeviceLike | None = None, requires_grad: _bool = False, pin_memory: _bool = False) -> _Tensor:
-    """A new tensor with a copy of `data`: a number, nested sequences, an array."""
+    """A new tensor with a copy of `data`: a number, nested sequences or an array."""
 def tensor_split(input: _Tensor, indices_or_sections: _Any, dim: _int = 0) -> _tuple[_Tensor, ...]:
     """Views along `dim`: so many of nearly equal size, or cut at the given places."""
 def tensordot(a: _Any, b: _Any, dims: _Any = 2, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -1477,7 +1477,7 @@ from pullback.torch_names import xpu as xpu
 def zero_(input: _Tensor) -> _Tensor:
     """Overwrite every element with 0."""
 def zeros(*sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, **options: _Unpack[_Options]) -> _Tensor:
-    """A tensor of zeros; the size as ints or as one tuple."""
+    """A tensor of zeros; give the size as ints or as one tuple."""
 def zeros_like(input: _Tensor, *, memory_format: _memory_format | None = ..., **options: _Unpack[_Options]) -> _Tensor:
     """Zeros of the input's size and dtype; they do not inherit `requires_grad`."""
 bfloat16: _dtype

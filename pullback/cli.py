@@ -33,11 +33,11 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 def _obey(arguments: Sequence[str] | None) -> int:
     parser = argparse.ArgumentParser(
-        prog="pullback", description="PyTorch's autograd in Python you can read, on NumPy."
+        prog="pullback", description="PyTorch's autograd in readable Python, built on NumPy."
     )
     parser.add_argument("--version", action="version", version=f"pullback {version()}")
     commands = parser.add_subparsers(dest="command", required=True)
-    run = commands.add_parser("run", help="run a script that says `import torch` on pullback")
+    run = commands.add_parser("run", help="run an unmodified `import torch` script on pullback")
     run.add_argument(
         "-m", "--module", action="store_true", help="the script is the name of a module"
     )
@@ -45,7 +45,7 @@ def _obey(arguments: Sequence[str] | None) -> int:
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     show = commands.add_parser(
         "show",
-        help="print what there is of an operator: meaning, kernels, rules, lowering, written code",
+        help="print an operator: its meaning, kernels, rules, lowering and written code",
     )
     show.add_argument("operator", help="a public name, e.g. mul, conv2d or Tensor.view")
     _add_graph_command(commands)
@@ -199,8 +199,8 @@ def _add_watch_command(commands: Any) -> None:
     watch = commands.add_parser(
         "watch",
         help="run a training script and write its run on a page",
-        description="Run a script (as `pullback run` does) and note losses, gradients and updates "
-        "at each step of an optimizer; at the end one page is written, which needs no network.",
+        description="Run a script (as `pullback run` does) and record losses, gradients and "
+        "updates at each step of an optimizer; at the end it writes a page that needs no network.",
     )
     watch.add_argument("-o", "--output", default="run.html", help="page to write (run.html)")
     watch.add_argument(

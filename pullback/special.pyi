@@ -115,7 +115,7 @@ def shifted_chebyshev_polynomial_w(x: _Tensor | _bool | _int | _float | _complex
 def sinc(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """`sin(pi * x) / (pi * x)`, and 1 at 0."""
 def softmax(input: _Tensor, dim: _int, dtype: _dtype | _type | None = None, *, out: _Tensor | None = None) -> _Tensor:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+    """Exponentials of the elements, normalised to sum to 1 along `dim`."""
 def spherical_bessel_j0(x: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
     """The spherical Bessel function of the first kind, order 0: `sin(x) / x`."""
 def xlog1py(input: _Tensor | _bool | _int | _float | _complex, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:

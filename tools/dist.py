@@ -1,7 +1,8 @@
 """Builds wheel and sdist, checks what is in them, and tries the wheel on every Python there is.
 
-`make dist`. The wheel goes into a clean environment of each Python from 3.11 on that is found on
-the PATH or under pyenv, with nothing but what it asks for, and `tools/smoke.py` runs there.
+`make dist`. The wheel is packed again, as small as it goes, and then tried in a clean environment
+of each Python from 3.11 on that is found on the PATH or under pyenv, with nothing but what it asks
+for: `tools/smoke.py` runs there.
 """
 
 from __future__ import annotations
@@ -17,6 +18,8 @@ import tomllib
 import zipfile
 from collections.abc import Iterator
 from pathlib import Path
+
+from tools import smaller
 
 ROOT = Path(__file__).resolve().parents[1]
 DIST = ROOT / "dist"
@@ -37,6 +40,7 @@ def main() -> int:
     _run(sys.executable, "-m", "build", "--no-isolation", "--outdir", str(DIST), str(ROOT))
     (wheel,) = DIST.glob("*.whl")
     (sdist,) = DIST.glob("*.tar.gz")
+    smaller.pack_again(wheel)
     _run(sys.executable, "-m", "twine", "check", "--strict", str(wheel), str(sdist))
     problems = [*wheel_problems(wheel), *sdist_problems(sdist, wheel)]
     for problem in problems:

@@ -40,7 +40,7 @@ __all__ = [
 
 
 def is_grad_enabled() -> bool:
-    """Whether operators record now, in this thread.
+    """Whether operators are recorded now, in this thread.
 
     >>> import pullback as torch
     >>> torch.is_grad_enabled()
@@ -243,7 +243,7 @@ set_mode = current.set
 
 
 class no_grad(_PlainOrCalled):
-    """Operators inside record nothing. Context and decorator, also on generators.
+    """Disable recording of the graph: a context manager and a decorator, also on generators.
 
     >>> import pullback as torch
     >>> x = torch.ones(1, requires_grad=True)
@@ -256,7 +256,7 @@ class no_grad(_PlainOrCalled):
 
 
 class enable_grad(_PlainOrCalled):
-    """Operators inside record again, within `no_grad`.
+    """Enable recording of the graph again inside `no_grad`.
 
     >>> import pullback as torch
     >>> x = torch.ones(1, requires_grad=True)
@@ -269,7 +269,7 @@ class enable_grad(_PlainOrCalled):
 
 
 class set_grad_enabled(_GradContext):
-    """Switch recording on or off: at once when called, until the end of the block as a context.
+    """Switch recording on or off: from the call on, or for a block as a context manager.
 
     >>> import pullback as torch
     >>> with torch.set_grad_enabled(False):
@@ -390,7 +390,7 @@ class _unsafe_preserve_version_counter(Whole):
 
 
 class inference_mode(_ModeContext):
-    """Like `no_grad`, and new tensors are not tracked at all: no version, never part of a graph.
+    """Like `no_grad`; new tensors have no version counter either, and never enter a graph.
 
     >>> import pullback as torch
     >>> with torch.inference_mode():

@@ -55,9 +55,9 @@ def gradcheck(
     Elements are moved in place by `eps`, and back, while `func` runs. `fast_mode` compares a random
     projection of each Jacobian, two evaluations where the full check takes two per element.
 
-    Of fractions and other exact numbers gradients must be equal to those by dual numbers, to the
-    last digit; options but `raise_exception` say nothing there. Of long floats, as mpmath's, choose
-    `eps`, `atol` and `rtol` as small as they have digits.
+    For fractions and other exact numbers the gradients must equal those of dual numbers, to the
+    last digit; only `raise_exception` has a meaning there. For long floats, such as mpmath's,
+    choose `eps`, `atol` and `rtol` to match their precision.
 
     >>> import pullback as torch
     >>> x = torch.tensor([0.5, 1.0], dtype=torch.float64, requires_grad=True)

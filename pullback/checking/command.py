@@ -19,7 +19,7 @@ def add_command(commands: Any) -> None:
     """Tell the command line of `check`."""
     check = commands.add_parser(
         "check",
-        help="say which of torch's names a program uses, and which of them are here",
+        help="list the torch names a program uses, and which of them pullback has",
         description="Read a program without running it, and say of every name of torch that it "
         "uses whether pullback has it. Exit status: 0 it should run, 1 something is missing, "
         "2 a file cannot be read.",

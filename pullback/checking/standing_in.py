@@ -21,6 +21,7 @@ from typing import Any
 
 import pullback
 from pullback.core import home
+from pullback.core.explain.absent import refuse_others
 from pullback.torch_version import __version__
 
 __all__ = ["stand_in", "standing_in"]
@@ -103,6 +104,7 @@ class _Place:
     def __init__(self) -> None:
         self.finder = _TorchFinder(self)
         self.renamed: list[tuple[Any, str]] = []
+        self.refusing: list[dict[str, Any]] = []  # modules that tell of missing names as torch's
         self.defined: list[Any] = []  # operators are there as long as the library that defines them
         self.tells_children = False
 
@@ -125,6 +127,8 @@ class _Place:
         pullback.__name__ = self.renamed.pop(0)[1]
         for thing, module in self.renamed:
             home.restore(thing, module)
+        for namespace in self.refusing:
+            namespace.pop("__getattr__", None)
 
     def define(self, library: str) -> None:
         """Define what the compiled part of a library would have."""
@@ -143,6 +147,18 @@ class _Place:
                 public = inner and vars(pullback).get(known) is thing
                 self.renamed.append((thing, name))
                 home.rename(thing, "torch" if public else "torch" + name.removeprefix("pullback"))
+        if not inner and "._" not in name and type(module) is ModuleType:
+            self.refuse(vars(module))
+
+    def refuse(self, namespace: dict[str, Any]) -> None:
+        """Let a module's error about a missing name say torch's name of the module.
+
+        Python's own says the module's `__name__`, which stays ours: what is pickled or imported
+        anew by it is found.
+        """
+        if "__getattr__" not in namespace:
+            refuse_others(namespace)
+            self.refusing.append(namespace)
 
 
 def _tell_children() -> bool:

@@ -568,10 +568,10 @@ def compile(
     options: dict[str, Any] | None = None,
     disable: bool = False,
 ) -> Any:
-    """A function, or module, whose calls are captured once and then run as one program.
+    """Compile a function or module: a call is captured once, and later calls run as one program.
 
-    Each call is checked against what its program was made for; one that does not fit is captured
-    anew, one that cannot be captured runs eagerly (`fullgraph=True`: raises why).
+    Guards check whether a program fits a call. A call that fails them is recaptured, and one that
+    cannot be captured runs eagerly; with `fullgraph=True` it raises, and says why.
 
     >>> import pullback as torch
     >>> f = torch.compile(lambda x: (x.sin() ** 2).sum(), backend="python")

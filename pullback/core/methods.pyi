@@ -297,7 +297,7 @@ class Methods:
     def bernoulli_(self, p: _Any = 0.5, *, generator: _Generator | None = None) -> _Tensor:
         """Fill with 1 with probability `p`, a number or a tensor that broadcasts, else 0."""
     def bfloat16(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as bfloat16; the same tensor if they are that already."""
+        """The values as bfloat16; the tensor itself if it has that dtype already."""
     def bincount(self, weights: _Tensor | None = None, minlength: _int = 0) -> _Tensor:
         """How often each number from 0 on comes, or the sum of its weights."""
     def bitwise_and(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -327,27 +327,27 @@ class Methods:
     def bmm(self, mat2: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """The products of two batches of matrices; batch sizes must be equal."""
     def bool(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as bool; the same tensor if they are that already."""
+        """The values as bool; the tensor itself if it has that dtype already."""
     def broadcast_to(self, *sizes: _int | _Sequence[_int], **named: _Any) -> _Tensor:
         """As `expand`, under NumPy's name."""
     def byte(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as uint8; the same tensor if they are that already."""
+        """The values as uint8; the tensor itself if it has that dtype already."""
     def cauchy_(self, median: _float = 0.0, sigma: _float = 1.0, *, generator: _Generator | None = None) -> _Tensor:
         """Fill with numbers of the Cauchy distribution."""
     def ccol_indices(self) -> _Tensor:
         """The compressed indices."""
     def cdouble(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as complex128; the same tensor if they are that already."""
+        """The values as complex128; the tensor itself if it has that dtype already."""
     def ceil(self, *, out: _Tensor | None = None) -> _Tensor:
         """The smallest whole number not below each element."""
     def ceil_(self) -> _Tensor:
         """In-place form of `ceil`: the result replaces the tensor's values."""
     def cfloat(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as complex64; the same tensor if they are that already."""
+        """The values as complex64; the tensor itself if it has that dtype already."""
     def chalf(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as complex32; the same tensor if they are that already."""
+        """The values as complex32; the tensor itself if it has that dtype already."""
     def char(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as int8; the same tensor if they are that already."""
+        """The values as int8; the tensor itself if it has that dtype already."""
     def cholesky(self, upper: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """The older name of `linalg.cholesky`."""
     def cholesky_inverse(self, upper: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -355,9 +355,9 @@ class Methods:
     def cholesky_solve(self, input2: _Any, upper: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """The solution of `A X = input`, given `input2`, the Cholesky factor of `A` (or upper one)."""
     def chunk(self, chunks: _int, dim: _int = 0, *, axis: _int | None = None) -> _tuple[_Tensor, ...]:
-        """At most `chunks` views along `dim`, of equal size but for the last."""
+        """At most `chunks` views along `dim`, of equal size except perhaps the last."""
     def clamp(self, min: _Any = None, max: _Any = None, *, out: _Tensor | None = None) -> _Tensor:
-        """Bring each element between `min` and `max`, numbers or tensors; None is no limit."""
+        """Limit each element to between `min` and `max`, numbers or tensors; None means no limit."""
     def clamp_(self, min: _Any = None, max: _Any = None) -> _Tensor:
         """In-place form of `clamp`."""
     def clamp_max(self, max: _Any, *, out: _Tensor | None = None) -> _Tensor:
@@ -369,11 +369,11 @@ class Methods:
     def clamp_min_(self, min: _Any) -> _Tensor:
         """In-place form of `clamp_min`."""
     def clip(self, min: _Any = None, max: _Any = None, *, out: _Tensor | None = None) -> _Tensor:
-        """Bring each element between `min` and `max`, numbers or tensors; None is no limit."""
+        """Limit each element to between `min` and `max`, numbers or tensors; None means no limit."""
     def clip_(self, min: _Any = None, max: _Any = None) -> _Tensor:
         """In-place form of `clamp`."""
     def clone(self, *, memory_format: _memory_format | None = None, out: _Tensor | None = None) -> _Tensor:
-        """A copy with memory of its own, in the same order of dimensions unless a format is given."""
+        """A copy with its own memory, in the same memory order unless a format is given."""
     def coalesce(self) -> _Tensor:
         """The same tensor with sorted coordinates, each once; duplicates are added up."""
     def col_indices(self) -> _Tensor:
@@ -385,7 +385,7 @@ class Methods:
     def conj_physical_(self) -> _Tensor:
         """In-place form of `conj_physical`."""
     def contiguous(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The tensor itself if its memory is in the order of the format, row-major, else a copy."""
+        """The tensor itself if its memory is contiguous in the given format, else a contiguous copy."""
     def copy_(self, other: _Any, non_blocking: _bool = False) -> _Tensor:
         """Overwrite the tensor with the values of another, broadcast and cast; gradients go there."""
     def copysign(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -407,7 +407,7 @@ class Methods:
     def cov(self, *, correction: _int = 1, fweights: _Any = None, aweights: _Any = None) -> _Tensor:
         """Covariances of variables (rows) over observations (columns), optionally weighted."""
     def cpu(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """This tensor in the memory of the host; itself if it is there already."""
+        """This tensor in host memory; itself if it is there already."""
     def cross(self, other: _Any, dim: _int | None = None, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """As `linalg.cross`; without `dim` (deprecated) along the first dimension of 3 elements."""
     def crow_indices(self) -> _Tensor:
@@ -467,7 +467,7 @@ class Methods:
     def dot(self, tensor: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """The sum of the products of two vectors' elements; nothing is conjugated."""
     def double(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as float64; the same tensor if they are that already."""
+        """The values as float64; the tensor itself if it has that dtype already."""
     def dsplit(self, indices_or_sections: _Any) -> _tuple[_Tensor, ...]:
         """Split along the third dimension."""
     def element_size(self) -> _int:
@@ -491,7 +491,7 @@ class Methods:
     def erfinv_(self) -> _Tensor:
         """In-place form of `erfinv`: the result replaces the tensor's values."""
     def exp(self, *, out: _Tensor | None = None) -> _Tensor:
-        """Raise e to each element."""
+        """The exponential, e to the power of each element."""
     def exp2(self, *, out: _Tensor | None = None) -> _Tensor:
         """Raise 2 to each element."""
     def exp2_(self) -> _Tensor:
@@ -525,7 +525,7 @@ class Methods:
     def flipud(self) -> _Tensor:
         """Reverse the first dimension."""
     def float(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as float32; the same tensor if they are that already."""
+        """The values as float32; the tensor itself if it has that dtype already."""
     def float_power(self, exponent: _Any, *, out: _Tensor | None = None) -> _Tensor:
         """As `pow`, always in double precision."""
     def float_power_(self, exponent: _Any) -> _Tensor:
@@ -583,7 +583,7 @@ class Methods:
     def gt_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
         """In-place form of `gt`: the result replaces the tensor's values."""
     def half(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as float16; the same tensor if they are that already."""
+        """The values as float16; the tensor itself if it has that dtype already."""
     def hardshrink(self, lambd: _float = 0.5, *, out: _Tensor | None = None) -> _Tensor:
         """`x`, or 0 where it is between `-lambd` and `lambd`."""
     def hash_tensor(self, dim: _int | _Sequence[_int] | None = None, *, keepdim: _bool = False, mode: _int = 0, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -645,7 +645,7 @@ class Methods:
     def inner(self, other: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """Multiply and sum over the last dimensions of both; a 0-d tensor just multiplies."""
     def int(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as int32; the same tensor if they are that already."""
+        """The values as int32; the tensor itself if it has that dtype already."""
     def inverse(self, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """The older name of `linalg.inv`."""
     def ipu(self, device: _DeviceLike | None = None, non_blocking: _bool = False, *, memory_format: _memory_format = ...) -> _Tensor:
@@ -713,7 +713,7 @@ class Methods:
     def isinf(self) -> _Tensor:
         """Whether each element is infinite, in either direction."""
     def isnan(self) -> _Tensor:
-        """Whether each element is not a number."""
+        """Whether each element is NaN."""
     def isneginf(self, *, out: _Tensor | None = None) -> _Tensor:
         """Whether each element is negative infinity."""
     def isposinf(self, *, out: _Tensor | None = None) -> _Tensor:
@@ -723,7 +723,7 @@ class Methods:
     def istft(self, n_fft: _int, hop_length: _int | None = None, win_length: _int | None = None, window: _Any = None, center: _bool = True, normalized: _bool = False, onesided: _bool | None = None, length: _int | None = None, return_complex: _bool = False) -> _Tensor:
         """The signal whose `stft` with the same arguments comes nearest to `input`."""
     def item(self) -> _Any:
-        """The one element as a Python number; RuntimeError if there is not exactly one."""
+        """The single element as a Python number; RuntimeError if there is not exactly one."""
     @_property
     def itemsize(self) -> _int: ...
     def kron(self, other: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -811,7 +811,7 @@ class Methods:
     def logsumexp(self, dim: _int | _Sequence[_int], keepdim: _bool = False, *, out: _Tensor | None = None, keepdims: _bool | None = False) -> _Tensor:
         """The logarithm of the sum of exponentials over `dim`, without overflow."""
     def long(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as int64; the same tensor if they are that already."""
+        """The values as int64; the tensor itself if it has that dtype already."""
     def lt(self, other: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
         """Whether elements of `input` are less than those of `other`."""
     def lt_(self, other: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
@@ -829,7 +829,7 @@ class Methods:
     def map_(self, other: _Any, callable: _Callable[[_Any, _Any], _Any]) -> _Tensor:
         """Replace each element by what `callable` makes of it and of that of `other` in its place."""
     def masked_fill(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """`input` with `value`, a number or 0-d tensor, where `mask` holds."""
+        """`input` with `value`, a number or 0-d tensor, where `mask` is true."""
     def masked_fill_(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
         """In-place form of `masked_fill`: the result replaces the tensor's values."""
     def masked_scatter(self, mask: _Tensor, source: _Tensor) -> _Tensor:
@@ -972,7 +972,7 @@ class Methods:
     def numel(self) -> _int:
         """The number of elements."""
     def numpy(self, *, force: _bool = False) -> _Any:
-        """The values as a NumPy array on the same memory: a write to one shows in the other."""
+        """The values as a NumPy array that shares memory: a write to one shows in the other."""
     def orgqr(self, input2: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
         """`linalg.householder_product` under its older name."""
     def ormqr(self, input2: _Any, input3: _Any, left: _bool = True, transpose: _bool = False, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -1039,7 +1039,7 @@ class Methods:
     def repeat(self, *sizes: _int | _Sequence[_int], **named: _Any) -> _Tensor:
         """Tile the tensor: `repeats` times along each dimension, in new memory."""
     def repeat_interleave(self, repeats: _Any = ..., dim: _int | None = None, *, output_size: _int | None = None) -> _Tensor:
-        """Repeat each element (of dimension `dim`) so many times, copies next to each other."""
+        """Repeat each element (along `dim`) the given number of times, copies side by side."""
     def reshape(self, *shape: _int | _Sequence[_int], **named: _Any) -> _Tensor:
         """The same elements in another shape: a view where strides allow it, else a copy."""
     def reshape_as(self, other: _Any) -> _Tensor:
@@ -1093,7 +1093,7 @@ class Methods:
     def share_memory_(self) -> _Tensor:
         """Move the memory to where other processes see it too, and return this tensor."""
     def short(self, *, memory_format: _memory_format = ...) -> _Tensor:
-        """The same values as int16; the same tensor if they are that already."""
+        """The values as int16; the tensor itself if it has that dtype already."""
     def sigmoid(self, *, out: _Tensor | None = None) -> _Tensor:
         """`1 / (1 + exp(-x))`."""
     def sigmoid_(self) -> _Tensor:
@@ -1127,9 +1127,9 @@ class Methods:
     def smm(self, mat2: _Tensor) -> _Tensor:
         """A sparse matrix times a dense one, as a sparse matrix: the rows that are not empty."""
     def softmax(self, dim: _int, dtype: _dtype | _type | None = None, *, out: _Tensor | None = None) -> _Tensor:
-        """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+        """Exponentials of the elements, normalised to sum to 1 along `dim`."""
     def sort(self, dim: _int = -1, descending: _bool = False, *, stable: _bool | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _sort:
-        """The elements in order along `dim`, and where they were; equal ones keep their order."""
+        """The elements sorted along `dim`, and their indices; equal elements keep their order."""
     def sparse_dim(self) -> _int:
         """How many dimensions are sparse."""
     def sparse_mask(self, mask: _Tensor) -> _Tensor:
@@ -1151,7 +1151,7 @@ class Methods:
     def square_(self) -> _Tensor:
         """In-place form of `square`."""
     def squeeze(self, dim: _int | _Sequence[_int] | None = ..., *, axis: _int | _Sequence[_int] | None = ...) -> _Tensor:
-        """Drop dimensions of size 1: all, or the named ones."""
+        """Remove dimensions of size 1: all of them, or those in `dim`."""
     def squeeze_(self, *args: _Any, **kwargs: _Any) -> _Tensor:
         """As `squeeze`, changing the tensor itself."""
     def sspaddmm(self, mat1: _Tensor, mat2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1) -> _Tensor:
@@ -1177,7 +1177,7 @@ class Methods:
     def subtract_(self, other: _Tensor | _bool | _int | _float | _complex, *, alpha: _Any = 1) -> _Tensor:
         """In-place form of `sub`: the result replaces the tensor's values."""
     def sum(self, dim: _int | _Sequence[_int] | None = ..., keepdim: _bool = False, *, dtype: _dtype | _type | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = None) -> _Tensor:
-        """The sum of all elements, or over the dimensions `dim`; integers add up in int64."""
+        """The sum of all elements, or over the dimensions `dim`; integers are summed in int64."""
     def sum_to_size(self, *sizes: _int | _Sequence[_int], size: _int | _Sequence[_int] | None = None) -> _Tensor:
         """The sum over the dimensions that expanding `size` to this tensor's shape would stretch."""
     def svd(self, some: _bool = True, compute_uv: _bool = True, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _svd:

@@ -193,7 +193,7 @@ class Tensor(Methods):
 
     @property
     def grad_fn(self) -> Node | None:
-        """The node that made this tensor; None for leaves."""
+        """The node that recorded this tensor; None for leaves."""
         node = node_and_number(self._interior_edge())[0]
         if node is not None and node._shows is not None:
             node._shows()
@@ -349,7 +349,7 @@ class Tensor(Methods):
         return retains(self, self._interior_edge())
 
     def retain_grad(self) -> None:
-        """Store this non-leaf's gradient in `.grad` in every later backward.
+        """Store this non-leaf tensor's gradient in `.grad` in every later backward pass.
 
         >>> import pullback as torch
         >>> x = torch.tensor([1.0], requires_grad=True)
@@ -373,7 +373,7 @@ class Tensor(Methods):
     # ------------------------------------------------------------------ hooks
 
     def register_hook(self, hook: Callable[[Any], Any]) -> RemovableHandle:
-        """Call `hook(grad)` whenever this tensor's gradient is known; it may return another one.
+        """Call `hook(grad)` when this tensor's gradient is computed; it may return a replacement.
 
         >>> import pullback as torch
         >>> x = torch.tensor([1.0], requires_grad=True)
@@ -458,7 +458,7 @@ class Tensor(Methods):
         return alias
 
     def detach(self) -> Tensor:
-        """A tensor on the same memory that has no history and requires no gradient.
+        """A tensor that shares this one's memory, but has no history and does not require grad.
 
         Inside a function transform it is constant for the innermost derivative alone.
 

@@ -25,7 +25,7 @@ def grad(
     argnums: int | tuple[int, ...] = 0,
     has_aux: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives the gradient of `func`, whose result is one number (a 0-d Tensor).
+    """A function that computes the gradient of `func`, whose result is a scalar (a 0-d tensor).
 
     >>> import pullback as torch
     >>> torch.func.grad(lambda x: x ** 3)(torch.tensor(2.0))
@@ -221,7 +221,7 @@ def jacrev(
     chunk_size: int | None = None,
     _preallocate_and_copy: bool = False,
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of `func`, a backward pass for all rows at once.
+    """A function that computes the Jacobian of `func`, in one backward pass for all rows.
 
     `chunk_size` limits how many rows are computed together; 1 does without vmap.
 

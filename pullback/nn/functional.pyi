@@ -82,7 +82,7 @@ def cosine_embedding_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _
 def cosine_similarity(x1: _Any, x2: _Any, dim: _int = 1, eps: _float = 1e-08) -> _Tensor:
     """The cosine of the angle between the vectors along `dim` of the broadcast tensors."""
 def cross_entropy(input: _Tensor, target: _Tensor, weight: _Any = None, size_average: _bool | None = None, ignore_index: _int = -100, reduce: _bool | None = None, reduction: _str = 'mean', label_smoothing: _float = 0.0) -> _Tensor:
-    """Minus the log-probability that the scores `input` give to the target."""
+    """The negative log-probability of the target under the logits `input`."""
 def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _str = 'mean', zero_infinity: _bool = False) -> _Tensor:
     """Minus the log-probability of the labels `targets` under frames `log_probs`."""
 def dropout(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
@@ -247,7 +247,7 @@ def rrelu(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333
 def rrelu_(input: _Tensor, lower: _float = 0.125, upper: _float = 0.3333333333333333, training: _bool = False) -> _Tensor:
     """In-place form of `rrelu`."""
 def scaled_dot_product_attention(query: _Any, key: _Any, value: _Any, attn_mask: _Any = None, dropout_p: _float = 0.0, is_causal: _bool = False, scale: _float | None = None, enable_gqa: _bool = False) -> _Tensor:
-    """Attention: `softmax(query @ key.mT * scale) @ value`, with a mask or causal if asked for."""
+    """Attention: `softmax(query @ key.mT * scale) @ value`, optionally masked or causal."""
 def selu(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`elu`, scaled so that it keeps mean 0 and variance 1."""
 def selu_(input: _Tensor) -> _Tensor:
@@ -261,7 +261,7 @@ def smooth_l1_loss(input: _Tensor, target: _Tensor, size_average: _bool | None =
 def soft_margin_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
     """`log(1 + exp(-target * input))`."""
 def softmax(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _type | None = None) -> _Tensor:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1."""
+    """Exponentials of the elements, normalised to sum to 1 along `dim`."""
 def softmin(input: _Tensor, dim: _int | None = None, _stacklevel: _int = 3, dtype: _dtype | _type | None = None) -> _Tensor:
     """The softmax of the negative elements."""
 def softplus(input: _Tensor | _bool | _int | _float | _complex, beta: _float = 1.0, threshold: _float = 20.0, *, out: _Tensor | None = None) -> _Tensor:

@@ -227,7 +227,7 @@ def _calculate_correct_fan(tensor: Tensor, mode: str) -> int:
 
 
 def xavier_uniform_(tensor: Tensor, gain: float = 1.0, generator: Any = None) -> Tensor:
-    """Uniform numbers with variance `2 / (fan_in + fan_out)`, by Glorot and Bengio.
+    """Uniform random numbers with variance `2 / (fan_in + fan_out)`, by Glorot and Bengio.
 
     >>> import pullback as torch
     >>> bool(torch.nn.init.xavier_uniform_(torch.empty(3, 3)).abs().max() <= 1)

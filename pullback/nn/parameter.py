@@ -61,10 +61,10 @@ def _marked(data: Tensor, requires_grad: bool) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_MarkedMeta):
-    """A leaf on the memory of `data`, which requires grad unless told otherwise.
+    """A leaf tensor on the memory of `data` that requires grad unless told otherwise.
 
-    What operators compute from it are plain tensors. Its own class is how a model finds it; data of
-    a class of one's own keeps that class, and is marked instead.
+    Results computed from it are plain tensors. Modules recognise parameters by this class; data
+    of a tensor class of your own keeps its class, and is marked instead.
 
     >>> import pullback as torch
     >>> torch.nn.Parameter(torch.zeros(2))

@@ -39,7 +39,8 @@ class Kernel:
         machine_code: bool = False,
         ulp: float = 4,
     ) -> None:
-        code = function.__code__
+        # What makes its indices long where addresses are short stands before it (core/addresses).
+        code = getattr(function, "__wrapped__", function).__code__
         self.function = function
         self.name = function.__name__.strip("_")
         self.params = code.co_varnames[: code.co_argcount]

@@ -129,11 +129,11 @@ class Optimizer:
     # ------------------------------------------------------------------ stepping
 
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Change the parameters by their gradients; `closure` computes the loss anew first."""
+        """Update the parameters from their gradients; `closure` recomputes the loss first."""
         raise NotImplementedError(f"{type(self).__name__} has no step() of its own.")
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of all parameters; or, with False, fill them with zeros."""
+        """Reset the gradients of all parameters to None; or, with False, fill them with zeros."""
         if _recorders:
             with record_function(self._zero_grad_profile_name):
                 self._forget(set_to_none)

@@ -90,7 +90,7 @@ def _on_device(
 
 
 class SGD(ElementwiseOptimizer):
-    """Stochastic gradient descent, with momentum if wanted.
+    """Stochastic gradient descent, optionally with momentum.
 
     With gradient `g` (plus `weight_decay * p`): `b = momentum * b + (1 - dampening) * g`, first `b
     = g`; then `p = p - lr * b`, or with Nesterov's momentum `p = p - lr * (g + momentum * b)`.

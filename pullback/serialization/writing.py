@@ -37,7 +37,7 @@ def save(
     _use_new_zipfile_serialization: bool = True,
     _disable_byteorder_record: bool = False,
 ) -> None:
-    """Write an object to a file (a path, or an open file for bytes) that `load` and torch can read.
+    """Write an object to a file (a path or an open binary file) that `load` and torch can read.
 
     Tensors that share memory still do so when loaded. Hooks, history and `.grad` are not saved.
 

@@ -106,6 +106,34 @@ def test_a_block_leaves_all_names_as_they_were():
         from torch.no_such_module import nothing  # noqa: F401 (the import is the test)
 
 
+def test_errors_about_missing_names_call_every_module_as_the_program_does():
+    """Also of modules that leave them to Python, which knows a module's own name alone."""
+    run(
+        """
+        import pullback.linalg, pullback.autograd.functional
+        from pullback.checking.standing_in import standing_in
+
+        def told(module):
+            try:
+                module.zork
+            except AttributeError as error:
+                return str(error)
+
+        with standing_in():
+            import torch, torch.nn.init, torch.optim.lr_scheduler, torch.futures
+            for module, name in (
+                (torch.linalg, "linalg"), (torch.fft, "fft"), (torch.nn, "nn"),
+                (torch.nn.init, "nn.init"), (torch.optim.lr_scheduler, "optim.lr_scheduler"),
+                (torch.futures, "futures"), (torch.version, "version"),
+            ):
+                assert told(module) == f"module 'torch.{name}' has no attribute 'zork'", name
+            from torch.nn import utils  # a submodule that is not loaded is found still
+        assert told(pullback.linalg) == "module 'pullback.linalg' has no attribute 'zork'"
+        assert "__getattr__" not in vars(pullback.linalg)
+        """
+    )
+
+
 def test_the_package_knows_its_own_by_another_name():
     run(
         """

@@ -1,5 +1,8 @@
 """Programs that take longer than the function itself are not kept."""
 
+import time
+from types import SimpleNamespace
+
 import pytest
 
 import pullback as torch
@@ -121,6 +124,17 @@ def test_functions_in_parts_are_weighed_over_their_first_calls(monkeypatch, ours
     assert len(f.entries) == (ours < theirs)
     told = [one for one in f.reasons if "takes 9.0 us, eager 5.0" in one]
     assert len(told) == (ours > theirs)
+
+
+def test_where_threads_have_no_time_of_their_own_the_clock_weighs(monkeypatch):
+    """In a browser: there the third call of a compiled training step raised."""
+    monkeypatch.setattr(trial, "time", SimpleNamespace(perf_counter_ns=time.perf_counter_ns))
+    f, log = torch.compile(lambda x: in_parts(x, log)), []
+    for turn in range(1, 15):
+        assert f(torch.full((3,), 1.0)).tolist() == [6.0] * 3
+        assert len(log) == turn
+    g = torch.compile(lambda x: x * 2 + 1)
+    assert all(g(torch.ones(2)).tolist() == [3.0, 3.0] for _ in range(5))
 
 
 def test_functions_with_effects_are_weighed_too(monkeypatch):

@@ -3,11 +3,14 @@
 tests/wasm runs the operators themselves where addresses have 32 bits.
 """
 
+import ast
+from pathlib import Path
 from types import SimpleNamespace
 
 import numpy
 import pytest
 
+import pullback
 from pullback.core import addresses
 from pullback.operators.arrays.sorting import few_in_order
 
@@ -48,3 +51,27 @@ def test_whole_results_lists_and_numbers_become_long(short):
 
 def test_counts_become_as_short_as_addresses(short):
     assert addresses._address_wide(numpy.array([1, 2], "i8")).dtype == numpy.int32
+
+
+# Methods and functions of NumPy whose results are its own indices.
+FIND = {"argmax", "argmin", "argpartition", "argsort", "flatnonzero", "lexsort", "nonzero"}
+
+
+def test_kernels_that_return_what_numpy_found_say_that_it_is_indices():
+    """Where addresses are long nobody would notice the decorator missing."""
+    bare = []
+    for path in (Path(pullback.__file__).parent / "operators").rglob("*.py"):
+        for made in ast.walk(ast.parse(path.read_text(encoding="utf-8"))):
+            if not isinstance(made, ast.FunctionDef):
+                continue
+            decorators = {ast.unparse(one).partition("(")[0] for one in made.decorator_list}
+            found = [
+                one.value.func.attr
+                for one in ast.walk(made)
+                if isinstance(one, ast.Return)
+                and isinstance(one.value, ast.Call)
+                and isinstance(one.value.func, ast.Attribute)
+            ]
+            if "kernel" in decorators and FIND & {*found} and "finds_indices" not in decorators:
+                bare.append(f"{path.name}: {made.name}")
+    assert bare == []

@@ -10,6 +10,7 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.core.addresses import widened
 from pullback.operators import conditions, order
 from pullback.operators.arrays import native
 from pullback.operators.choice import choice_source, notes
@@ -178,6 +179,16 @@ def test_the_first_kernel_whose_condition_holds_runs_and_else_the_meaning(double
     assert forward(numpy, of((1, 2)), 2, of(2), mode="b").tolist() == [[2, 2]]
     assert forward(numpy, of((1, 4)), 2, of(4) * 8).tolist() == [[9] * 4]
     assert forward(numpy, of((1, 4)), 2, of((1, 4)) * 8).tolist() == [[2] * 4]
+
+
+def test_a_kernel_inside_another_function_is_asked_by_its_own_parameters(doubled):
+    """As those are that find indices, where addresses are short (core/addresses)."""
+
+    def few(input, size):
+        return input + size
+
+    kernel(doubled, when=host & at_most(3))(widened(few, ()))
+    assert doubled.op.forward(numpy, numpy.ones(3)).tolist() == [3, 3, 3]
 
 
 def test_an_operator_whose_meaning_is_one_array_function_still_asks_its_kernels(doubled):

@@ -175,6 +175,17 @@ def loaders_without_processes_say_so():
         assert [batch[0].tolist() for batch in loader] == [[0.0, 1.0], [2.0, 3.0]]
 
 
+def large_arrays_need_no_threads():
+    before = torch.get_num_threads()
+    torch.set_num_threads(2)
+    x = torch.rand(600, 600, requires_grad=True)
+    try:
+        ((x @ x).relu() + x.exp()).sum().backward()
+    finally:
+        torch.set_num_threads(before)
+    assert x.grad.shape == (600, 600)
+
+
 def graphs_are_drawn():
     x = torch.ones(2, requires_grad=True)
     assert "<iframe" in torch.autograd.graph.show((x * 2).sum())._repr_html_()
@@ -184,6 +195,22 @@ def compiled_functions_run():
     x = torch.ones(3, requires_grad=True)
     torch.compile(lambda x: (x.sin() * x).sum())(x).backward()
     assert torch.allclose(x.grad, x.detach().sin() + x.detach().cos())
+    model = torch.nn.Linear(3, 1)
+    optimizer = torch.optim.Adam(model.parameters(), lr=0.1)
+
+    @torch.compile
+    def step(x):
+        optimizer.zero_grad()
+        loss = model(x).pow(2).mean()
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    rows = torch.eye(3)  # more calls than it takes to weigh the program against the function
+    losses = [step(rows).item() for _ in range(30)]
+    assert losses[-1] < 0.5 * losses[0]
+    masked = torch.compile(lambda x: x[x > 0].sum() * 2)
+    assert [masked(torch.arange(-2.0, 3.0)).item() for _ in range(12)] == [6.0] * 12
 
 
 CLAIMS = [
@@ -194,6 +221,7 @@ CLAIMS = [
     indices_and_counts_can_be_used_as_they_come,
     patterns_of_sparse_derivatives_are_found,
     loaders_without_processes_say_so,
+    large_arrays_need_no_threads,
     graphs_are_drawn,
     compiled_functions_run,
     long_graphs_are_freed,

@@ -21,7 +21,7 @@ BLOCK = re.compile(r"^```python\n(.*?)^```", re.MULTILINE | re.DOTALL)
 # A minute or two each on an idle machine.
 LONG = ("neural_ode.py", "pinn.py", "tiny_gpt.py", "vae.py", "membrane.py")
 # What programs of the gallery use beside NumPy; a Pyodide need not have it.
-PACKAGES = ("matplotlib", "mpmath", "sympy")
+PACKAGES = ("matplotlib", "mpmath", "sympy", "tqdm")
 
 needs_pyodide = pytest.mark.skipif(
     not PYODIDE or shutil.which("node") is None,

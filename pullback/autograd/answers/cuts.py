@@ -34,13 +34,19 @@ class Cut(NamedTuple):
     line: int
 
     def __str__(self) -> str:
-        place = Origin(self.code, next(self._offsets(), 0))
-        return f"{self.how} at {place}"
+        # The source of a script has that of its functions, whose lines only they have.
+        _, _, code, start = max(self._places(self.code, 0), key=lambda place: place[:2])
+        return f"{self.how} at {Origin(code, start)}"
 
-    def _offsets(self) -> Iterator[int]:
-        """Instructions of the line: of the last one that has any, up to it."""
-        lines = [(line, start) for start, _, line in self.code.co_lines() if line is not None]
-        return (start for line, start in sorted(lines, reverse=True) if line <= self.line)
+    def _places(self, code: CodeType, depth: int) -> Iterator[tuple[int, int, CodeType, int]]:
+        """Instructions up to the line, in a function and those inside it, with line and depth."""
+        yield 0, depth, code, 0
+        for start, _, line in code.co_lines():
+            if line is not None and line <= self.line:
+                yield line, depth, code, start
+        for inner in code.co_consts:
+            if isinstance(inner, CodeType):
+                yield from self._places(inner, depth + 1)
 
 
 def cut_within(modules: dict[str, Any], name: str, codes: Iterable[CodeType]) -> Cut | None:

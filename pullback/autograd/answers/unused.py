@@ -109,8 +109,9 @@ def _with_cuts(entries: list[UnusedParameter], loss: Any, params: Any) -> list[U
     """The same, with the cuts that the source shows for those of which no graph is left."""
     listed = [loss] if isinstance(loss, Tensor) else list(loss)
     nodes = walk(node_and_number(edge_of(root))[0] for root in listed)
-    made = {getattr(node, "_code", None) for node in nodes}  # leaves have none
+    made = dict.fromkeys(getattr(node, "_code", None) for node in nodes)  # leaves have none
     codes = [code for code in made if code is not None]
+    codes.sort(key=lambda code: code.co_name == "<module>")  # its source has that of functions
     modules = dict(params.named_modules()) if hasattr(params, "named_modules") else None
     told = []
     for entry in entries:

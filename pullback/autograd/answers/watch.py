@@ -162,7 +162,7 @@ class Watch:
 
     def __repr__(self) -> str:
         return (
-            f"<{self.steps} steps of {len(self.names)} parameters, "
+            f"<{counted(self.steps, 'step')} of {counted(len(self.names), 'parameter')}, "
             f"{counted(len(self.samples), 'sample')}; "
             f"{self.share:.1%} of the time; .save(path) writes the page>"
         )

@@ -82,7 +82,7 @@ class FunctionMeta(type):
 
 
 class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
-    """A differentiable function with a backward of its own: subclass it, then call `apply`.
+    """A differentiable function with its own backward: subclass it, then call `apply`.
 
     `forward` computes the results, with nothing recorded. It either takes `ctx` first, or leaves
     that to `setup_context(ctx, inputs, output)`. `backward` gets ctx and one gradient for each

@@ -42,7 +42,7 @@ class Walking:
                 yield f"{path}.{name}" if path else name, member
 
     def parameters(self, recurse: bool = True) -> Iterator[Parameter]:
-        """The parameters, each once; with `recurse` also those of the modules below."""
+        """The parameters, each once; with `recurse`, those of submodules too."""
         for _, parameter in self.named_parameters(recurse=recurse):
             yield parameter
 

@@ -110,7 +110,7 @@ class Container(Module):
 
 
 class Sequential(_Indexed):
-    """A chain of modules: each gets the output of the one before.
+    """A chain of modules: each receives the output of the previous one.
 
     >>> import pullback as torch
     >>> torch.nn.Sequential(torch.nn.Linear(2, 3), torch.nn.ReLU())
@@ -176,7 +176,7 @@ class Sequential(_Indexed):
 
 
 class ModuleList(_Indexed):
-    """Modules in a list; `forward` is yours to write around it.
+    """A list of modules, all of them registered; write your own `forward` around it.
 
     >>> import pullback as torch
     >>> layers = torch.nn.ModuleList([torch.nn.Linear(2, 2) for _ in range(3)])

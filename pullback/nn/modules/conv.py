@@ -220,7 +220,7 @@ class Conv1d(_Conv):
 
 
 class Conv2d(_Conv):
-    """Convolve images with learned filters: weighted sums over a window that slides.
+    """Convolve images with learned filters: weighted sums over a sliding window.
 
     `out[n, o] = bias[o] + sum over c of correlate(input[n, c], weight[o, c])`
 

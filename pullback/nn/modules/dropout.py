@@ -27,8 +27,8 @@ class _DropoutNd(Layer):
 class Dropout(_DropoutNd):
     """Set elements to zero at random in training, each with probability `p`.
 
-    The others are scaled by `1 / (1 - p)`, so that expectations stay. In evaluation, after
-    `eval()`, the input passes unchanged.
+    The others are scaled by `1 / (1 - p)`, which keeps the expected value. In evaluation mode,
+    after `eval()`, the input passes unchanged.
 
     Args:
         p: Probability of zeroing an element.

@@ -50,7 +50,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class Module(Called, Stateful, Convertible, Walking):
-    """Base of all layers and models: write `__init__`, which calls super's, and `forward`.
+    """Base class of layers and models: define `forward`, and `__init__`, which calls super's.
 
     >>> import pullback as torch
     >>> class Scaled(torch.nn.Module):
@@ -219,7 +219,7 @@ class Module(Called, Stateful, Convertible, Walking):
         self._parameters[name] = param
 
     def register_buffer(self, name: str, tensor: Tensor | None, persistent: bool = True) -> None:
-        """Enter a tensor that belongs to the state but is not trained, as a running mean."""
+        """Register a tensor that is part of the state but not trained, such as a running mean."""
         self._need_init("buffers")
         self._check_name(name, "buffer", self._buffers)
         if tensor is not None and not _is_like_a_tensor(tensor):
@@ -247,7 +247,7 @@ class Module(Called, Stateful, Convertible, Walking):
     register_module = add_module
 
     def train(self: M, mode: bool = True) -> M:
-        """Choose training mode (or, with False, evaluation) for this module and all below."""
+        """Set training mode (or, with False, evaluation mode) here and in all submodules."""
         if not isinstance(mode, bool):
             raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")
         self.training = mode
@@ -256,7 +256,7 @@ class Module(Called, Stateful, Convertible, Walking):
         return self
 
     def eval(self: M) -> M:
-        """Choose evaluation mode."""
+        """Set evaluation mode here and in all submodules."""
         return self.train(False)
 
     def requires_grad_(self: M, requires_grad: bool = True) -> M:
@@ -266,7 +266,7 @@ class Module(Called, Stateful, Convertible, Walking):
         return self
 
     def zero_grad(self, set_to_none: bool = True) -> None:
-        """Forget the gradients of the parameters, or set them to zero."""
+        """Reset the gradients of the parameters to None, or set them to zero."""
         for parameter in self.parameters():
             g = parameter.grad
             if g is None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import os
+import sys
 import threading
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
@@ -106,7 +107,9 @@ def in_order(function: Callable[[T], R], pieces: Iterable[T]) -> Iterator[R]:
 
 
 def count() -> int:
-    """How many threads a kernel may use now."""
+    """How many threads a kernel may use now; in a browser there is one, whatever was set."""
+    if sys.platform in ("emscripten", "wasi"):
+        return 1
     if setting.count is not None:
         return setting.count
     if setting.found is None:

@@ -60,10 +60,10 @@ def tensor(
     requires_grad: bool = False,
     pin_memory: bool = False,
 ) -> Tensor:
-    """A new tensor with a copy of `data`: a number, nested sequences, an array.
+    """A new tensor with a copy of `data`: a number, nested sequences or an array.
 
-    Python's floats become the default dtype, ints int64; arrays and NumPy's scalars keep theirs.
-    For a tensor, `clone().detach()` says better what is meant, so that warns.
+    Python floats get the default dtype, ints int64; arrays and NumPy scalars keep their dtype.
+    Passing a tensor warns: `clone().detach()` says what is meant.
 
     Example:
         >>> import pullback as torch

@@ -36,7 +36,7 @@ FOUND_IN = {
 
 
 def _numpy(self: Tensor, *, force: bool = False) -> Array:
-    """The values as a NumPy array on the same memory: a write to one shows in the other.
+    """The values as a NumPy array that shares memory: a write to one shows in the other.
 
     RuntimeError for a tensor that requires grad, whose history the array would leave; `force=True`
     detaches it. Where torch refuses bfloat16, this gives an array of ml_dtypes' bfloat16,
@@ -103,9 +103,9 @@ _USUAL = "?Bbhilqdf"  # dtypes that need no look, where the bytes are in the mac
 
 @quick
 def from_numpy(ndarray: Array, /) -> Tensor:
-    """A tensor on the memory of a NumPy array: a write to one shows in the other.
+    """A tensor that shares the memory of a NumPy array: a write to one shows in the other.
 
-    An array that is not writeable gives a tensor that refuses writes too, and a warning.
+    A read-only array gives a tensor that refuses writes too, and a warning.
 
     Example:
         >>> import numpy as np

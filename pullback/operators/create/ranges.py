@@ -46,7 +46,7 @@ def arange(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Numbers from `start` (0 if only one is given) up to but without `end`, `step` apart.
+    """Numbers from `start` (0 if only one is given) to `end` (excluded), `step` apart.
 
     int64 if all three are integers, else the default dtype.
 
@@ -167,7 +167,7 @@ def range(
 def linspace(
     start: Any, end: Any, steps: int, *, out: Any = None, **options: Unpack[Options]
 ) -> Tensor:
-    """`steps` numbers from `start` to `end`, both included, at equal distances.
+    """`steps` evenly spaced numbers from `start` to `end`, both included.
 
     Example:
         >>> import pullback as torch

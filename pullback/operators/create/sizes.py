@@ -75,7 +75,7 @@ _UNSET: Any = object()
 
 @quick
 def zeros(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """A tensor of zeros; the size as ints or as one tuple.
+    """A tensor of zeros; give the size as ints or as one tuple.
 
     Example:
         >>> import pullback as torch
@@ -109,7 +109,7 @@ def _sparse_zeros(op: str, shape: tuple[int, ...], options: Options, out: Any) -
 
 @quick
 def ones(*sizes: Any, size: Any = None, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """A tensor of ones; the size as ints or as one tuple.
+    """A tensor of ones; give the size as ints or as one tuple.
 
     Example:
         >>> import pullback as torch
@@ -136,7 +136,7 @@ def empty(
     memory_format: memory_format | None = contiguous_format,
     **options: Unpack[Options],
 ) -> Tensor:
-    """A tensor whose elements are whatever was in memory; write before you read.
+    """An uninitialized tensor: it holds whatever was in memory, so write before you read.
 
     Example:
         >>> import pullback as torch
@@ -167,7 +167,7 @@ def empty(
 
 @quick
 def full(size: Any, fill_value: Any, *, out: Any = None, **options: Unpack[Options]) -> Tensor:
-    """A tensor of one number, whose kind tells the dtype unless one is given.
+    """A tensor filled with one number, whose type decides the dtype unless one is given.
 
     Example:
         >>> import pullback as torch

@@ -80,9 +80,9 @@ def _zero_or(xp: Namespace, condition: Array, other: Array) -> Array:
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:
-    """Elements of `input` where `condition` holds, of `other` elsewhere.
+    """Elements of `input` where `condition` is true, of `other` elsewhere.
 
-    With a condition alone, the places where it holds, as `nonzero(as_tuple=True)` gives them.
+    With a condition alone, the indices where it is true, as from `nonzero(as_tuple=True)`.
 
     >>> import pullback as torch
     >>> torch.where(torch.tensor([True, False]), torch.tensor([1.0, 2.0]), 0.0)
@@ -190,7 +190,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     meta="lengths kept",
 )
 def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array:
-    """`input` with `value`, a number or 0-d tensor, where `mask` holds.
+    """`input` with `value`, a number or 0-d tensor, where `mask` is true.
 
     >>> import pullback as torch
     >>> torch.masked_fill(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), 9)

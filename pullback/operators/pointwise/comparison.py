@@ -181,7 +181,7 @@ def logical_not(xp: Namespace, input: Array) -> Array:
 
 @elementwise(inplace=False, has_out=False)
 def isnan(xp: Namespace, input: Array) -> Array:
-    """Whether each element is not a number.
+    """Whether each element is NaN.
 
     >>> import pullback as torch
     >>> torch.isnan(torch.tensor([1.0, float("nan")]))

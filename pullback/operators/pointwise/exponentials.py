@@ -38,7 +38,7 @@ _LN10 = math.log(10)
 
 @elementwise(input=lambda g, out: g * conj(out), promote="float")
 def exp(xp: Namespace, input: Array) -> Array:
-    """Raise e to each element.
+    """The exponential, e to the power of each element.
 
     >>> import pullback as torch
     >>> torch.exp(torch.tensor([0.0, 1.0]))

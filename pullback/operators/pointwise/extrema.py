@@ -343,7 +343,7 @@ def clamp(
     *,
     out: Tensor | None = None,
 ) -> Any:
-    """Bring each element between `min` and `max`, numbers or tensors; None is no limit.
+    """Limit each element to between `min` and `max`, numbers or tensors; None means no limit.
 
     >>> import pullback as torch
     >>> torch.clamp(torch.tensor([-1.0, 0.5, 2.0]), 0, 1)

@@ -232,7 +232,7 @@ default_generator.seed()
 
 
 def manual_seed(seed: Any) -> Generator:
-    """Start the stream that functions draw from by default anew; returns its generator.
+    """Seed the default random number generator, and return it.
 
     Example:
         >>> import pullback as torch

@@ -118,7 +118,7 @@ def rand(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Numbers between 0 (included) and 1 (not).
+    """Uniform random numbers from 0 (included) to 1 (excluded).
 
     Example:
         >>> import pullback as torch
@@ -145,7 +145,7 @@ def randn(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Normal numbers of mean 0 and variance 1.
+    """Random numbers from the normal distribution of mean 0 and variance 1.
 
     Example:
         >>> import pullback as torch
@@ -186,7 +186,7 @@ def randint(
     out: Any = None,
     **options: Unpack[Options],
 ) -> Tensor:
-    """Integers from `low` (0 if not given) up to but without `high`.
+    """Random integers from `low` (0 if not given) to `high` (excluded).
 
     Called as `randint(high, size)` or `randint(low, high, size)`.
 

@@ -307,7 +307,7 @@ def max(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """The largest element; with `dim` those along it and their indices; with a tensor `maximum`.
+    """The largest element; with `dim`, those along it and their indices; with a tensor, `maximum`.
 
     >>> import pullback as torch
     >>> torch.max(torch.tensor([[1.0, 4.0], [3.0, 2.0]]), 1).indices

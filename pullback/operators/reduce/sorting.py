@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy
 
+from pullback.core.addresses import finds_indices
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.errors import unsupported
 from pullback.core.tensor import Tensor, wrap
@@ -112,7 +113,7 @@ def sort(
     out: Any = None,
     axis: int | None = None,
 ) -> Any:
-    """The elements in order along `dim`, and where they were; equal ones keep their order.
+    """The elements sorted along `dim`, and their indices; equal elements keep their order.
 
     >>> import pullback as torch
     >>> torch.sort(torch.tensor([3.0, 1.0, 2.0])).indices
@@ -153,6 +154,7 @@ def argsort(
     argsort,
     when=host & has_dims & below(FEW) & says("input_dtype.kind in 'fiu'", "descending is False"),
 )
+@finds_indices()
 def _few_argsorted(input: Array, dim: int) -> Array:
     return input.argsort(dim, kind="stable")
 

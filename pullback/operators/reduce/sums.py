@@ -209,7 +209,7 @@ def sum(
     axis: Any = None,
     keepdims: Any = None,
 ) -> Any:
-    """The sum of all elements, or over the dimensions `dim`; integers add up in int64.
+    """The sum of all elements, or over the dimensions `dim`; integers are summed in int64.
 
     >>> import pullback as torch
     >>> torch.sum(torch.tensor([[1, 2], [3, 4]]), 0)

@@ -343,7 +343,7 @@ def combinations(input: Any, r: int = 2, with_replacement: bool = False) -> Any:
 def repeat_interleave(
     input: Any, repeats: Any = REQUIRED, dim: int | None = None, *, output_size: int | None = None
 ) -> Any:
-    """Repeat each element (of dimension `dim`) so many times, copies next to each other.
+    """Repeat each element (along `dim`) the given number of times, copies side by side.
 
     >>> import pullback as torch
     >>> torch.tensor([1, 2]).repeat_interleave(torch.tensor([1, 3]))

@@ -239,7 +239,7 @@ def unsafe_chunk(input: Any, chunks: int, dim: int = 0) -> Any:
 
 @method
 def chunk(input: Any, chunks: int, dim: int = 0, *, axis: int | None = None) -> Any:
-    """At most `chunks` views along `dim`, of equal size but for the last.
+    """At most `chunks` views along `dim`, of equal size except perhaps the last.
 
     >>> import pullback as torch
     >>> torch.chunk(torch.arange(5), 2)

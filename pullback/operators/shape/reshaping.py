@@ -545,7 +545,7 @@ def movedim(input: Any, source: Any, destination: Any) -> Any:
 
 @method
 def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
-    """Drop dimensions of size 1: all, or the named ones.
+    """Remove dimensions of size 1: all of them, or those in `dim`.
 
     >>> import pullback as torch
     >>> torch.squeeze(torch.zeros(1, 3, 1)).shape
@@ -565,7 +565,7 @@ def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
 
 @elementwise(input=lambda g: g, inplace=False, promote=None)
 def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
-    """A copy with memory of its own, in the same order of dimensions unless a format is given.
+    """A copy with its own memory, in the same memory order unless a format is given.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0], requires_grad=True)
@@ -587,7 +587,7 @@ def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
 
 @method
 def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) -> Any:
-    """The tensor itself if its memory is in the order of the format, row-major, else a copy.
+    """The tensor itself if its memory is contiguous in the given format, else a contiguous copy.
 
     >>> import pullback as torch
     >>> x = torch.zeros(2, 3).T

@@ -293,7 +293,7 @@ def _caster(method_name: str, dtype_name: str) -> Callable[..., Tensor]:
         return _converted(self, named_dtype(dtype_name).numpy, memory_format, copy=False)
 
     cast.__name__ = cast.__qualname__ = method_name
-    cast.__doc__ = f"""The same values as {dtype_name}; the same tensor if they are that already.
+    cast.__doc__ = f"""The values as {dtype_name}; the tensor itself if it has that dtype already.
 
     >>> import pullback as torch
     >>> torch.tensor([1, 0]).{method_name}().dtype
@@ -341,7 +341,7 @@ def type_as(self: Tensor, other: Tensor = REQUIRED, x2: Any = None) -> Tensor:
 
 @method
 def cpu(self: Tensor, *, memory_format: memory_format = preserve_format) -> Tensor:
-    """This tensor in the memory of the host; itself if it is there already.
+    """This tensor in host memory; itself if it is there already.
 
     >>> import pullback as torch
     >>> torch.zeros(2).cpu().device
@@ -445,7 +445,7 @@ METHODS["type"] = _type
 
 @method
 def item(self: Tensor) -> Any:
-    """The one element as a Python number; RuntimeError if there is not exactly one.
+    """The single element as a Python number; RuntimeError if there is not exactly one.
 
     Example:
         >>> import pullback as torch

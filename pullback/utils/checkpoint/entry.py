@@ -24,9 +24,9 @@ def checkpoint(
     early_stop: bool = True,
     **kwargs: Any,
 ) -> Any:
-    """`function(*args, **kwargs)`, without keeping what it computes: backward runs it again.
+    """`function(*args, **kwargs)` without keeping its intermediates: backward recomputes them.
 
-    Pass `use_reentrant=False`; the other variant, torch's default still, knows less. The function
+    Pass `use_reentrant=False`; the other variant, still torch's default, can do less. The function
     must do the same when run again; random numbers are the same unless `preserve_rng_state=False`
     is given. `context_fn` gives a context for the forward and one for re-runs;
     `determinism_check="none"` skips the comparison of shapes and dtypes; `debug` compares the

@@ -54,7 +54,7 @@ class _InfiniteConstantSampler(Sampler[None]):
 
 
 class DataLoader(Generic[T_co]):
-    """Iterate over a dataset in batches, shuffled or not, with worker processes or without.
+    """Iterate over a dataset in batches, optionally shuffled, optionally with worker processes.
 
     Workers end with the iterator, also when it is dropped early, and when this process dies.
 

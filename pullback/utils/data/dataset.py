@@ -22,7 +22,7 @@ T_co = TypeVar("T_co", covariant=True)
 
 
 class Dataset(Generic[T_co]):
-    """Items by number: subclasses write `__getitem__`, and `__len__` for samplers.
+    """Examples by index: subclasses define `__getitem__`, and `__len__` for samplers.
 
     A `__getitems__(indices)` that returns a list of items is used for whole batches.
 

@@ -1,9 +1,11 @@
 """`graph.unused`: which parameters a loss misses, and where the way from them ends."""
 
 import inspect
+import runpy
 
 import pullback as torch
 from pullback import nn
+from pullback.autograd.answers import cuts
 from pullback.autograd.graph import name_modules, plan, unused
 
 
@@ -197,3 +199,33 @@ def test_a_model_whose_source_cannot_be_read_is_answered_as_before():
     model.__class__ = type("Made", (nn.Module,), {"forward": names["forward"]})
     found = unused(model.forward(torch.ones(1, 2)).sum(), model)
     assert all("was not used" in one.why for one in found)
+
+
+SCRIPT = """import pullback as torch
+from pullback.autograd import graph
+
+class Model(torch.nn.Module):
+    def __init__(self):
+        super().__init__()
+        self.a, self.b = torch.nn.Linear(3, 3), torch.nn.Linear(3, 3)
+
+    def forward(this, x):
+        h = this.a(x)
+        side = this.b(h).detach()
+        return h + side
+
+model = Model()
+loss = model(torch.ones(2, 3)).sum()
+found = graph.unused(loss, model)
+"""
+
+
+def test_a_line_inside_a_function_of_a_script_is_that_line(tmp_path):
+    """The source of a script has that of its functions: the line was that of the class."""
+    script = tmp_path / "script.py"
+    script.write_text(SCRIPT, encoding="utf-8")
+    found = runpy.run_path(str(script))["found"]
+    assert found.names == ["b.weight", "b.bias"]
+    assert "detach() at script.py:11 " in found[0].why
+    code = compile(SCRIPT, str(script), "exec")  # also where the script alone is known
+    assert str(cuts.cut_of_name([code], ".b")) == "detach() at script.py:11"

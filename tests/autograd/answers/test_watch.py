@@ -138,6 +138,7 @@ def test_parameters_without_gradients_and_no_steps_are_no_trouble(tmp_path):
     assert "0 steps" in run.page().html()
     run.step(3.0)
     assert "nan" in run.page().html()
+    assert repr(run).startswith("<1 step of 4 parameters, 1 sample; ")
     with pytest.raises(ValueError, match="no parameter"):
         watch(model().requires_grad_(False))
 

@@ -1,6 +1,7 @@
 """Pieces of large kernels on several threads: the same results, to the last bit."""
 
 import os
+import sys
 import threading
 
 import numpy
@@ -165,6 +166,17 @@ def test_the_environment_decides_first_then_idle_processors(monkeypatch):
     assert default_count() == 5
     monkeypatch.setattr(os, "getloadavg", lambda: (40.0, 0, 0), raising=False)
     assert default_count() == 1
+
+
+def test_in_a_browser_there_is_one_thread_whatever_was_set(monkeypatch, threads_of):
+    threads_of(2)
+    monkeypatch.setattr(sys, "platform", "emscripten")
+    monkeypatch.setattr(threading.Thread, "start", None)  # it would raise
+    monkeypatch.setattr(threads, "_share", None)
+    gone = []
+    each(gone.append, range(4))
+    assert gone == [0, 1, 2, 3]
+    assert list(in_order(lambda x: x + 1, range(3))) == [1, 2, 3]
 
 
 def test_a_forked_child_starts_threads_of_its_own(threads_of):

@@ -389,7 +389,7 @@ def _guessed(op: str, input: Any, dim: int | None) -> int:
 
 
 def softmax(input: Any, dim: int | None = None, _stacklevel: int = 3, dtype: Any = None) -> Any:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1.
+    """Exponentials of the elements, normalised to sum to 1 along `dim`.
 
     >>> import pullback as torch
     >>> torch.nn.functional.softmax(torch.tensor([0.0, 0.0]), dim=0)

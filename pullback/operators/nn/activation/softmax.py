@@ -96,7 +96,7 @@ def exponentials_of(xp: Namespace, x: Array, out: Array) -> None:
     meta="lengths kept",
 )
 def softmax(xp: Namespace, input: Array, dim: Dim, dtype: Any = None) -> Array:
-    """Exponentials of the elements, scaled so that their sums along `dim` are 1.
+    """Exponentials of the elements, normalised to sum to 1 along `dim`.
 
     >>> import pullback as torch
     >>> torch.softmax(torch.zeros(2), dim=0)

@@ -49,10 +49,10 @@ def scaled_dot_product_attention(
     scale: float | None = None,
     enable_gqa: bool = False,
 ) -> Any:
-    """Attention: `softmax(query @ key.mT * scale) @ value`, with a mask or causal if asked for.
+    """Attention: `softmax(query @ key.mT * scale) @ value`, optionally masked or causal.
 
-    A bool mask tells which keys a query may see, a float one is added to the products. A query that
-    sees none gets zeros.
+    A bool mask says which keys a query may attend to; a float mask is added to the scores. A query
+    that may attend to none gets zeros.
 
     >>> import pullback as torch
     >>> q = torch.zeros(1, 2, 3)

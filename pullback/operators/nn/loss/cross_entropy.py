@@ -77,7 +77,7 @@ def cross_entropy(
     reduction: str = "mean",
     label_smoothing: float = 0.0,
 ) -> Any:
-    """Minus the log-probability that the scores `input` give to the target.
+    """The negative log-probability of the target under the logits `input`.
 
     The target is class indices, or probabilities in the shape of `input`.
 
