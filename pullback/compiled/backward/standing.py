@@ -24,9 +24,7 @@ __all__ = ["StandIns", "built", "owned"]
 class StandIns:
     """Saved values stand on arrays without data while the engine runs their nodes, on tensors."""
 
-    def __init__(
-        self, arrays: list[Any], nodes: list[Any], *, exact: bool = False
-    ) -> None:
+    def __init__(self, arrays: list[Any], nodes: list[Any], *, exact: bool = False) -> None:
         """`exact`: the program must give the engine's bits."""
         self.arrays, self.nodes = arrays, nodes
         self.tracer = Tracer(exact=exact)
