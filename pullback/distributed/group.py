@@ -190,7 +190,13 @@ _PROFILED = {
 
 
 def _profiled(call: Call, backend: str, act: Callable[[], Any]) -> Callable[[], Any]:
-    """The same; shown, where a profiler is on, as an operator and as what the engine does."""
+    """The same; shown, where a profiler is on, as an operator and as what the engine does.
+
+    Whoever counts calls (`tensor.debug.CommDebugMode`) is told of it, too.
+    """
+    counting = sys.modules.get("pullback.distributed.tensor.debug")
+    if counting is not None:
+        counting.saw(call)
     recording = sys.modules.get("pullback.autograd.profile.recorder")
     if recording is None or not recording.active():
         return act
