@@ -232,7 +232,7 @@ def _source(value: Any, calls: list[Node], inputs: list[Node]) -> tuple[int, int
         return calls.index(value), 0
     picks = isinstance(value, Node) and value.target is operator.getitem
     if picks and value.args[0] in calls:
-        return calls.index(value.args[0]), int(value.args[1])  # type: ignore[arg-type]  # a Node
+        return calls.index(value.args[0]), int(value.args[1])
     raise NotImplementedError(f"pipeline: {value} goes into a stage, and no stage makes it.")
 
 
