@@ -28,7 +28,7 @@ MODULES = {
     "_tensor.experimental": "register_sharding",
     "_tensor.placement_types": "DTensorSpec TensorMeta",
     "checkpoint.hf_storage": "HuggingFaceStorageReader HuggingFaceStorageWriter",
-    "_composable": "contract replicate",
+    "_composable": "contract",
     "_composable.fsdp": "",
 }
 # Other paths of torch's to what is here.
@@ -39,6 +39,7 @@ _SAME_AS = {
     "_tensor.device_mesh": "device_mesh",
     "_tensor.experimental": "tensor.experimental",
     "_tensor.placement_types": "tensor.placement_types",
+    "_composable": "ddp.replicate",
     "_composable.fsdp": "fsdp",
 }
 

@@ -25,6 +25,7 @@ def test_the_module_is_found_and_every_name_of_it_refuses(name):
         ("_tensor.api.distribute_tensor", "tensor"),
         ("_tensor.placement_types.Shard", "tensor.placement_types"),
         ("_composable.fsdp.fully_shard", "fsdp"),
+        ("_composable.replicate", "ddp.replicate"),
         ("tensor.device_mesh.DeviceMesh", "device_mesh"),
     ],
 )

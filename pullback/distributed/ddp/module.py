@@ -84,7 +84,8 @@ class DistributedDataParallel(Module, Joinable):
         self._join_config: Any = None
         if init_sync:
             _compare(module, group)
-            self._broadcast(list(module.state_dict(keep_vars=True).values()))
+            held = module.state_dict(keep_vars=True)
+            self._broadcast([held[name] for name in held if name not in self._ignored()])
         self._make_reducer()
 
     def _check_parameters(self, module: Module) -> None:
@@ -94,8 +95,12 @@ class DistributedDataParallel(Module, Joinable):
                 "nothing to average; call the module itself."
             )
 
+    def _ignored(self) -> set[str]:
+        """The names of what libraries, and `replicate`, want to be left alone."""
+        return set(getattr(self.module, "_ddp_params_and_buffers_to_ignore", ()))
+
     def _make_reducer(self) -> None:
-        ignored = set(getattr(self.module, "_ddp_params_and_buffers_to_ignore", ()))
+        ignored = self._ignored()
         named = [
             (name, parameter)
             for name, parameter in self.module.named_parameters()
@@ -120,19 +125,26 @@ class DistributedDataParallel(Module, Joinable):
 
     def forward(self, *inputs: Any, **kwargs: Any) -> Any:
         """The module's forward; afterwards the reducer waits for its backward."""
-        records = get_mode().grad
-        syncs = records and self.require_backward_grad_sync
+        self._prepare_ranks()
+        output = self.module(*inputs, **kwargs)
+        self._await_backward(output)
+        return output
+
+    def _prepare_ranks(self) -> None:
         self._check_frozen()
         if self._join_config is not None and self._join_config.enable:
-            self._tell_joined(syncs)
+            self._tell_joined(get_mode().grad and self.require_backward_grad_sync)
         if self.will_sync_module_buffers():
-            self._broadcast(list(self.module.buffers()))
-        output = self.module(*inputs, **kwargs)
+            named, ignored = self.module.named_buffers(), self._ignored()
+            self._broadcast([buffer for name, buffer in named if name not in ignored])
+
+    def _await_backward(self, output: Any) -> None:
+        records = get_mode().grad
+        syncs = records and self.require_backward_grad_sync
         if records:
             outputs = _tensors_in(output) if self.find_unused_parameters else ()
             self.reducer.begin(syncs=syncs, outputs=outputs)
         self.require_forward_param_sync = syncs
-        return output
 
     def _check_frozen(self) -> None:
         for parameter in self._averaged:
