@@ -53,13 +53,13 @@ def propagate(
         tangents = tangents_in(level, values)
         if not tangents or not any(r.dtype.is_differentiable for r in results):
             continue
-        with _only_outside(depth, tangents.values()):
+        with only_outside(depth, tangents.values()):
             made = (level.rule or jvp)(op, values, options, results, tangents)
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
                     shared = shares_memory(tangent, tangents.values())
-                    with _only_outside(depth, (tangent,)):
+                    with only_outside(depth, (tangent,)):
                         tangent = owned(tangent, result, shared=shared)
                 level.put(result, tangent)
                 keep_saved(level, op, name, result, tangent)
@@ -121,7 +121,7 @@ def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
     return op.outputs if op.outputs != ("*",) else ("*",) * len(results)
 
 
-class _only_outside:  # noqa: N801 (a context)
+class only_outside:  # noqa: N801 (a context)
     """Inside, only outer levels are visible, and the vmap levels of the tangents are active."""
 
     __slots__ = ("before", "depth", "tangents")
@@ -298,7 +298,7 @@ def tangents_of_write(
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     """Update the target's tangents in place; a base becomes dual through its view."""
     for depth, level, tangent in duals:
-        with _only_outside(depth, (tangent, level.get(target))):
+        with only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
 
 

@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.forward import open_levels
+from pullback.core.forward import LEVELS, Level, open_levels
 from pullback.core.layout import (
     contiguous_format,
     memory_format,
@@ -37,6 +37,7 @@ from pullback.operators.arrays.strides import (
 )
 from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import METHODS
+from pullback.operators.derive import only_outside
 from pullback.operators.running.inplace import check_history_can_change
 from pullback.operators.running.naming import renamed
 from pullback.operators.running.resizing import resized
@@ -77,12 +78,15 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
     if mode.grad and not mode.inference and tensor.requires_grad:
         check_history_can_change(name, tensor)
     edge = tensor._interior_edge()
+    tangents = _tangents_after(tensor, function) if LEVELS else ()
     after = function(_stand_in(tensor, edge))
     tensor._array = after._array
     bump(tensor, name)
     info = tensor._node
     if info.__class__ is View and info.manner.replay is not None:
         info.change(replay=(*info.manner.replay, function))
+    for level, tangent in tangents:
+        level.put(tensor, tangent)
     node = after._node.node if after._node.__class__ is View else after._node
     if node is not None:
         _take_history(tensor, edge, node)
@@ -104,6 +108,20 @@ def _refuse_inference(name: str, tensor: Tensor, mode: Mode) -> None:
             f"{name}: an inference tensor cannot be changed in place outside inference_mode. Clone "
             "it first."
         )
+
+
+def _tangents_after(tensor: Tensor, function: Callable[[Any], Any]) -> list[tuple[Level, Any]]:
+    """What the tangents of a tensor are when it has changed: the same views of what they were."""
+    found = []
+    for depth, level in enumerate(open_levels()):
+        if (known := level.get(tensor)) is not None:
+            with only_outside(depth, (known,)):
+                found.append((level, function(known)))
+    return found
+
+
+def _has_tangent(tensor: Tensor) -> bool:
+    return any(level.get(tensor) is not None for level in open_levels())
 
 
 def _stand_in(tensor: Tensor, edge: Edge | None) -> Tensor:
@@ -174,7 +192,7 @@ def _resize(
         raise RuntimeError(
             "resize_: a tensor that requires grad cannot be resized; detach() it, or use reshape()."
         )
-    if any(level.get(self) is not None for level in open_levels()):
+    if _has_tangent(self):
         raise RuntimeError(
             "resize_: a tensor with a tangent cannot be resized; detach() it, or use reshape()."
         )
@@ -228,6 +246,10 @@ def _set(
         raise errors.leaf_written("set_")
     if source is not None and source.dtype is not self.dtype:
         raise RuntimeError(f"set_: the source has dtype {source.dtype}, the tensor {self.dtype}.")
+    if _has_tangent(self) or (source is not None and _has_tangent(source)):
+        raise NotImplementedError(
+            "set_: forward mode has no rule for it; detach() the tensors that have tangents."
+        )
     tracked = self.requires_grad or (source is not None and source.requires_grad)
     edges = (edge_of(self), None if source is None else edge_of(source))
     if mode.grad and not mode.inference and tracked:
