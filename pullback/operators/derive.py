@@ -112,9 +112,13 @@ def _same_layout(a: Array, b: Array) -> bool:
 def keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
     """Remember the tangent of an output that its node has saved: that keeps no tensor."""
     node = result.grad_fn
-    plan = getattr(type(node), "plan", None)
-    if node is not None and plan is not None and plan.op is op and name in plan.outputs:
+    if node is not None and _saves(node, op, name):
         level.keep(node, name, tangent)
+
+
+def _saves(node: Any, op: Op, name: str) -> bool:
+    plan = getattr(type(node), "plan", None)
+    return plan is not None and plan.op is op and name in plan.outputs
 
 
 def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
@@ -300,6 +304,22 @@ def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     for depth, level, tangent in duals:
         with only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
+
+
+def keep_written(op: Op, node: Any, target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
+    """Remember the tangents of a written tensor, should the write's node have saved the result."""
+    name = op.outputs[0]
+    if _saves(node, op, name):
+        for _, level, _ in duals:
+            level.keep(node, name, level.get(target))
+
+
+def copy_tangents(target: Tensor, copy: Tensor) -> None:
+    """Give a copy of what is about to be overwritten the tangents that it has by now."""
+    for depth, level in enumerate(visible_levels()):
+        if (known := level.get(target)) is not None:
+            with only_outside(depth, (known,)):
+                level.put(copy, known.clone())
 
 
 def _write_tangent(level: Level, target: Any, tangent: Any) -> None:

@@ -32,7 +32,12 @@ from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
 from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
 from pullback.operators.declare import Op, unwritten
-from pullback.operators.derive import tangents_of_write, write_tangents
+from pullback.operators.derive import (
+    copy_tangents,
+    keep_written,
+    tangents_of_write,
+    write_tangents,
+)
 from pullback.operators.dispatch import dispatch, replaced
 from pullback.operators.running import interpret, layouts, recording
 from pullback.operators.running.declared_node import DeclaredNode
@@ -104,13 +109,13 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
         return answer
     values = {p.name: bound[p.name] for p in op.inputs}
     options = {p.name: bound[p.name] for p in op.params if not p.is_tensor}
-    duals = tangents_of_write(op, bound, values) if LEVELS else None
+    duals = _new_tangents(op, target, bound, values, mode) if LEVELS else None
     recording = starts_write(called, target, values, mode) and bool(op.rules)
     if answers:
         interpret.normalise(op, options, values)
         history = _history(op, target, values, options, mode) if recording else None
         dispatch.write(op, called, target, bound)
-        return _written(target, history, duals, mode)
+        return _written(op, target, history, duals, mode)
     if op.kind == "elementwise":
         check_operands(called, target, values)
     try:
@@ -126,7 +131,7 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     if mode.tracing is not None:
         history = _history(op, target, values, options, mode) if recording else None
         mode.tracing.write(op, called, target, values, options)
-        return _written(target, history, duals, mode)
+        return _written(op, target, history, duals, mode)
     result = as_array(interpret.compute(op, arrays, options))
     check_fit(called, target, result)
     history = _history(op, target, values, options, mode) if recording else None
@@ -140,17 +145,38 @@ def call_inplace(op: Op, called: str, args: tuple[Any, ...], kwargs: dict[str, A
     bump(target, called)
     if history is None and mode.grad:
         adopt(target, *[one for name, one in values.items() if name != target_name])
-    return _written(target, history, duals, mode)
+    return _written(op, target, history, duals, mode)
+
+
+def _new_tangents(
+    op: Op, target: Tensor, bound: dict[str, Any], values: dict[str, Any], mode: Mode
+) -> Any:
+    """The tangents that a write will leave, from a copy of the target if they have a history.
+
+    The write would change what that history keeps.
+    """
+    if mode.grad and any(requires_grad(value) for value in values.values()):
+        copy = old_value(target, edge_of(target))
+        copy_tangents(target, copy)
+        changed = {op.inputs[0].name: copy}
+        return tangents_of_write(op, {**bound, **changed}, {**values, **changed})
+    return tangents_of_write(op, bound, values)
 
 
 def _written(
-    target: Tensor, history: Callable[[Mode], None] | None, duals: Any, mode: Mode
+    op: Op,
+    target: Tensor,
+    history: Callable[[Mode], OperatorNode] | None,
+    duals: Any,
+    mode: Mode,
 ) -> Tensor:
-    """A tensor just written, with its new history and tangents."""
-    if history is not None:
-        history(mode)
+    """A tensor just written, with its new tangents and history."""
     if duals is not None:
         write_tangents(target, duals)
+    if history is not None:
+        node = history(mode)
+        if duals is not None:
+            keep_written(op, node, target, duals)
     return target
 
 
@@ -230,13 +256,15 @@ def check_fit(op: str, target: Tensor, result: Array) -> None:
 
 def _history(
     op: Op, target: Tensor, values: dict[str, Any], options: dict[str, Any], mode: Mode
-) -> Callable[[Mode], None]:
+) -> Callable[[Mode], OperatorNode]:
     """Collect what the node needs before the write; the result makes the node after it."""
     edges = recording.input_edges(op, values)
     plan = node_class(op).plan  # type: ignore[attr-defined]  # written by node_class
     name = op.inputs[0].name
     if any(param.name == name for param in plan.inputs) and recording.needed(plan, name, edges):
         values = {**values, name: old_value(target, edge_of(target))}
+        if LEVELS:
+            copy_tangents(target, values[name])
 
     # What is saved was read before the write: should it share the target's memory, backward must
     # find it changed.
@@ -248,7 +276,7 @@ def _history(
 
     kept = recording.pack_inputs(op, values) if mode.saved_hooks else None
 
-    def after_write(mode: Mode) -> None:
+    def after_write(mode: Mode) -> OperatorNode:
         node = recording.make_node(op, edges, values, options, [target], mode, kept)
         for saved_name, version in versions.items():
             if getattr(node, f"s_{saved_name}_v") is not None:
@@ -256,6 +284,7 @@ def _history(
         rebase(target, node)
         if mode.saved_hooks:
             recording.pack_outputs(op, node, [target], mode)
+        return node
 
     return after_write
 
