@@ -89,7 +89,7 @@ class Ports:
     # core -> core/tensor: dtype and device of a gradient, from what its node noted.
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.
-    detached_inside: Callable[[Tensor, Derivative], Tensor]
+    detach_inside: Callable[[Tensor, Derivative], None]
     # operators -> core/memory/hollow: the array of a tensor without data, from its geometry.
     hollow: Callable[..., Any]
     # core -> library: detach() of a tensor whose class answers operators below autograd.
