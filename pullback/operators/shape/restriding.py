@@ -21,6 +21,7 @@ from pullback.operators.arrays.strides import (
     extent,
     geometry_of,
     may_overlap,
+    moved,
     on_storage,
     relaid,
     root,
@@ -141,10 +142,18 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
     return recording.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
 
 
-def restride(tensor: Tensor) -> Any:
-    """A function that views another base as `tensor` views its own."""
-    geometry: Geometry = geometry_of(tensor._array)
-    return lambda base: as_strided(base, *geometry)
+def restride(tensor: Tensor, source: Tensor) -> Any:
+    """A function that views another source, in any order of memory, as `tensor` views its own."""
+    shape, strides, offset = geometry_of(tensor._array)
+    sizes, own, start = geometry_of(source._array)
+    taken: Geometry = (shape, strides, offset - start)
+
+    def step(other: Any) -> Any:
+        _, given, begin = geometry_of(other._array)
+        laid = taken if given == own else moved(taken, sizes, own, given)
+        return as_strided(other, laid[0], laid[1], laid[2] + begin)
+
+    return step
 
 
 def view_of(tensor: Tensor, other: Any) -> Any:
