@@ -317,3 +317,17 @@ def test_tangents_of_parts_through_steps_are_written_in_any_order(name):
     turned = torch.func.jvp(lambda x: f(x.t().contiguous().t()), (x,), (dx,))
     for one, other in zip(turned, (f(x.clone()), f(dx.clone())), strict=True):
         assert torch.allclose(one, other)
+
+
+def test_a_view_through_steps_outlives_a_change_of_its_base_shape():
+    """Its node is made anew from a base that looks at the same memory in another order."""
+    x = torch.randn(2, 3, dtype=torch.complex128, requires_grad=True)
+    whole = x * 1
+    part = whole.mH[0]
+    whole.t_()
+    whole.mul_(2)
+    weight = torch.randn(2, dtype=torch.complex128)
+    (gradient,) = torch.autograd.grad((part * weight).sum().real, x)
+    expected = torch.zeros(2, 3, dtype=torch.complex128)
+    expected[:, 0] = 2 * weight
+    assert torch.allclose(gradient, expected)
