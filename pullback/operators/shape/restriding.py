@@ -144,7 +144,7 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
 
 
 def _weakly(array: Array) -> Callable[[], Array | None]:
-    """A reference that keeps no memory, as steps are kept by histories; None where there is none."""
+    """A reference that keeps no memory, since histories keep steps; to None where there is none."""
     try:
         return weakref.ref(array)
     except TypeError:
