@@ -44,7 +44,6 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import TreeSpec, node_of, tree_flatten
 from pullback.core.view import edge_of
 from pullback.engine.backward import run_pass
-from pullback.operators.random.generator import default_generator
 
 __all__ = ["Captured", "Input", "Output", "capture"]
 
@@ -125,7 +124,6 @@ class _Run:
 
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
         mode = self.mode
-        states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
         self.home = function.at.home if isinstance(function, Resumed) else mode
         made: list[Any] = []  # numbers of the result that are computed by each call
@@ -145,9 +143,6 @@ class _Run:
             current.set(mode)
             self.tracer.is_open = False
             self._put_back()
-            for one, state in (*states, *self.inner.generators.values()):
-                one.set_state(state)
-            self.inner.generators.clear()
         for known in self.known.values():
             known.check()
         numbers, reached, effects, rewritten = self._of_outside(log, kept, made)

@@ -67,7 +67,6 @@ class Outside:
         self.sources: dict[int, Source] = {}
         self.originals: dict[int, Any] = {}  # id of a stand-in: what it stands for
         self.stands: dict[int, Any] = {}  # id of a tensor or array from outside: its stand-in
-        self.generators: dict[int, tuple[Any, Any]] = {}  # with the state that each was found in
         self.tensors: dict[int, Tensor] = {}  # those that are no arguments
         self.made: dict[int, Any] = {}
         self.native: dict[int, Any] = {}  # of these, objects that the library made
@@ -170,7 +169,7 @@ class Outside:
         if isinstance(value, Tensor):
             return self._read_tensor(value, source)
         if isinstance(value, library.Generator):
-            self.generators[self.keep(value)] = (value, value.get_state())
+            self.tracer.generators[self.keep(value)] = value
             self.guards.add("is", source, value)
         elif isinstance(value, numpy.ndarray):
             return self._read_array(value, source)
