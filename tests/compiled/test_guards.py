@@ -347,3 +347,32 @@ def test_what_is_asked_of_a_stored_gradient_is_watched(compiled):
     ):
         w.grad = grad
         close(f(x, w), x * factor)
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Triples(Doubles):
+    def forward(self, x):
+        return x * 3
+
+
+class Callable:
+    def __call__(self, x):
+        return x * 2
+
+
+class OtherCallable(Callable):
+    def __call__(self, x):
+        return x * 3
+
+
+@pytest.mark.parametrize(("make", "other"), [(Doubles, Triples), (Callable, OtherCallable)])
+def test_the_class_of_what_is_compiled_may_be_exchanged(compiled, make, other):
+    called = make()
+    f = compiled(called)
+    assert f(torch.ones(1)).item() == 2
+    called.__class__ = other
+    assert f(torch.ones(1)).item() == 3

@@ -105,7 +105,10 @@ class Outside:
     def constant(self, value: Any) -> Any:
         """An object that the guards hold: a function's globals, a class, a cell."""
         if self.source(value) is None:
-            self.sources[self.keep(value)] = self.root(value)
+            source = self.sources[self.keep(value)] = self.root(value)
+            kind = type(value)
+            if made_in_python(kind) and not isinstance(value, type):
+                self.guards.add("type", source, kind)  # which can be exchanged
         return value
 
     def again(self, value: Any) -> Any:

@@ -45,11 +45,16 @@ def operands_of(step: Step) -> int | None:
     return _FIXED.get(step.name)
 
 
-def live_names(program: list[Step], handlers: list[Any], start: int) -> set[str]:
-    """Names of variables that some instruction still asks for, from a position on."""
+def live_names(program: list[Step], handlers: list[Any], start: int, *, called: bool) -> set[str]:
+    """Names of variables that some instruction still asks for, from a position on.
+
+    `called`: the frame stands behind a call that is not over, and may raise.
+    """
     found: set[str] = set()
     seen: set[int] = set()
     waiting = [start]
+    if called and start and handlers[start - 1] is not None:
+        waiting.append(handlers[start - 1].target)
     while waiting:
         place = waiting.pop()
         while place < len(program) and place not in seen:

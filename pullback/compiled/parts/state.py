@@ -168,10 +168,10 @@ class Values(Apart):
         point = Point(frame, frame.position, frame.stack, frame.kwnames)
         return ("walk", self.frame(point), value.started, id(value))
 
-    def frame(self, point: Point) -> Waiting:
-        """A frame that waits."""
+    def frame(self, point: Point, *, called: bool = True) -> Waiting:
+        """A frame that waits: behind a call, or before the instruction that Python does."""
         frame = point.frame
-        live = live_names(frame.program, frame.handlers, point.position)
+        live = live_names(frame.program, frame.handlers, point.position, called=called)
         if "__class__" in frame.code.co_freevars:  # what super() looks for, without a name
             live = live | {"__class__", *frame.code.co_varnames[:1]}
         values = [self._part(one) for one in point.stack]

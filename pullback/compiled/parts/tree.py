@@ -161,7 +161,7 @@ def _broken(
     if any(isinstance(one, Walk) for one in values.owned.values()):
         raise CannotCapture("a generator is handed to native code")
     state = State(inner, dict(values.owned))
-    waiting = [state.frame(point) for point in (*outer, last)]
+    waiting = [*map(state.frame, outer), state.frame(last, called=False)]
     handed = [values.recipe(one, 0) for one in state.leaves]
     at = Break(waiting, why.reason, why.origin, mode)
     at.fluid = frozenset(n for n, one in enumerate(state.leaves) if isinstance(one, int | float))

@@ -24,7 +24,7 @@ from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
 from pullback.compiled.sizes.fit import NUMBERS, NoFit, evaluator
 from pullback.compiled.sizes.moulds import Moulds
-from pullback.compiled.sizes.places import NUMBER, SMALLEST, Place, is_number, standing
+from pullback.compiled.sizes.places import NUMBER, SMALLEST, Place, is_number, is_word, standing
 from pullback.compiled.sizes.sized import Ledger, Sized, SizedFloat
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_unflatten
@@ -52,6 +52,8 @@ class Family:
         self.decisions, self.least = decisions, least
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
+        made = [text for text in joined.texts if NUMBERS in text]  # of numbers, not of sizes
+        self._made_of_numbers = evaluator(joined.names, made)
         self.templates = Templates()  # object code that the programs of all sizes share
         self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
@@ -92,6 +94,8 @@ class Family:
             return (), f"sizes {tuple(sizes)}; the program for all sizes begins at {self.least}"
         now = tuple(sizes)
         reason = guards.miss(mode, spec, leaves, self._wanted(now))
+        if reason is None and not all(map(is_word, self._made_of_numbers(*now))):
+            return now, "a whole number of more than 64 bits"
         if reason is None and self._decide(*now) != self._outcomes:
             found = zip(self.decisions, self._outcomes, self._decide(*now), strict=True)
             text = next(text for text, wanted, got in found if wanted is not got)
@@ -101,9 +105,11 @@ class Family:
     def fits(self, *sizes: Any) -> bool:
         """Whether sizes are large enough, and decide as those that were captured."""
         pairs = zip(sizes, self.least, strict=True)
-        return all(size >= least and size != 0 for size, least in pairs) and self._decide(
-            *sizes
-        ) == (self._outcomes)
+        if not all(size >= least and size != 0 for size, least in pairs):
+            return False
+        if not all(map(is_word, self._made_of_numbers(*sizes))):
+            return False
+        return self._decide(*sizes) == self._outcomes
 
     def _with_numbers(self, sizes: tuple[Any, ...]) -> Entry | None:
         """The entry of the same sizes, with other numbers; None where there is none."""
