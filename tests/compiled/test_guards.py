@@ -1,5 +1,7 @@
 """What a compiled function watches, and when it runs eagerly instead."""
 
+import abc
+import collections.abc
 import functools
 
 import numpy as np
@@ -376,3 +378,71 @@ def test_the_class_of_what_is_compiled_may_be_exchanged(compiled, make, other):
     assert f(torch.ones(1)).item() == 2
     called.__class__ = other
     assert f(torch.ones(1)).item() == 3
+
+
+def test_the_bases_of_a_class_are_seen(compiled):
+    class First:
+        pass
+
+    class Second:
+        pass
+
+    class Derived(First):
+        pass
+
+    class Other(Second):
+        pass
+
+    derived = Derived()
+
+    def matched(x):
+        match derived:
+            case First():
+                return x * 2
+        return x * 3
+
+    functions = [
+        lambda x: x * (2 if isinstance(derived, First) else 3),
+        lambda x: x * (2 if issubclass(Derived, (int, First)) else 3),
+        matched,
+    ]
+    functions = [*map(compiled, functions)]
+    assert [f(torch.ones(1)).item() for f in functions] == [2, 2, 2]
+    Derived.__bases__ = (Second,)
+    assert [f(torch.ones(1)).item() for f in functions] == [3, 3, 3]
+
+
+def test_an_object_that_says_its_class_itself_is_asked_each_time(compiled):
+    class Fake:
+        said = int
+
+        @property
+        def __class__(self):
+            return self.said
+
+    fake = Fake()
+    f = compiled(lambda x: x * (2 if isinstance(fake, int) else 3))
+    assert f(torch.ones(1)).item() == 2
+    Fake.said = str
+    assert f(torch.ones(1)).item() == 3
+
+
+def test_classes_that_are_registered_later_are_seen(compiled):
+    class Abstract(abc.ABC):  # noqa: B024 (what registers is what it is for)
+        pass
+
+    class Own:
+        pass
+
+    own, number = Own(), 2
+    functions = [
+        compiled(lambda x: x * (2 if isinstance(own, collections.abc.Sized) else 3)),
+        compiled(lambda x: x * (2 if issubclass(Own, str | Abstract) else 3)),
+        compiled(lambda x: x * (2 if isinstance(number, Abstract) else 3)),
+    ]
+    for _ in range(2):
+        assert [f(torch.ones(1)).item() for f in functions] == [3, 3, 3]
+    collections.abc.Sized.register(Own)
+    Abstract.register(Own)
+    Abstract.register(int)
+    assert [f(torch.ones(1)).item() for f in functions] == [2, 2, 2]

@@ -85,6 +85,11 @@ SETTINGS = words("""
     is_torch_function_mode_enabled
 """)
 
+# By id: functions that look at their caller's frame, if they are given fewer arguments than that.
+_LOOKING: dict[int, int] = {
+    id(locals): 1, id(vars): 1, id(dir): 1, id(eval): 2, id(exec): 2, id(sys._getframe): 2,
+}  # fmt: skip
+
 # Properties of a tensor that its facts decide: class, shape, dtype, strides, device and so on.
 FACTS = words("""
     shape dtype device ndim requires_grad layout is_sparse itemsize nbytes is_cuda is_mps is_nested
@@ -196,6 +201,11 @@ def where(function: Any) -> str:
 def is_pure_ufunc(function: Any) -> bool:
     """Whether it is a ufunc of C; those made of Python functions know objects alone."""
     return isinstance(function, numpy.ufunc) and any("O" not in one for one in function.types)
+
+
+def looks_at_frame(function: Any, args: Any) -> bool:
+    """Whether what a function of Python's own gives depends on who calls it."""
+    return len(args) < _LOOKING.get(id(function), 0)
 
 
 def is_effect(function: Any) -> bool:

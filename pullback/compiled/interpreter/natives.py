@@ -109,6 +109,10 @@ class Natives(Functions):
             raise CannotCapture(f"{function.__name__}, a cached function that does more than look")
 
     def _call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if library.looks_at_frame(function, args):
+            why = CannotCapture(f"{function.__name__}() looks at the function that calls it")
+            why.is_of_frame = True
+            raise why
         try:
             polyfill = POLYFILLS.get(function)
         except TypeError:

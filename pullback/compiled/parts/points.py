@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.interpreter.versions import Step
 
-__all__ = ["Point", "live_names", "operands_of"]
+__all__ = ["LOOKING", "Point", "live_names", "operands_of"]
 
 _FIXED = {
     "LOAD_ATTR": 1, "STORE_ATTR": 2, "DELETE_ATTR": 1, "BINARY_SUBSCR": 2, "STORE_SUBSCR": 3,
@@ -22,6 +22,8 @@ _FIXED = {
     "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "CONVERT_VALUE": 1, "BEFORE_WITH": 1,
     "IMPORT_NAME": 2,
 }  # fmt: skip
+# Names of functions that look at the variables of whoever calls them.
+LOOKING = frozenset({"locals", "vars", "dir", "eval", "exec"})
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 
 

@@ -1,6 +1,8 @@
 """Frames that wait while Python does one instruction: their handlers, their generators."""
 
 import contextlib
+import sys
+import warnings
 
 import pytest
 
@@ -82,3 +84,88 @@ def test_what_a_generator_yields_behind_a_break_is_no_result_of_the_call(compile
         assert [one is None or one.tolist() for one in ours] == [
             one is None or one.tolist() for one in theirs
         ]
+
+
+def named():
+    return sys._getframe(1).f_code.co_name
+
+
+def named_behind_a_break():
+    print("here")
+    return named(), sys._getframe(1).f_code.co_name, sys._getframe(1).f_lineno
+
+
+def looks_once(x):
+    return x + 1, named()
+
+
+def looks_behind_a_break(x):
+    print("first")
+    return x + 1, named_behind_a_break()
+
+
+def looks_deeper(x):
+    return looks_behind_a_break(x), named()
+
+
+def names(x):
+    y = 3.0
+    return x * y, sorted(locals()), sorted(vars()), dir()
+
+
+def names_behind_a_break(x):
+    y = 3.0  # noqa: F841 (named by what it returns)
+    print("first")
+    return x * 2, sorted(locals()), sorted(vars()), dir()
+
+
+def evaluates(x):
+    scale = 3.0  # noqa: F841 (evaluated)
+    return x * eval("scale")
+
+
+def evaluates_behind_a_break(x):
+    scale = 3.0  # noqa: F841 (evaluated)
+    print("first")
+    return x * eval("scale")
+
+
+def evaluates_inside(x):
+    scale = 3.0
+
+    def inner(y):
+        return y * scale * len(locals()) * eval("scale + 1")
+
+    return inner(x)
+
+
+scale = 100.0
+LOOKING = [
+    looks_once, looks_behind_a_break, looks_deeper, names, names_behind_a_break, evaluates,
+    evaluates_behind_a_break, evaluates_inside,
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("function", LOOKING)
+def test_who_looks_at_the_frames_of_a_function_sees_its_own(compiled, function):
+    f = compiled(function)
+    for _ in range(3):
+        assert str(f(torch.ones(2))) == str(function(torch.ones(2)))
+
+
+def tells(text):
+    warnings.warn(text, stacklevel=2)
+
+
+def test_a_warning_of_a_caller_names_the_callers_line(compiled):
+    def function(x):
+        tells("one")
+        x = x + 1
+        tells("two")
+        return x
+
+    f = compiled(function)
+    with pytest.warns(UserWarning, match="one|two") as told:
+        f(torch.ones(2))
+    first = function.__code__.co_firstlineno
+    assert [(one.filename, one.lineno - first) for one in told] == [(__file__, 1), (__file__, 3)]
