@@ -114,7 +114,7 @@ def names(x):
 
 
 def names_behind_a_break(x):
-    y = 3.0  # noqa: F841 (named by what it returns)
+    y = 3.0
     print("first")
     return x * 2, sorted(locals()), sorted(vars()), dir()
 
