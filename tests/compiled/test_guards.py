@@ -446,3 +446,34 @@ def test_classes_that_are_registered_later_are_seen(compiled):
     Abstract.register(Own)
     Abstract.register(int)
     assert [f(torch.ones(1)).item() for f in functions] == [2, 2, 2]
+
+
+def test_an_object_that_is_equal_to_everything_is_itself(compiled):
+    class Equal:
+        calls = 0
+
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+        def __call__(self, k):
+            Equal.calls += 1
+            return k * Equal.calls
+
+    class Compares(type):
+        def __eq__(cls, other):
+            return True
+
+        __hash__ = type.__hash__
+
+    class Made(metaclass=Compares):
+        k = 2
+
+    equal = Equal()
+    f = compiled(lambda x: x * equal(3))
+    assert [f(torch.ones(1)).item() for _ in range(3)] == [3, 6, 9]
+    g = compiled(lambda x: x * Made.k)
+    assert g(torch.ones(1)).item() == 2
+    Made.k = 5
+    assert g(torch.ones(1)).item() == 5

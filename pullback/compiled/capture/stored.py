@@ -12,7 +12,7 @@ __all__ = ["Stored"]
 
 
 class Stored:
-    """The memory of one call's results and stored gradients, each piece with the one that has it."""
+    """Memory of one call's results and stored gradients, each piece with the one that has it."""
 
     def __init__(self) -> None:
         self.memory: dict[int, Tensor] = {}  # by id of the storage

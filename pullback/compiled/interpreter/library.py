@@ -126,7 +126,9 @@ PURE: dict[int, Any] = {id(one): one for one in _PURE}
 PURE.update({id(one): one for one in vars(math).values() if callable(one)})
 PURE.update({id(one): one for one in (getattr(numpy, name) for name in _NUMPY.split())})
 # Sources of random numbers, which are pure where they are given a seed.
-SEEDED: tuple[Any, ...] = (numpy.random.default_rng, numpy.random.RandomState, random.Random)
+SEEDED: frozenset[int] = frozenset(
+    map(id, (numpy.random.default_rng, numpy.random.RandomState, random.Random))
+)
 DRAWING: tuple[type, ...] = (numpy.random.Generator, numpy.random.RandomState, random.Random)
 _CALLING = ("attrgetter", "itemgetter", "methodcaller", "setitem", "delitem", "call")
 OPERATORS: dict[int, Any] = {

@@ -252,6 +252,9 @@ class Outside:
 
     def _read_object(self, value: Any, source: Source) -> None:
         kind = type(value)
+        meta = kind if isinstance(value, type) else type(kind)
+        if meta.__eq__ is not type.__eq__:  # nobody here may take it for another class
+            raise CannotCapture(f"a class whose metaclass {meta.__name__} compares it")
         if isinstance(value, library.IDENTITY) or kind is object:
             self.guards.add("is", source, value)
         elif is_container(value) or kind in (types.MethodType, functools.partial):
