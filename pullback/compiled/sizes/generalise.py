@@ -89,7 +89,10 @@ class Family:
             rank = len(guards.leaves[number][2])
             if not isinstance(leaf, Tensor) or leaf._array.ndim != rank:
                 return (), f"argument {number}: another number of dimensions"
-            sizes.append(leaf._array.shape[dim])
+            size = leaf._array.shape[dim]
+            if type(size) is not int:
+                return (), f"argument {number}: components of different sizes"
+            sizes.append(size)
         if any(size < least for size, least in zip(sizes, self.least, strict=True)):
             return (), f"sizes {tuple(sizes)}; the program for all sizes begins at {self.least}"
         now = tuple(sizes)
@@ -298,8 +301,35 @@ def _joined(
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
-            return joined, ledger.decisions
+            return joined, {**ledger.decisions, **_roundings(ledger.rounded, joined)}
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
+
+
+def _roundings(rounded: dict[str, Any], joined: Joined) -> dict[str, bool]:
+    """Decisions that what was rounded is what it seemed to be at the points.
+
+    It may be a constant at all of them, or another expression, as `n % 64` is `n` below 64; and
+    programs may have that.
+    """
+    if not rounded:
+        return {}
+    points = joined.fit.points
+    values = evaluator(list(points[0]), list(rounded))
+    try:
+        made = list(zip(*[values(**point) for point in points], strict=True))
+    except ArithmeticError as error:
+        raise NoFit("a size is divided by what is 0 at another one") from error
+    found: dict[str, bool] = {}
+    for text, numbers in zip(rounded, made, strict=True):
+        seeming: str | None = repr(numbers[0])
+        if len(set(numbers)) > 1:
+            try:
+                seeming = joined.fit.text(numbers)
+            except NoFit:
+                seeming = None  # then no program has it under another expression
+        if seeming is not None and seeming != text:
+            found[f"{text} == {seeming}"] = True
+    return found
 
 
 def _wide_points(

@@ -32,8 +32,8 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
                 places.add((number, NUMBER))
             continue
         shape = leaf._array.shape
-        if len(shape) != len(wanted[2]):
-            return None
+        if len(shape) != len(wanted[2]) or not all(type(n) is int for n in shape):
+            return None  # a nested tensor has components of different sizes
         for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
             if now != before:
                 if min(now, before) < SMALLEST or dim in _fixed(leaf):

@@ -20,6 +20,7 @@ from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
 
+_ROUNDING = ("//", "%", ">>", "<<", "&", "|", "^")
 _INTERPRETER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "interpreter") + os.sep
 
 
@@ -32,6 +33,9 @@ class Ledger:
         self.decisions: dict[str, bool] = {}
         # Real numbers that were computed, by value: some are rounded, and remember nothing then.
         self.computed: dict[str, float] = {}
+        # What was divided and rounded, by expression: it may be the same at the sizes that were
+        # tried, and another one at others.
+        self.rounded: dict[str, Any] = {}
         self.is_open = True
         self.frames: list[Any] = []  # of the interpreter that runs the function
 
@@ -62,6 +66,14 @@ class Ledger:
             if UNKNOWN in text:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
+
+
+    def note(self, text: str, value: Any) -> None:
+        """Write down what was computed, if something in it was rounded."""
+        if self.is_open and any(sign in text for sign in _ROUNDING):
+            if UNKNOWN in text:
+                raise CannotCapture("a size that is no simple expression of others is rounded")
+            self.rounded[text] = value
 
 
 def plain(tree: Any) -> Any:
@@ -190,7 +202,9 @@ def _binary(function: Callable[[Any, Any], Any], sign: str, *, swapped: bool) ->
         mine, theirs = plain(self), plain(other)
         value = function(theirs, mine) if swapped else function(mine, theirs)
         a, b = (_text(other), self.text) if swapped else (self.text, _text(other))
-        return _made(value, f"({a} {sign} {b})", self.ledger)
+        text = f"({a} {sign} {b})"
+        self.ledger.note(text, value)
+        return _made(value, text, self.ledger)
 
     return method
 
@@ -228,6 +242,12 @@ for _name, _function, _sign in [
 ]:  # fmt: skip
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _comparison(_function, _sign))
+for _name, _function, _sign in [
+    ("lshift", operator.lshift, "<<"), ("rshift", operator.rshift, ">>"),
+    ("and", operator.and_, "&"), ("or", operator.or_, "|"), ("xor", operator.xor, "^"),
+]:  # fmt: skip
+    setattr(Sized, f"__{_name}__", _binary(_function, _sign, swapped=False))
+    setattr(Sized, f"__r{_name}__", _binary(_function, _sign, swapped=True))
 _UNARY: list[tuple[str, Callable[[Any], Any], str]] = [
     ("neg", operator.neg, "(-{})"), ("pos", operator.pos, "{}"), ("abs", abs, "abs({})"),
 ]  # fmt: skip

@@ -295,3 +295,13 @@ def test_a_counter_that_no_tensor_can_hold_any_more_raises_as_it_does_in_eager(b
     with pytest.raises(RuntimeError, match="does not fit"):
         f(torch.tensor([1]))
     assert state.n == 2**64
+
+
+def test_quotients_and_rests_of_numbers_that_vary():
+    def use(x, k):
+        return x * (k // 2) + k % 3, x / (2 // k) if k < 2 else x
+
+    f = torch.compile(use, backend="llvm")
+    x = torch.tensor([1.0, 2.0])
+    for k in (2.5, 3.5, -7.25, 1.5, 1.75, 100.5):
+        assert all(map(torch.equal, f(x, k), use(x, k)))

@@ -362,3 +362,11 @@ def test_a_fixed_size_is_captured_when_it_comes_again():
     for n in (9, 9, 7, 9):
         agrees(looped, f, (leaf(n, 4),))
     assert counters["compile"]["captures"] == 4
+
+
+def test_nested_tensors_come_between_tensors_of_several_sizes(compiled):
+    f = compiled(lambda x: x * 2)
+    nested = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)])
+    for n in (2, 3, 4, 5):
+        assert torch.equal(f(torch.ones(n, n + 1)), torch.full((n, n + 1), 2.0))
+        assert [one.tolist() for one in f(nested).unbind()] == [[2.0] * 3, [2.0] * 2]
