@@ -347,7 +347,8 @@ class Attributes(Containers):
                 raise CannotCapture(f"{name} of a tensor from outside that has a history")
             self.guards.add("is", source.attr("is_leaf"), True)
         if name in library.FACTS:
-            return natively(getattr, value, name)
+            found = natively(getattr, value, name)
+            return self.of_sizes(name, value, found) if name == "nbytes" else found
         if name == "__class__":
             return kind
         found = inspect.getattr_static(kind, name, MISSING)

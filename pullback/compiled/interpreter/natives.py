@@ -161,7 +161,7 @@ class Natives(Functions):
         given = [self.new(self.walked(one)) if isinstance(one, Walk) else one for one in given]
         for one in (*given, *words.values()):
             self._check_pure(function, one)
-        keeps = function in (range, slice, len, Size, int, float)
+        keeps = function in (slice, len, Size, int, float)
         if not keeps and any(map(self.mentions_size, given)):
             raise CannotCapture(f"a size that varies is used as {function.__name__}()")
         return self.admitted(natively(function, *given, **words))

@@ -23,6 +23,7 @@ from pullback.core.tensor import Tensor, wrap
 
 __all__ = ["Joined"]
 
+_SPLITTING = frozenset({"_split", "_unsafe_split"})
 _REMEMBERING = (Sized, SizedFloat)
 
 
@@ -55,6 +56,7 @@ class Joined:
         self.names = list(points[0])
         self.fit = Fit(points, draft=draft, certain=certain, computed=computed)
         self.texts: list[str] = []
+        self.conditions: dict[str, bool] = {}  # decisions of operators by sizes
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]
         self._check_alike()
@@ -148,7 +150,36 @@ class Joined:
         kwargs = self._joined([one.kwargs for one in calls])
         if first.op is None or first.op.kind != "elementwise":
             self._check_no_numbers(first.name, (args, kwargs))
+        if first.name in _SPLITTING:
+            self._note_parts(len(first.results), kwargs)
+        if first.name == "slice_along":
+            self._note_slice(first.results[0], kwargs)
         return first, args, kwargs
+
+    def _note_slice(self, result: Value, given: dict[str, Any]) -> None:
+        """That a part of a dimension is as long at other sizes as its expression says."""
+        shape = self.values[given["input"].number][0]
+        dim = given["dim"] % len(shape)
+        start, stop, step = (given.get(name) for name in ("start", "stop", "step"))
+        made = self.values[result.number][0][dim]
+        every = [start, stop, step, shape[dim], made]
+        is_whole = start in (None, 0) and stop is None and step in (None, 1)
+        if is_whole or not any(one.__class__ is _Hole for one in every):
+            return
+        first, last, by, length, count = (
+            self.texts[one.number] if one.__class__ is _Hole else str(one) for one in every
+        )
+        self.conditions[f"len(range({length})[{first}:{last}:{by}]) == {count}"] = True
+
+    def _note_parts(self, count: int, given: dict[str, Any]) -> None:
+        """That a tensor is cut into as many parts at other sizes."""
+        shape = self.values[given["input"].number][0]
+        length, part = shape[given["dim"] % len(shape)], given["split_size"]
+        texts = [self.texts[one.number] if one.__class__ is _Hole else str(one)
+                 for one in (length, part)]  # fmt: skip
+        if length.__class__ is _Hole or part.__class__ is _Hole:
+            self.conditions[f"-(-{texts[0]} // {texts[1]}) == {count}"] = True
+
 
     def _check_no_numbers(self, name: str, tree: Any) -> None:
         """Numbers vary in elementwise operators alone: of others they may decide what is done."""

@@ -301,7 +301,8 @@ def _joined(
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
-            return joined, {**ledger.decisions, **_roundings(ledger.rounded, joined)}
+            rounded = _roundings(ledger.rounded, joined)
+            return joined, {**ledger.decisions, **rounded, **joined.conditions}
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
 
 

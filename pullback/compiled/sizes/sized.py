@@ -8,6 +8,7 @@ used only for sizes that decide alike. What would lose the expression and could 
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Callable
@@ -20,7 +21,7 @@ from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
 
-_ROUNDING = ("//", "%", ">>", "<<", "&", "|", "^")
+_ROUNDING = ("int(", "round(", "//", "%", ">>", "<<", "&", "|", "^")
 _INTERPRETER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "interpreter") + os.sep
 
 
@@ -155,7 +156,26 @@ class SizedFloat(float):
 
     def __int__(self) -> int:
         _refuse_users(self, "int()")
-        return int(float.__float__(self))
+        return self._rounded("int({})", int)
+
+    def __ceil__(self) -> int:
+        return self._rounded("-int(-{} // 1)", math.ceil)
+
+    def __floor__(self) -> int:
+        return self._rounded("int({} // 1)", math.floor)
+
+    def __trunc__(self) -> int:
+        return self._rounded("int({})", math.trunc)
+
+    def __round__(self, *digits: int) -> Any:
+        pattern = f"round({{}}, {digits[0]})" if digits else "round({})"
+        return self._rounded(pattern, lambda one: round(one, *digits))
+
+    def _rounded(self, pattern: str, how: Callable[[float], Any]) -> Any:
+        """A number that remembers nothing: what it seems to be is a decision."""
+        made = how(float.__float__(self))
+        self.ledger.note(pattern.format(self.text), made)
+        return made
 
 
 def _refuse_users(number: Any, use: str) -> None:
@@ -242,6 +262,9 @@ for _name, _function, _sign in [
 ]:  # fmt: skip
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _comparison(_function, _sign))
+for _kind in (Sized, SizedFloat):
+    _kind.__divmod__ = lambda a, b: (a // b, a % b)  # type: ignore[attr-defined]  # of both
+    _kind.__rdivmod__ = lambda a, b: (b // a, b % a)  # type: ignore[attr-defined]  # the same
 for _name, _function, _sign in [
     ("lshift", operator.lshift, "<<"), ("rshift", operator.rshift, ">>"),
     ("and", operator.and_, "&"), ("or", operator.or_, "|"), ("xor", operator.xor, "^"),
