@@ -14,6 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.capture import Captured, Input, Output
+from pullback.compiled.capture.shapes import has_its_shapes, may_round
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.interpreter.sources import same_value as _same
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
@@ -78,8 +79,27 @@ class Joined:
             one.number for shape, _, _, _ in self.values.values() for one in shape
             if one.__class__ is _Hole
         }  # fmt: skip
+        self._rounding = [
+            joined for joined in self.calls
+            if may_round(joined[0]) and any(map(self._varies, joined[0].inputs))
+        ]  # fmt: skip
         self.captures.clear()
         self._values.clear()
+
+    def _varies(self, value: Value) -> bool:
+        return any(one.__class__ is _Hole for one in self.values[value.number][0])
+
+    def has_its_shapes(self, sizes: Sequence[Any]) -> bool:
+        """Whether operators that round sizes give the shapes that are told of their results."""
+        if not self._rounding:
+            return True
+        numbers = self._evaluate(*sizes)
+        values = _Values(self.values, numbers)
+        try:
+            calls = [self._call_at(one, values, numbers) for one in self._rounding]
+        except (ArithmeticError, ValueError):
+            return False
+        return all(map(has_its_shapes, calls))
 
     def sizes_of_values(self) -> dict[int, tuple[str | None, ...]]:
         """Of each value, by number, the expressions of its sizes."""

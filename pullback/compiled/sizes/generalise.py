@@ -33,6 +33,7 @@ __all__ = ["Family", "attempts", "generalised"]
 
 _SMALL = 5  # where half of it, or all but a few, should be more than 1 as well
 _MOST_PROGRAMS = 32
+_MOST_SHAPED = 4096  # sizes of which it is known what operators make of them
 _SHARES = (0.1458980337503154, 0.6180339887498949, 0.3819660112501051)  # of an interval
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
@@ -54,6 +55,7 @@ class Family:
         self._outcomes = tuple(decisions.values())
         made = [text for text in joined.texts if NUMBERS in text]  # of numbers, not of sizes
         self._made_of_numbers = evaluator(joined.names, made)
+        self._shaped: dict[tuple[int, ...], bool] = {}
         self.templates = Templates()  # object code that the programs of all sizes share
         self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
@@ -103,6 +105,8 @@ class Family:
             found = zip(self.decisions, self._outcomes, self._decide(*now), strict=True)
             text = next(text for text, wanted, got in found if wanted is not got)
             reason = f"the function decides by a size: {text} is {not self.decisions[text]} now"
+        if reason is None and not self._has_its_shapes(now):
+            reason = "an operator rounds a size to another one"
         return now, reason
 
     def fits(self, *sizes: Any) -> bool:
@@ -112,7 +116,17 @@ class Family:
             return False
         if not all(map(is_word, self._made_of_numbers(*sizes))):
             return False
-        return self._decide(*sizes) == self._outcomes
+        return self._decide(*sizes) == self._outcomes and self._has_its_shapes(sizes)
+
+    def _has_its_shapes(self, sizes: tuple[Any, ...]) -> bool:
+        """Whether operators that round sizes do there as they did, asked once of each size."""
+        key = tuple([one for n, one in enumerate(sizes) if n not in self._numbers])
+        known = self._shaped.get(key)
+        if known is None:
+            if len(self._shaped) > _MOST_SHAPED:
+                self._shaped.clear()
+            known = self._shaped[key] = self.joined.has_its_shapes(sizes)
+        return known
 
     def _with_numbers(self, sizes: tuple[Any, ...]) -> Entry | None:
         """The entry of the same sizes, with other numbers; None where there is none."""
