@@ -172,6 +172,9 @@ class Joined:
             self._check_no_numbers(first.name, (args, kwargs))
         if first.name in _SPLITTING:
             self._note_parts(len(first.results), kwargs)
+        geometry = kwargs.get("geometry")
+        if geometry.__class__ is _Named and geometry.kind is Geometry and "input" in kwargs:
+            self._note_windows(first.inputs[0], geometry)
         if first.name == "slice_along":
             self._note_slice(first.results[0], kwargs)
         return first, args, kwargs
@@ -186,17 +189,32 @@ class Joined:
         is_whole = start in (None, 0) and stop is None and step in (None, 1)
         if is_whole or not any(one.__class__ is _Hole for one in every):
             return
-        first, last, by, length, count = (
-            self.texts[one.number] if one.__class__ is _Hole else str(one) for one in every
-        )
+        first, last, by, length, count = map(self._text, every)
         self.conditions[f"len(range({length})[{first}:{last}:{by}]) == {count}"] = True
+
+    def _note_windows(self, input: Value, geometry: Any) -> None:
+        """That a pool has as many windows at other sizes, over as much memory around them."""
+        kernel, stride, pads, dilation, number = geometry.items
+        shape = self.values[input.number][0][-len(kernel) :]
+        for n, k, s, (left, right), d, count in zip(
+            shape, kernel, stride, pads, dilation, number, strict=True
+        ):
+            every = (n, k, s, left, right, d, count)
+            if not any(one.__class__ is _Hole for one in every):
+                continue
+            size, window, step, before, behind, apart, many = map(self._text, every)
+            room = f"{size} + {before} + {behind} - {apart} * ({window} - 1) - 1"
+            self.conditions[f"({room}) // {step} + 1 == {many}"] = True
+            self.conditions[f"0 <= {behind} - {before} < {step}"] = True
+
+    def _text(self, number: Any) -> str:
+        return self.texts[number.number] if number.__class__ is _Hole else str(number)
 
     def _note_parts(self, count: int, given: dict[str, Any]) -> None:
         """That a tensor is cut into as many parts at other sizes."""
         shape = self.values[given["input"].number][0]
         length, part = shape[given["dim"] % len(shape)], given["split_size"]
-        texts = [self.texts[one.number] if one.__class__ is _Hole else str(one)
-                 for one in (length, part)]  # fmt: skip
+        texts = [self._text(one) for one in (length, part)]
         if length.__class__ is _Hole or part.__class__ is _Hole:
             self.conditions[f"-(-{texts[0]} // {texts[1]}) == {count}"] = True
 
