@@ -21,6 +21,7 @@ from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
 from pullback.compiled.sizes.fit import Fit, NoFit, evaluator, mentions_numbers
 from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.nn.pool.shapes import Geometry
 
 __all__ = ["Joined"]
 
@@ -174,7 +175,7 @@ class Joined:
             self._note_parts(len(first.results), kwargs)
         geometry = kwargs.get("geometry")
         if geometry.__class__ is _Named and geometry.kind is Geometry and "input" in kwargs:
-            self._note_windows(first.inputs[0], geometry)
+            self._note_windows(first, geometry)
         if first.name == "slice_along":
             self._note_slice(first.results[0], kwargs)
         return first, args, kwargs
@@ -192,10 +193,14 @@ class Joined:
         first, last, by, length, count = map(self._text, every)
         self.conditions[f"len(range({length})[{first}:{last}:{by}]) == {count}"] = True
 
-    def _note_windows(self, input: Value, geometry: Any) -> None:
+    def _note_windows(self, call: Call, geometry: Any) -> None:
         """That a pool has as many windows at other sizes, over as much memory around them."""
         kernel, stride, pads, dilation, number = geometry.items
-        shape = self.values[input.number][0][-len(kernel) :]
+        shape, made = (
+            self.values[one.number][0][-len(kernel) :] for one in (call.inputs[0], call.results[0])
+        )
+        if [*map(self._text, made)] != [*map(self._text, number)]:  # a gradient's way back
+            return
         for n, k, s, (left, right), d, count in zip(
             shape, kernel, stride, pads, dilation, number, strict=True
         ):
@@ -217,7 +222,6 @@ class Joined:
         texts = [self._text(one) for one in (length, part)]
         if length.__class__ is _Hole or part.__class__ is _Hole:
             self.conditions[f"-(-{texts[0]} // {texts[1]}) == {count}"] = True
-
 
     def _check_no_numbers(self, name: str, tree: Any) -> None:
         """Numbers vary in elementwise operators alone: of others they may decide what is done."""

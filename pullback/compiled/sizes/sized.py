@@ -68,7 +68,6 @@ class Ledger:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
 
-
     def note(self, text: str, value: Any) -> None:
         """Write down what was computed, if something in it was rounded."""
         if self.is_open and any(sign in text for sign in _ROUNDING):
