@@ -80,24 +80,35 @@ class Joined:
             one.number for shape, _, _, _ in self.values.values() for one in shape
             if one.__class__ is _Hole
         }  # fmt: skip
-        self._rounding = [
-            joined for joined in self.calls
-            if may_round(joined[0]) and any(map(self._varies, joined[0].inputs))
-        ]  # fmt: skip
+        self._rounding: list[Any] = []
+        if not draft:  # those that cannot tell shapes without data are left out
+            last = tuple(points[-1].values())
+            rounding = [one for one in self.calls if may_round(one[0]) and self._loses(one[0])]
+            self._rounding = [one for one in rounding if self._has_its_shapes([one], last)]
         self.captures.clear()
         self._values.clear()
 
-    def _varies(self, value: Value) -> bool:
-        return any(one.__class__ is _Hole for one in self.values[value.number][0])
+    def _loses(self, call: Call) -> bool:
+        """Whether some size that varies may not be among those of the results."""
+        given, made = (
+            {one.number for v in values for one in self.values[v.number][0]
+             if one.__class__ is _Hole}
+            for values in (call.inputs, call.results)
+        )  # fmt: skip
+        is_view = call.op is not None and call.op.kind == "view"
+        return bool(given) if is_view else not given <= made
 
     def has_its_shapes(self, sizes: Sequence[Any]) -> bool:
         """Whether operators that round sizes give the shapes that are told of their results."""
-        if not self._rounding:
+        return self._has_its_shapes(self._rounding, sizes)
+
+    def _has_its_shapes(self, joined: list[Any], sizes: Sequence[Any]) -> bool:
+        if not joined:
             return True
         numbers = self._evaluate(*sizes)
         values = _Values(self.values, numbers)
         try:
-            calls = [self._call_at(one, values, numbers) for one in self._rounding]
+            calls = [self._call_at(one, values, numbers) for one in joined]
         except (ArithmeticError, ValueError):
             return False
         return all(map(has_its_shapes, calls))
