@@ -477,3 +477,13 @@ def test_an_object_that_is_equal_to_everything_is_itself(compiled):
     assert g(torch.ones(1)).item() == 2
     Made.k = 5
     assert g(torch.ones(1)).item() == 5
+
+
+def test_whether_two_equal_texts_are_one_object_is_asked_each_time(compiled):
+    state = {"a": "abc", "b": "abc"}
+    f = compiled(lambda x: x * (2 if state["a"] is state["b"] else 3))
+    assert f(torch.ones(1)).item() == 2
+    state["b"] = "".join(["a", "bc"])
+    assert f(torch.ones(1)).item() == 3
+    state["b"] = state["a"]
+    assert f(torch.ones(1)).item() == 2
