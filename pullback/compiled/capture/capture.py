@@ -440,7 +440,7 @@ class _Run:
             for other in self.known.values():
                 if other is not one and share_memory(one.array, other.array):
                     raise CannotCapture("a write to a tensor whose memory another one shares")
-        stores = []
+        stores: list[tuple[Any, Any]] = []
         for one in list(self.known.values()):
             grad = one.stand._stored_grad
             before = one.tensor._stored_grad

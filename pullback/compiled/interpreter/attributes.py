@@ -49,6 +49,7 @@ class Attributes(Containers):
     """Loads and stores attributes."""
 
     call: Any  # of calls.py
+    of_sizes: Any
     step: Any
 
     def load_attr(self, value: Any, name: str) -> Any:

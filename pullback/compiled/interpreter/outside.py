@@ -252,7 +252,7 @@ class Outside:
 
     def _read_object(self, value: Any, source: Source) -> None:
         kind = type(value)
-        meta = kind if isinstance(value, type) else type(kind)
+        meta: Any = kind if isinstance(value, type) else type(kind)
         if meta.__eq__ is not type.__eq__:  # nobody here may take it for another class
             raise CannotCapture(f"a class whose metaclass {meta.__name__} compares it")
         if isinstance(value, library.IDENTITY) or kind is object:

@@ -155,18 +155,22 @@ class SizedFloat(float):
 
     def __int__(self) -> int:
         _refuse_users(self, "int()")
-        return self._rounded("int({})", int)
+        made: int = self._rounded("int({})", int)
+        return made
 
     def __ceil__(self) -> int:
-        return self._rounded("-int(-{} // 1)", math.ceil)
+        made: int = self._rounded("-int(-{} // 1)", math.ceil)
+        return made
 
     def __floor__(self) -> int:
-        return self._rounded("int({} // 1)", math.floor)
+        made: int = self._rounded("int({} // 1)", math.floor)
+        return made
 
     def __trunc__(self) -> int:
-        return self._rounded("int({})", math.trunc)
+        made: int = self._rounded("int({})", math.trunc)
+        return made
 
-    def __round__(self, *digits: int) -> Any:
+    def __round__(self, *digits: Any) -> Any:
         pattern = f"round({{}}, {digits[0]})" if digits else "round({})"
         return self._rounded(pattern, lambda one: round(one, *digits))
 
@@ -262,8 +266,8 @@ for _name, _function, _sign in [
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _comparison(_function, _sign))
 for _kind in (Sized, SizedFloat):
-    _kind.__divmod__ = lambda a, b: (a // b, a % b)  # type: ignore[attr-defined]  # of both
-    _kind.__rdivmod__ = lambda a, b: (b // a, b % a)  # type: ignore[attr-defined]  # the same
+    setattr(_kind, "__divmod__", lambda a, b: (a // b, a % b))  # noqa: B010 (as the others)
+    setattr(_kind, "__rdivmod__", lambda a, b: (b // a, b % a))  # noqa: B010 (the same)
 for _name, _function, _sign in [
     ("lshift", operator.lshift, "<<"), ("rshift", operator.rshift, ">>"),
     ("and", operator.and_, "&"), ("or", operator.or_, "|"), ("xor", operator.xor, "^"),
