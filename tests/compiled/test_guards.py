@@ -487,3 +487,20 @@ def test_whether_two_equal_texts_are_one_object_is_asked_each_time(compiled):
     assert f(torch.ones(1)).item() == 3
     state["b"] = state["a"]
     assert f(torch.ones(1)).item() == 2
+
+
+def test_properties_of_a_metaclass_are_followed(compiled):
+    class Meta(type):
+        scale = 2
+
+        @property
+        def doubled(cls):
+            return cls.scale * 2
+
+    class Made(metaclass=Meta):
+        pass
+
+    f = compiled(lambda x: x * Made.doubled, fullgraph=True)
+    assert f(torch.ones(1)).item() == 4
+    Meta.scale = 5
+    assert f(torch.ones(1)).item() == 10

@@ -272,6 +272,8 @@ class Attributes(Containers):
             if isinstance(found, _FIELDS) or found is MISSING:
                 found = natively(getattr, value, name)
                 return self.read(found, self.root(value).attr(name))
+            if isinstance(found, property) and found.fget is not None:
+                return self.call(found.fget, (value,))
             return self.bound(found, value, type(value), name)
         if isinstance(found, (types.FunctionType, property, *_C_DESCRIPTORS, *_FIELDS)):
             return found
