@@ -342,6 +342,7 @@ class Tracer:
         for target, made in zip(targets, self._arrays(op, values, options), strict=True):
             if target._array.shape != made.shape:
                 raise CannotCapture("out= of another shape")
+            interpret_check(op.name, target, made)
             self.assign(self.standing_in(target), made)
             bump(target, op.name)
 

@@ -104,7 +104,10 @@ class Outside:
     def constant(self, value: Any) -> Any:
         """An object that the guards hold: a function's globals, a class, a cell."""
         if self.source(value) is None:
-            self.sources[self.keep(value)] = self.root(value)
+            source = self.sources[self.keep(value)] = self.root(value)
+            kind = type(value)
+            if made_in_python(kind) and not isinstance(value, type):
+                self.guards.add("type", source, kind)  # which can be exchanged
         return value
 
     def again(self, value: Any) -> Any:
@@ -248,6 +251,9 @@ class Outside:
 
     def _read_object(self, value: Any, source: Source) -> None:
         kind = type(value)
+        meta: Any = kind if isinstance(value, type) else type(kind)
+        if meta.__eq__ is not type.__eq__:  # nobody here may take it for another class
+            raise CannotCapture(f"a class whose metaclass {meta.__name__} compares it")
         if isinstance(value, library.IDENTITY) or kind is object:
             self.guards.add("is", source, value)
         elif is_container(value) or kind in (types.MethodType, functools.partial):
