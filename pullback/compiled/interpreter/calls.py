@@ -55,7 +55,6 @@ class Calls(Entering):
     shadow_classes: dict[Any, Any]
     asks: bool
     real_mode: Any  # that of the caller, in which nothing is traced
-    tracer: Any = None  # what writes operators down; None where values are real
     stand_number: Any  # gives a number that is an input its tensor
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:

@@ -59,6 +59,8 @@ def is_container(value: Any) -> bool:
 class Outside:
     """What a capture knows of the objects that it did not make."""
 
+    tracer: Any = None  # what writes operators down; None where values are real
+
     def __init__(self, stand: Any) -> None:
         """`stand` gives the stand-in of a tensor from outside, or refuses."""
         self.guards = Guards()
@@ -172,7 +174,8 @@ class Outside:
         if isinstance(value, Tensor):
             return self._read_tensor(value, source)
         if isinstance(value, library.Generator):
-            self.tracer.generators[self.keep(value)] = value
+            if self.tracer is not None:
+                self.tracer.generators[self.keep(value)] = value
             self.guards.add("is", source, value)
         elif isinstance(value, numpy.ndarray):
             return self._read_array(value, source)
