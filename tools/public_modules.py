@@ -18,7 +18,6 @@ from tools import reference
 __all__ = ["NO_PAGE", "found", "without_page"]
 
 _INNER = "a file of a package: what programs name is told on the package's page"
-_STEP = "a step of one optimizer as a function: options of its class, and lists of its state"
 _LONG = "the pipes of datapipes.iter and datapipes.map under their long names"
 _ANSWER = "says which of torch's libraries are not here: takes no arguments"
 _QUANTIZED = "stubs that hand on what they get: nothing is quantized here"
@@ -45,13 +44,6 @@ NO_PAGE = {
         ),
         _INNER,
     ),
-    **{
-        f"optim.{name}": _STEP
-        for name in (
-            *("adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam"),
-            *("rmsprop", "rprop", "sgd", "sparse_adam"),
-        )
-    },
     **{
         f"utils.data.datapipes.{name}": _LONG
         for name in (

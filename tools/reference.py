@@ -56,7 +56,9 @@ _PATHS = """
     nn.modules.module nn.modules.utils nn.parallel nn.parameter nn.utils nn.utils.parametrizations
     nn.utils.parametrize nn.utils.prune nn.utils.rnn
     onnx
-    optim optim.lr_scheduler optim.optimizer optim.swa_utils
+    optim optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd
+    optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd
+    optim.sparse_adam optim.swa_utils
     overrides profiler quasirandom random serialization signal.windows sparse special storage
     testing
     utils utils.benchmark utils.checkpoint utils.cpp_extension utils.data utils.data.datapipes.iter
