@@ -19,13 +19,13 @@ from pullback.distributed.collectives import *
 from pullback.distributed.constants import default_pg_timeout
 from pullback.distributed.debug_levels import *
 from pullback.distributed.errors import *
-from pullback.distributed.group import ProcessGroup, Work
+from pullback.distributed.group import ProcessGroup, ProcessGroupGloo, Work
 from pullback.distributed.groups import *
 from pullback.distributed.messages import *
 from pullback.distributed.not_here import add as _add_not_here
 from pullback.distributed.objects import *
 from pullback.distributed.options import *
-from pullback.distributed.reduction import ReduceOp
+from pullback.distributed.reduction import ReduceOp, _make_nccl_premul_sum
 from pullback.distributed.rendezvous import register_rendezvous_handler, rendezvous
 from pullback.distributed.store import *
 from pullback.distributed.world import *

@@ -75,11 +75,17 @@ def mismatch_text(rank: int, group: str, texts: list[str]) -> str:
     )
 
 
+class LateText(str):
+    """What an error says of ranks that did not come in time: so is it told from others."""
+
+    __slots__ = ()
+
+
 def late_text(rank: int, group: str, call: Call, missing: list[int], seconds: float) -> str:
     """Who did not come to a call in time."""
     named = ", ".join(map(str, missing[:16])) + (" ..." if len(missing) > 16 else "")
     who = f"rank {named}" if missing else "a rank"
-    return (
+    return LateText(
         f"rank {rank}: {call} of {group} waited {seconds:.1f} s for {who}, which did not come. "
         "It died, hangs, or made another call; a larger timeout= gives it longer."
     )

@@ -27,7 +27,7 @@ from pullback.distributed.arguments import (
 from pullback.distributed.call import Call, describe
 from pullback.distributed.coalescing import together
 from pullback.distributed.group import ProcessGroup, in_seconds
-from pullback.distributed.reduction import ReduceOp, check_op
+from pullback.distributed.reduction import ReduceOp, check_op, premultiplied
 from pullback.distributed.sparse import entries, summed
 
 __all__ = [
@@ -71,12 +71,12 @@ def all_reduce(
     if isinstance(tensor, Tensor) and tensor.is_sparse:
         return _all_reduce_sparse(tensor, ReduceOp.of(op), known, async_op)
     array, op = array_of(tensor, "all_reduce"), ReduceOp.of(op)
-    check_op(op, array.dtype)
+    check_op(op, array.dtype, known.backend)
     call = Call("all_reduce", f"{describe(array)} {op.name}", known.timeout)
 
     def act() -> None:
-        data = packed(array)
-        known.communicator.all_reduce(call, data, op)
+        data, how = premultiplied(packed(array), op)
+        known.communicator.all_reduce(call, data, how)
         written(tensor, data, "all_reduce")
 
     return known.do(call, act, later=async_op, result=[tensor])
@@ -122,13 +122,13 @@ def reduce(
     if known is None:
         return None
     array, op = array_of(tensor, "reduce"), ReduceOp.of(op)
-    check_op(op, array.dtype)
+    check_op(op, array.dtype, known.backend)
     root = member(known, dst, group_dst, "reduce")
     call = Call("reduce", f"{describe(array)} {op.name} to {root}", known.timeout)
 
     def act() -> None:
-        data = packed(array)
-        known.communicator.reduce(call, data, op, root)
+        data, how = premultiplied(packed(array), op)
+        known.communicator.reduce(call, data, how, root)
         if known.rank() == root:
             written(tensor, data, "reduce")
 
@@ -332,14 +332,14 @@ def reduce_scatter(
     if known is None:
         return None
     out, op = array_of(output, "reduce_scatter"), ReduceOp.of(op)
-    check_op(op, out.dtype)
+    check_op(op, out.dtype, known.backend)
     given = check_list(input_list, known.size(), out, "reduce_scatter")
     call = Call("reduce_scatter", f"{describe(out)} {op.name}", known.timeout)
 
     def act() -> None:
-        rows = namespace(out).stack([one.reshape(out.shape) for one in given])
-        data = packed(out)
-        known.communicator.reduce_scatter(call, data, rows, op)
+        stacked = namespace(out).stack([one.reshape(out.shape) for one in given])
+        data, (rows, how) = packed(out), premultiplied(stacked, op)
+        known.communicator.reduce_scatter(call, data, rows, how)
         written(output, data, "reduce_scatter")
 
     return known.do(call, act, later=async_op, result=[output])
@@ -364,7 +364,7 @@ def reduce_scatter_tensor(
         return None
     what = "reduce_scatter_tensor"
     out, array, op = array_of(output, what), array_of(input, what), ReduceOp.of(op)
-    check_op(op, out.dtype)
+    check_op(op, out.dtype, known.backend)
     if array.size != out.size * known.size() or out.dtype != array.dtype:
         raise RuntimeError(
             f"{what}: an output of {describe(out)} for each of {known.size()} ranks; the input is "
@@ -373,9 +373,9 @@ def reduce_scatter_tensor(
     call = Call(what, f"{describe(out)} {op.name}", known.timeout)
 
     def act() -> None:
-        data = packed(out)
-        rows = packed(array).reshape(known.size(), *out.shape)
-        known.communicator.reduce_scatter(call, data, rows, op)
+        given = packed(array).reshape(known.size(), *out.shape)
+        data, (rows, how) = packed(out), premultiplied(given, op)
+        known.communicator.reduce_scatter(call, data, rows, how)
         written(output, data, what)
 
     return known.do(call, act, later=async_op, result=[output])
@@ -478,14 +478,15 @@ def all_reduce_coalesced(
     arrays = [array_of(tensor, "all_reduce_coalesced") for tensor in tensors]
     if len({array.dtype for array in arrays}) > 1:
         raise ValueError("all_reduce_coalesced: all tensors have the same dtype.")
-    check_op(op, arrays[0].dtype)
+    check_op(op, arrays[0].dtype, known.backend)
     shapes = ", ".join(map(describe, arrays))
     call = Call("all_reduce_coalesced", f"{shapes} {op.name}", known.timeout)
 
     def act() -> None:
         xp = namespace(arrays[0])
-        flat = xp.concatenate([array.reshape(-1) for array in arrays])
-        known.communicator.all_reduce(call, flat, op)
+        joined = xp.concatenate([array.reshape(-1) for array in arrays])
+        flat, how = premultiplied(joined, op)
+        known.communicator.all_reduce(call, flat, how)
         ends = numpy.cumsum([array.size for array in arrays])[:-1].tolist()
         unstack(tensors, xp.split(flat, ends), "all_reduce_coalesced")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from datetime import timedelta
 from typing import Any
 
 from pullback.distributed.call import Call
@@ -79,12 +80,13 @@ def _next_name(chosen: list[int]) -> str:
     return f"group {world.made} of ranks {chosen}"
 
 
-def _local_name(chosen: list[int]) -> str:
+def _local_name(chosen: list[int], kind: str = "local") -> str:
     """A name that the ranks of the group agree on, whatever groups others have made."""
     world = need_world()
-    before = world.made_locally.get(tuple(chosen), 0)
-    world.made_locally[tuple(chosen)] = before + 1
-    return f"local group {before + 1} of ranks {chosen}"
+    key = (kind, *chosen)
+    before = world.made_locally.get(key, 0)
+    world.made_locally[key] = before + 1
+    return f"{kind} group {before + 1} of ranks {chosen}"
 
 
 def _known(
@@ -117,6 +119,84 @@ def parted(
     if made is None:
         return None
     return _known(made, mine, default.timeout if timeout is None else timeout, description)
+
+
+def split_of(
+    parent: ProcessGroup,
+    ranks: Sequence[int],
+    timeout: Any,
+    name: str | None,
+    description: str | None,
+) -> ProcessGroup | None:
+    """The group of some of a group's ranks, which alone need to call it; None on others."""
+    chosen = [int(rank) for rank in ranks]
+    if not chosen or len(set(chosen)) != len(chosen):
+        raise RuntimeError(f"split_group: ranks are different numbers, one or more; got {chosen}.")
+    if parent.rank() not in chosen:
+        return None
+    wrong = [rank for rank in chosen if not 0 <= rank < parent.size()]
+    if wrong:
+        raise RuntimeError(f"split_group: {parent} has no rank {wrong[0]}.")
+    every = [parent.ranks[rank] for rank in chosen]
+    given = name or f"{parent.group_name}:split:{chosen}"
+    # The parent's name is in it: a group and a part of it may have the same numbers.
+    meeting = _local_name(every, f"{given} in {parent.group_name}")
+    return _together(
+        "split_group", parent, chosen, every, meeting, timeout, given, description or given
+    )
+
+
+def merged(
+    group: ProcessGroup,
+    store: Any,
+    size: int,
+    timeout: Any,
+    name: str | None,
+    description: str | None,
+) -> ProcessGroup:
+    """One group of all ranks that come to a store, `size` of them, of this job."""
+    if size < group.size():
+        raise ValueError(f"merge_remote_group: size is {size}, of a group of {group.size()}.")
+    world = need_world()
+    limit = timedelta(seconds=in_seconds(timeout, group.timeout))
+    number = int(store.add("mergeGroupRank", 1)) - 1
+    meeting, own = divmod(number, size)  # a store may be used again
+    keys = [f"merge/{meeting}/{place}" for place in range(size)]
+    store.set(keys[own], str(world.default.rank()))
+    store.wait(keys, limit)
+    every = sorted(int(store.get(key)) for key in keys)
+    _check(every, None, "merge_remote_group")
+    given = name or f"{group.group_name}:merge"
+    place = _local_name(every, "merged")
+    return _together(
+        "merge_remote_group",
+        world.default,
+        every,
+        every,
+        place,
+        limit,
+        given,
+        description or f"{group.group_desc}:merge",
+    )
+
+
+def _together(
+    what: str,
+    parent: ProcessGroup,
+    chosen: list[int],
+    every: list[int],
+    meeting: str,
+    timeout: Any,
+    name: str,
+    description: str,
+) -> ProcessGroup:
+    """The group of the ranks that come to this call, by numbers in the parent and in the job."""
+    limit = in_seconds(timeout, parent.timeout)
+    call = Call(what, f"ranks {every}", limit)
+    made = parent.communicator.among(call, chosen, meeting)
+    fresh = _known(made, every, limit, description)
+    fresh.group_name = name
+    return fresh
 
 
 def new_subgroups_by_enumeration(

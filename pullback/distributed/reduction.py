@@ -27,6 +27,22 @@ class ReduceOp(Enum):
     BAND = 5
     BOR = 6
     BXOR = 7
+    PREMUL_SUM = 8
+
+    def __init__(self, number: int) -> None:
+        # By what a rank's numbers are multiplied before they are summed: of PREMUL_SUM alone.
+        self.factor: float | None = None
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, ReduceOp) and self._value_ == other._value_
+
+    def __hash__(self) -> int:
+        return int(self._value_)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        if self.factor is not None:
+            return _make_nccl_premul_sum, (self.factor,)
+        return super().__reduce_ex__(protocol)
 
     @classmethod
     def of(cls, name: Any) -> ReduceOp:
@@ -46,6 +62,21 @@ class ReduceOp(Enum):
 ReduceOp.RedOpType = ReduceOp  # type: ignore[attr-defined]  # what is set on an Enum later is unknown
 
 
+def _make_nccl_premul_sum(factor: Any) -> ReduceOp:
+    """PREMUL_SUM with its factor: a number, or a tensor of one, which may be this rank's own."""
+    number = getattr(factor, "numel", None)
+    if number is not None:
+        if number() != 1:
+            raise RuntimeError(f"PREMUL_SUM has one factor, got a tensor of {number()} numbers.")
+        factor = factor.item()
+    if isinstance(factor, bool) or not isinstance(factor, (int, float)):
+        raise TypeError(f"PREMUL_SUM's factor is a real number, got {type(factor).__name__}.")
+    made = object.__new__(ReduceOp)  # equal to the plain one, as flags of enums are made
+    made._name_, made._value_ = "PREMUL_SUM", ReduceOp.PREMUL_SUM.value
+    made.factor = float(factor)
+    return made
+
+
 _UFUNCS: dict[ReduceOp, Callable[..., Any]] = {
     ReduceOp.SUM: numpy.add,
     ReduceOp.AVG: numpy.add,
@@ -60,8 +91,10 @@ _BITWISE = (ReduceOp.BAND, ReduceOp.BOR, ReduceOp.BXOR)
 _ORDERED = (ReduceOp.MIN, ReduceOp.MAX)
 
 
-def check_op(op: ReduceOp, dtype: numpy.dtype[Any]) -> None:
-    """Refuse an operation that has no meaning for these numbers."""
+def check_op(op: ReduceOp, dtype: numpy.dtype[Any], backend: str) -> None:
+    """Refuse an operation that has no meaning for these numbers, or not by this back end."""
+    if op is ReduceOp.SUM:
+        return
     kind = dtype.kind
     if op in _BITWISE and kind not in "biu":
         raise RuntimeError(f"ReduceOp.{op.name} is for integers and bools, got {dtype.name}.")
@@ -69,6 +102,29 @@ def check_op(op: ReduceOp, dtype: numpy.dtype[Any]) -> None:
         raise RuntimeError(f"ReduceOp.{op.name} needs numbers in an order, got {dtype.name}.")
     if op is ReduceOp.AVG and kind in "biu":
         raise RuntimeError(f"ReduceOp.AVG is for floating and complex numbers, got {dtype.name}.")
+    if op == ReduceOp.PREMUL_SUM:
+        _check_premultiplied(op, dtype, backend)
+
+
+def _check_premultiplied(op: ReduceOp, dtype: numpy.dtype[Any], backend: str) -> None:
+    if op.factor is None:
+        raise TypeError("ReduceOp.PREMUL_SUM needs its factor: _make_nccl_premul_sum(factor).")
+    if backend in ("gloo", "mpi"):
+        raise RuntimeError(
+            f"ReduceOp.PREMUL_SUM is for 'nccl', and ranks that are threads; this is {backend!r}. "
+            "Multiply first, and take SUM."
+        )
+    if dtype.kind in "biu":
+        raise RuntimeError(f"ReduceOp.PREMUL_SUM is for floating numbers, got {dtype.name}.")
+
+
+def premultiplied(array: Any, op: ReduceOp) -> tuple[Any, ReduceOp]:
+    """What engines reduce, and how: PREMUL_SUM is the SUM of products, which are new arrays."""
+    if op.factor is None:
+        return array, op
+    product = array.astype(working_dtype(array.dtype))  # a copy
+    product *= op.factor
+    return product.astype(array.dtype, copy=False), ReduceOp.SUM
 
 
 def working_dtype(dtype: numpy.dtype[Any]) -> numpy.dtype[Any]:

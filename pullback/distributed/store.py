@@ -107,6 +107,16 @@ class Store:
                 raise DistStoreError(f"Nobody set {list(keys)} within {limit} s.")
             time.sleep(_POLL)
 
+    def barrier(self, key: str, world_size: int, timeout: Any = None) -> None:
+        """Wait until `world_size` callers have come to this key; it may be used again."""
+        if world_size < 1:
+            return
+        came = self.add(f"{key}/came", 1)
+        everybody = f"{key}/everybody/{(came - 1) // world_size}"
+        if came % world_size == 0:
+            self.set(everybody, "1")
+        self.wait([everybody], timeout)
+
     def delete_key(self, key: str) -> bool:
         """Take a key out; whether it was there."""
         return self._change(lambda values: values.pop(key, None) is not None)

@@ -14,7 +14,7 @@ from contextvars import ContextVar
 from types import TracebackType
 from typing import Any
 
-from pullback.core.device import holder_of
+from pullback.core.device import device, holder_of
 from pullback.distributed import errors
 from pullback.distributed.backend import BackendConfig
 from pullback.distributed.engines.communicator import Communicator
@@ -54,7 +54,8 @@ class World:
         self.default = default
         self.groups: list[ProcessGroup] = [default]
         self.made = 0
-        self.made_locally: dict[tuple[int, ...], int] = {}
+        self.made_locally: dict[tuple[Any, ...], int] = {}
+        self.store: Any = None  # that ranks share, if they were given one
         self.at_end: list[Callable[[], None]] = []
 
     def close(self) -> None:
@@ -243,15 +244,28 @@ def init_process_group(
             "init_process_group() was called already; destroy_process_group() ends that group."
         )
     if backend is not None and str(backend).lower() == "threads" and store is not None:
-        enter_thread(joining.thread_of(store, rank, world_size), limit)
+        entered = enter_thread(joining.thread_of(store, rank, world_size), limit)
+        entered.store, entered.default.bound_device_id = store, _numbered(device_id)
         return
     place = joining.find(backend, init_method, world_size, rank, store, limit)
     communicator = place.connect()
     size = communicator.size
     default = ProcessGroup(communicator, list(range(size)), limit, place.backend)
+    default.bound_device_id = _numbered(device_id)
     _of_process = World(default)
+    _of_process.store = store
     if size > 1 and communicator.engine in ("mpi", "nccl"):
         sys.excepthook = _abort_on_exception(communicator, sys.excepthook)
+
+
+def _numbered(device_id: Any) -> Any:
+    """The device of `device_id=`, a torch.device or the number of one."""
+    known = device("cuda", device_id) if isinstance(device_id, int) else device_id
+    if known is not None and (known.type == "cpu" or known.index is None):
+        raise ValueError(
+            f"init_process_group: device_id is an accelerator with a number, got {known}."
+        )
+    return known
 
 
 def _abort_on_exception(communicator: Communicator, before: Any) -> Any:

@@ -102,6 +102,20 @@ def test_stores_have_queues_keys_and_clones(store):
     assert store.has_extended_api()
 
 
+def test_who_comes_to_a_key_waits_for_the_others(store):
+    for _ in range(2):  # the key may be used again
+        waiting = [threading.Thread(target=store.barrier, args=("here", 3)) for _ in range(2)]
+        for one in waiting:
+            one.start()
+        store.barrier("here", 3)
+        for one in waiting:
+            one.join(5.0)
+            assert not one.is_alive()
+    store.barrier("nobody", 0)
+    with pytest.raises(dist.DistStoreError, match="there"):
+        store.barrier("there", 2, 0.05)
+
+
 def test_a_store_for_nobody_is_refused_and_one_may_listen_already():
     with pytest.raises(ValueError, match="1 or more"):
         dist.TCPStore("127.0.0.1", 0, 0, True)

@@ -101,6 +101,7 @@ class Room:
         self.ranks = ranks
         self.slots: dict[int, _Slot] = {}
         self.mail: dict[tuple[int, int], deque[tuple[int, Any]]] = {}  # (to, tag) -> from, array
+        self.store: Any = None  # that of the group, once somebody has asked for it
 
 
 class ThreadCommunicator(Communicator):

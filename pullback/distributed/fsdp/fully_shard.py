@@ -40,9 +40,8 @@ class FSDPModule:
 
     def _states(self, recurse: bool) -> Iterator[ShardedState]:
         assert isinstance(self, Module)
-        for module in self.modules() if recurse else [self]:
-            if (state := state_of(module)) is not None:
-                yield state
+        every = (state_of(module) for module in (self.modules() if recurse else [self]))
+        yield from dict.fromkeys(state for state in every if state is not None)
 
     def unshard(self, async_op: bool = False) -> UnshardHandle | None:
         """Have the parameters whole, until `reshard()` or the end of a backward pass."""
@@ -127,7 +126,8 @@ def fully_shard(
 
     Call it for the parts of a model that run one after the other, then for the model: each call
     takes the parameters that are not sharded yet. Ranks begin with the first rank's values. A mesh
-    of two dimensions shards over the second and replicates over the first.
+    of two dimensions shards over the second and replicates over the first. Modules in a list are
+    one group: gathered when the first is called, given back when all have run.
 
     `reshard_after_forward` may be a number of ranks: between forward and backward wholes are
     shared out among so many neighbours, who gather them again among themselves. With
@@ -147,10 +147,10 @@ def fully_shard(
     >>> dist.threads.run(train, 2)
     [torch.Size([2, 2]), torch.Size([2, 2])]
     """
-    if isinstance(module, (list, tuple)):
-        raise NotImplementedError("fully_shard: several modules as one group are not possible.")
-    if state_of(module) is not None:
-        raise ValueError(f"fully_shard was called for this {type(module).__name__} already.")
+    modules = _outermost(module) if isinstance(module, (list, tuple)) else [module]
+    for one in modules:
+        if state_of(one) is not None:
+            raise ValueError(f"fully_shard was called for this {type(one).__name__} already.")
     if mesh is None:
         if not is_initialized():
             init_process_group()
@@ -164,15 +164,28 @@ def fully_shard(
             *(name, _equal(tensor, mesh), places, mesh, policy.param_dtype),
             dim=_dim_of(name, tensor, shard_placement_fn),
         )
-        for name, tensor, places in _unsharded(module, mesh, ignored_params or set())
+        for name, tensor, places in _unsharded(modules, mesh, ignored_params or set())
     ]
     group = ParameterGroup(parameters, mesh, policy, near)
-    vars(module)["_fsdp_state"] = ShardedState(module, group, reshard_after_forward)
-    before = type(module)
-    if before not in _classes:
-        _classes[before] = type(f"FSDP{before.__name__}", (FSDPModule, before), {})
-    module.__class__ = _classes[before]
+    state = ShardedState(modules, group, reshard_after_forward)
+    for one in modules:
+        vars(one)["_fsdp_state"] = state
+        before = type(one)
+        if before not in _classes:
+            _classes[before] = type(f"FSDP{before.__name__}", (FSDPModule, before), {})
+        one.__class__ = _classes[before]
     return module
+
+
+def _outermost(modules: Sequence[Module]) -> list[Module]:
+    """Modules of a list that are in no other of it: these have all the parameters."""
+    if not modules:
+        raise ValueError("fully_shard: the list of modules is empty.")
+    inner = {id(below) for one in modules for below in one.modules() if below is not one}
+    found = [one for one in modules if id(one) not in inner]
+    if len({id(one) for one in found}) != len(found):
+        raise ValueError("fully_shard: a module is twice in the list.")
+    return found
 
 
 def _dim_of(name: str, tensor: Tensor, choose: Any) -> int:
@@ -231,17 +244,19 @@ def _equal(tensor: Tensor, mesh: DeviceMesh) -> Tensor:
 
 
 def _unsharded(
-    module: Module, mesh: DeviceMesh, ignored: set[Any]
+    modules: Sequence[Module], mesh: DeviceMesh, ignored: set[Any]
 ) -> list[tuple[str, Tensor, list[Place]]]:
     """Parameters that no call has taken yet, each with all the places where it is."""
     found: dict[int, tuple[str, Tensor, list[Place]]] = {}
     left_out = {id(one) for one in ignored}
-    for prefix, inner in module.named_modules():
-        for name, tensor in inner._parameters.items():
-            if tensor is None or _lies_over(tensor, mesh) or id(tensor) in left_out:
-                continue
-            path = f"{prefix}.{name}" if prefix else name
-            found.setdefault(id(tensor), (path, tensor, []))[2].append((inner, name))
+    for number, module in enumerate(modules):
+        above = [str(number)] if len(modules) > 1 else []
+        for prefix, inner in module.named_modules():
+            for name, tensor in inner._parameters.items():
+                if tensor is None or _lies_over(tensor, mesh) or id(tensor) in left_out:
+                    continue
+                path = ".".join([*above, *([prefix] if prefix else []), name])
+                found.setdefault(id(tensor), (path, tensor, []))[2].append((inner, name))
     return list(found.values())
 
 

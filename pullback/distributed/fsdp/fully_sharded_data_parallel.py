@@ -17,6 +17,7 @@ from pullback.distributed.fsdp.api import (
     FullOptimStateDictConfig,
     FullStateDictConfig,
     MixedPrecision,
+    OptimStateKeyType,
     ShardedOptimStateDictConfig,
     ShardedStateDictConfig,
     ShardingStrategy,
@@ -24,11 +25,16 @@ from pullback.distributed.fsdp.api import (
     StateDictType,
 )
 from pullback.distributed.fsdp.fully_shard import fully_shard
+from pullback.distributed.fsdp.optimizer_states import (
+    OptimizerStates,
+    loadable_state,
+    names_by_number,
+    shown_state,
+)
 from pullback.distributed.fsdp.policies import MixedPrecisionPolicy
 from pullback.distributed.fsdp.state import ShardedState, state_of
 from pullback.distributed.fsdp.wrap import chosen
 from pullback.distributed.tensor.dtensor import DTensor
-from pullback.distributed.tensor.layouts import part_of
 from pullback.distributed.world import get_rank, get_world_size, group_of
 from pullback.nn.modules.module import Module
 from pullback.nn.utils.clip_grad import clip_grad_norm_
@@ -40,6 +46,7 @@ __all__ = [
     "FullStateDictConfig",
     "FullyShardedDataParallel",
     "MixedPrecision",
+    "OptimStateKeyType",
     "ShardedOptimStateDictConfig",
     "ShardedStateDictConfig",
     "ShardingStrategy",
@@ -51,7 +58,7 @@ _HYBRID = (ShardingStrategy.HYBRID_SHARD, ShardingStrategy._HYBRID_SHARD_ZERO2)
 _KEEP_WHOLE = (ShardingStrategy.SHARD_GRAD_OP, ShardingStrategy._HYBRID_SHARD_ZERO2)
 
 
-class FullyShardedDataParallel(Module):
+class FullyShardedDataParallel(OptimizerStates, Module):
     """Wraps a module of which each rank then keeps a part.
 
     `auto_wrap_policy` says which parts of it are gathered by themselves. Parameters are those of
@@ -250,23 +257,8 @@ class FullyShardedDataParallel(Module):
     ) -> dict[str, Any]:
         """The optimizer's state by names of parameters; whole where `state_dict_type` says so."""
         given = optim.state_dict() if optim_state_dict is None else optim_state_dict
-        names = _names_by_number(model, optim)
         whole = _settings_of(model).state_dict_type is StateDictType.FULL_STATE_DICT
-
-        def shown(value: Any) -> Any:
-            if isinstance(value, DTensor):
-                return value.full_tensor() if whole else value
-            return value.detach().clone() if isinstance(value, Tensor) else value
-
-        state = {
-            names[number]: {name: shown(value) for name, value in held.items()}
-            for number, held in given["state"].items()
-        }
-        groups = [
-            {**one, "params": [names[number] for number in one["params"]]}
-            for one in given["param_groups"]
-        ]
-        return {"state": state, "param_groups": groups}
+        return shown_state(model, optim, given, whole=whole)
 
     @staticmethod
     def optim_state_dict_to_load(
@@ -278,30 +270,20 @@ class FullyShardedDataParallel(Module):
         group: Any = None,
     ) -> dict[str, Any]:
         """What `optim_state_dict` gave, as this rank's `optimizer.load_state_dict` takes it."""
-        names = _names_by_number(model, optim)
-        numbers = {name: number for number, name in names.items()}
-        parameters = dict(model.named_parameters())
-
-        def part(name: str, value: Any) -> Any:
-            own = parameters[name]
-            whole = isinstance(value, Tensor) and not isinstance(value, DTensor)
-            if not whole or not isinstance(own, DTensor) or value.shape != own.shape:
-                return value
-            mesh, where = own.device_mesh, own.placements
-            return DTensor(part_of(value, mesh, where), mesh, where, own.shape)
-
-        state = {
-            numbers[name]: {key: part(name, value) for key, value in held.items()}
-            for name, held in optim_state_dict["state"].items()
-        }
-        groups = [
-            {**one, "params": [numbers[name] for name in one["params"]]}
-            for one in optim_state_dict["param_groups"]
-        ]
-        found = {"state": state, "param_groups": groups}
+        found = loadable_state(model, names_by_number(model, optim), optim_state_dict)
         if load_directly:
             optim.load_state_dict(found)
         return found
+
+    @staticmethod
+    def fsdp_modules(module: Module, root_only: bool = False) -> list[FullyShardedDataParallel]:
+        """The models of this class in a module; with `root_only` those in no other of them.
+
+        Parts that `auto_wrap_policy` chose are sharded by themselves, and are of their own class.
+        """
+        every = [one for one in module.modules() if isinstance(one, FullyShardedDataParallel)]
+        inner = {id(below) for one in every for below in one.modules() if below is not one}
+        return [one for one in every if not root_only or id(one) not in inner]
 
 
 def _mesh(process_group: Any, strategy: ShardingStrategy) -> DeviceMesh:
@@ -347,13 +329,6 @@ def _settings_of(model: Module) -> StateDictSettings:
         if isinstance(one, FullyShardedDataParallel):
             return one._settings
     return StateDictSettings(StateDictType.SHARDED_STATE_DICT, api.ShardedStateDictConfig())
-
-
-def _names_by_number(model: Module, optim: Any) -> dict[int, str]:
-    """What each of the optimizer's parameters is called, by its number in a state dict."""
-    names = {id(parameter): name for name, parameter in model.named_parameters()}
-    every = [parameter for group in optim.param_groups for parameter in group["params"]]
-    return {number: names[id(parameter)] for number, parameter in enumerate(every)}
 
 
 __dir__ = _only_public(globals())

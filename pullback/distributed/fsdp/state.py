@@ -33,8 +33,9 @@ def state_of(module: Module) -> ShardedState | None:
 class _Root:
     """What the sharded modules below one outermost module share."""
 
-    def __init__(self, module: Module) -> None:
-        self.states = [s for m in module.modules() if (s := state_of(m)) is not None]
+    def __init__(self, modules: Sequence[Module]) -> None:
+        every = [s for one in modules for m in one.modules() if (s := state_of(m)) is not None]
+        self.states = list(dict.fromkeys(every))
         self.order: list[ShardedState] = []  # as forward comes to them, the first time
         self.complete = False
         self.in_pass = False
@@ -63,33 +64,42 @@ class _Root:
 
 
 class ShardedState:
-    """The hooks of one sharded module."""
+    """The hooks of a sharded module, or of several that are gathered together.
 
-    def __init__(self, module: Module, group: ParameterGroup, reshard: bool | None) -> None:
-        self.module, self.group = module, group
+    Of several, parameters are given back when all of them have run; in backward, when gradients
+    have passed the inputs of all that ran. Whoever comes later than that gathers again.
+    """
+
+    def __init__(
+        self, modules: Sequence[Module], group: ParameterGroup, reshard: bool | None
+    ) -> None:
+        self.modules, self.group = list(modules), group
         self.reshards_after_forward = reshard  # None: unless it is outermost
         self.reshards_after_backward = True
         self.next_forward: Sequence[ShardedState] | None = None
         self.next_backward: Sequence[ShardedState] | None = None
         self._root: _Root | None = None
-        self._inputs_lead_on = False
+        self._ran: set[int] = set()  # modules, in this forward
+        self._leads_on: dict[int, bool] = {}  # whether gradients will leave by a module's inputs
+        self._passed: set[int] = set()  # modules whose inputs they have left by, in this backward
         for number, one in enumerate(group.parameters):
             if one.whole.is_floating_point() or one.whole.is_complex():
                 one.whole.requires_grad_()  # one that is frozen now may be trained later
                 one.whole.register_post_accumulate_grad_hook(partial(self._arrived, number))
                 one.whole.requires_grad_(one.requires_grad)
-        module.register_forward_pre_hook(self.before_forward, prepend=True, with_kwargs=True)
-        module.register_forward_hook(self.after_forward)
-        # What is written to files, or read from them, are parts.
-        module.register_state_dict_pre_hook(lambda *_: self.group.give_back())
-        module.register_load_state_dict_pre_hook(lambda *_: self.group.give_back())
+        for module in self.modules:
+            module.register_forward_pre_hook(self.before_forward, prepend=True, with_kwargs=True)
+            module.register_forward_hook(self.after_forward)
+            # What is written to files, or read from them, are parts.
+            module.register_state_dict_pre_hook(lambda *_: self.group.give_back())
+            module.register_load_state_dict_pre_hook(lambda *_: self.group.give_back())
 
     # ------------------------------------------------------------------ forward
 
     def _find_root(self) -> _Root:
         """The outermost module that is called makes what all below it share."""
         if self._root is None:
-            root = _Root(self.module)
+            root = _Root(self.modules)
             for state in root.states:
                 state._root = root
             if self.reshards_after_forward is None:
@@ -114,15 +124,15 @@ class ShardedState:
         policy = self.group.policy
         if policy.param_dtype is not None and policy.cast_forward_inputs:
             args, kwargs = tree_map(partial(_cast, dtype=policy.param_dtype), (args, kwargs))
-        return self._marked(args, kwargs)
+        return self._marked(id(module), args, kwargs)
 
-    def _marked(self, args: Any, kwargs: Any) -> Any:
+    def _marked(self, module: int, args: Any, kwargs: Any) -> Any:
         """The inputs, through a node that gradients pass when they have passed the module."""
         flat, form = tree_flatten((args, kwargs))
         places = [n for n, one in enumerate(flat) if isinstance(one, Tensor) and one.requires_grad]
-        self._inputs_lead_on = bool(places) and get_mode().grad
-        if self._inputs_lead_on:
-            made = _Passed.apply(self, *[flat[n] for n in places])
+        self._leads_on[module] = leads_on = bool(places) and get_mode().grad
+        if leads_on:
+            made = _Passed.apply(self, module, *[flat[n] for n in places])
             for place, one in zip(places, made, strict=True):
                 flat[place] = one
         return tree_unflatten(flat, form)
@@ -132,10 +142,13 @@ class ShardedState:
         root = self._find_root()
         computed_again = passes.running.get() is not None  # by a checkpoint
         if not computed_again:
-            if self.is_root:
-                root.complete = True
+            self._ran.add(id(module))
+            all_ran = len(self._ran) == len(self.modules)
+            if all_ran:
+                self._ran.clear()
+                root.complete = root.complete or self.is_root
             reshards = self.reshards_after_forward
-            if reshards or reshards is None or not get_mode().grad:
+            if not get_mode().grad or (all_ran and (reshards or reshards is None)):
                 self.group.give_back(for_backward=get_mode().grad)
         if self.group.policy.output_dtype is not None:
             output = tree_map(partial(_cast, dtype=self.group.policy.output_dtype), output)
@@ -164,12 +177,15 @@ class ShardedState:
         if self.group.arrived(number, gradient.detach()):
             self.group.end_pass()
             every = all(one.requires_grad for one in self.group.parameters)
-            if every and not self._inputs_lead_on:
+            leaving = {module for module, leads_on in self._leads_on.items() if leads_on}
+            if every and leaving <= self._passed:
                 self._give_back()
 
-    def passed_inputs(self) -> None:
-        """Gradients have left the module."""
-        self._give_back()
+    def passed_inputs(self, module: int) -> None:
+        """Gradients have left a module."""
+        self._passed.add(module)
+        if self._leads_on.keys() <= self._passed:
+            self._give_back()
 
     def _give_back(self) -> None:
         if self.reshards_after_backward:
@@ -178,6 +194,7 @@ class ShardedState:
     def end_pass(self) -> None:
         """What a pass has left undone: parameters that got no gradient, modules without one."""
         self.group.end_pass()
+        self._passed.clear()
         self._give_back()
 
 
@@ -185,15 +202,15 @@ class _Passed(Function):
     """The inputs themselves; its backward runs when those of the module's nodes have."""
 
     @staticmethod
-    def forward(ctx: Any, state: ShardedState, *tensors: Tensor) -> Any:
-        ctx.state = state
+    def forward(ctx: Any, state: ShardedState, module: int, *tensors: Tensor) -> Any:
+        ctx.state, ctx.module = state, module
         ctx.set_materialize_grads(False)
         return tuple(one.view_as(one) for one in tensors)
 
     @staticmethod
     def backward(ctx: Any, *grads: Any) -> Any:
-        ctx.state.passed_inputs()
-        return None, *grads
+        ctx.state.passed_inputs(ctx.module)
+        return None, None, *grads
 
 
 def _cast(one: Any, dtype: Any) -> Any:

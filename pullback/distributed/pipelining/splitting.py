@@ -1,7 +1,7 @@
 """A model made into stages: traced once, and cut where the model or its caller says.
 
-What crosses a cut goes to the next stage and no further: a model whose later parts use what earlier
-ones have computed, or the input itself, is refused with the name of that value.
+Stages talk to the next one alone: what a later one uses of an earlier one, or of the inputs, is
+handed on by those between.
 """
 
 from __future__ import annotations
@@ -65,15 +65,32 @@ class PipeInfo:
 
 
 class _Stage(Module):
-    """A part of a graph, called with all that the part before returns, in its order."""
+    """A part of a graph, called with all that the part before returns, in its order.
 
-    def __init__(self, part: Module, places: Sequence[int]) -> None:
+    `handed` says what it returns where that is not just what the part makes: places among the
+    results, or among what it was given itself and only hands on.
+    """
+
+    def __init__(
+        self, part: Module, places: Sequence[int], handed: Sequence[tuple[bool, int]] | None
+    ) -> None:
         super().__init__()
         self.part, self._places = part, tuple(places)
+        self._handed = None if handed is None else tuple(handed)
+        self._carried = tuple(place for own, place in handed or () if not own)
 
     def forward(self, *given: Any, **named: Any) -> Any:
         """Call the part."""
-        return self.part(*[given[place] for place in self._places], **named)
+        if (needed := max((*self._places, *self._carried), default=-1)) >= len(given):
+            raise TypeError(
+                f"A stage is called with {len(given)} values and needs {needed + 1}: inputs that a "
+                "later stage uses are given by position."
+            )
+        made = self.part(*[given[place] for place in self._places], **named)
+        if self._handed is None:
+            return made
+        results = made if isinstance(made, tuple) else (made,)
+        return tuple(results[place] if own else given[place] for own, place in self._handed)
 
 
 class Pipe(Module):
@@ -178,32 +195,45 @@ def _numbered(traced: GraphModule, spec: dict[str, SplitPoint]) -> dict[Node, in
 def _chained(split: GraphModule) -> list[Module]:
     """The stages of a split graph, of which each takes what the one before returns."""
     calls = [node for node in split.graph.nodes if node.op == "call_module"]
-    stages: list[Module] = []
-    for number, call in enumerate(calls):
-        part = split.get_submodule(str(call.target))
-        if number == 0:
-            stages.append(part)
-            continue
-        stages.append(_Stage(part, [_place(one, calls[number - 1]) for one in call.args]))
+    inputs = [node for node in split.graph.nodes if node.op == "placeholder"]
     (output,) = (node for node in split.graph.nodes if node.op == "output")
     if not calls or output.args[0] is not calls[-1]:
         raise NotImplementedError(
             "pipeline: what the model returns is not of its last stage alone."
         )
+    used = [[_source(one, calls, inputs) for one in call.args] for call in calls]
+    stages: list[Module] = []
+    coming = {(-1, place): place for place in range(len(inputs))}
+    for number, call in enumerate(calls):
+        part = split.get_submodule(str(call.target))
+        places = [coming[source] for source in used[number]]
+        later = [source for after in used[number + 1 :] for source in after]
+        going = [source for source in dict.fromkeys(later) if source[0] <= number]
+        if all(maker == number for maker, _ in going):
+            handed = None
+            made = {source: source[1] for source in going}
+        else:
+            handed = [
+                (source[0] == number, source[1] if source[0] == number else coming[source])
+                for source in going
+            ]
+            made = {source: place for place, source in enumerate(going)}
+        first_as_it_is = number == 0 and handed is None and places == list(range(len(inputs)))
+        stages.append(part if first_as_it_is else _Stage(part, places, handed))
+        coming = made
     return stages
 
 
-def _place(value: Any, before: Node) -> int:
-    """Which of the values that the stage before returns this is."""
-    if value is before:
-        return 0
+def _source(value: Any, calls: list[Node], inputs: list[Node]) -> tuple[int, int]:
+    """Which stage makes a value, -1 for the model's inputs, and which of its results it is."""
+    if value in inputs:
+        return -1, inputs.index(value)
+    if value in calls:
+        return calls.index(value), 0
     picks = isinstance(value, Node) and value.target is operator.getitem
-    if picks and value.args[0] is before:
-        return int(value.args[1])
-    raise NotImplementedError(
-        f"pipeline: {value} is used by a later stage than the one after it; stages hand on to the "
-        "next alone. Cut elsewhere, or let the modules between return it too."
-    )
+    if picks and value.args[0] in calls:
+        return calls.index(value.args[0]), int(value.args[1])
+    raise NotImplementedError(f"pipeline: {value} goes into a stage, and no stage makes it.")
 
 
 __dir__ = _only_public(globals())

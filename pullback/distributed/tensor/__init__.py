@@ -19,6 +19,7 @@ from pullback.distributed.tensor.factories import empty, full, ones, rand, randn
 from pullback.distributed.tensor.placement_types import Partial, Placement, Replicate, Shard
 
 _PARTS = {  # which load when they are asked for
+    "debug": f"{__name__}.debug",
     "device_mesh": "pullback.distributed.device_mesh",
     "experimental": f"{__name__}.experimental",
     "parallel": f"{__name__}.parallel",

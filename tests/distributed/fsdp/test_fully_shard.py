@@ -478,3 +478,96 @@ def test_a_process_by_itself_needs_nothing_else(monkeypatch):
         assert torch.equal(model[0].weight.grad.full_tensor(), plain[0].weight.grad)
     finally:
         dist.destroy_process_group()
+
+
+class Branches(torch.nn.Module):
+    """Parts that are called in another order than they are listed, one of them in two branches."""
+
+    def __init__(self):
+        super().__init__()
+        self.a, self.b, self.c = (torch.nn.Linear(4, 4) for _ in range(3))
+        self.unused = torch.nn.Linear(4, 4)
+        self.head = torch.nn.Linear(4, 11)
+
+    def forward(self, x):
+        x = self.c(x).tanh()
+        return self.head(self.a(x) * self.b(self.a(x.sin())))
+
+
+def gradients_of_branches(listed, steps=3, **options):
+    model = made(Branches)
+    if listed:
+        fully_shard([getattr(model, name) for name in listed], **options)
+        fully_shard(model)
+    optimizer = torch.optim.SGD(model.parameters(), lr=0.1)
+    found = []
+    for step in range(steps):
+        x = torch.linspace(-1, 1, 8).view(2, 4) + step
+        with torch.no_grad():
+            model.a(x)  # one of them alone
+        loss = model(x.requires_grad_(step == 1)).square().mean()
+        optimizer.zero_grad()
+        loss.backward()
+        optimizer.step()
+        found.append(loss.item())
+    return found
+
+
+@pytest.mark.parametrize("listed", ["ab", "ca", "abc"])
+@pytest.mark.parametrize("keeps", [True, False])
+def test_several_modules_are_one_group(listed, keeps):
+    def one():
+        return gradients_of_branches(listed, reshard_after_forward=not keeps)
+
+    wanted = gradients_of_branches("")
+    for far in (False, True):
+        for found in dist.threads.run(one, 2, far=far):
+            assert found == pytest.approx(wanted, abs=1e-6)
+
+
+def test_modules_of_one_group_are_gathered_once_and_given_back_together():
+    def one():
+        model = torch.nn.Sequential(
+            torch.nn.Linear(4, 6), torch.nn.Tanh(), torch.nn.Linear(6, 3), torch.nn.Linear(3, 2)
+        )
+        pair = [model[0], model[2]]
+        assert fully_shard(pair, reshard_after_forward=True) is pair
+        fully_shard(model)
+        group = model[0]._fsdp_state.group
+        assert model[2]._fsdp_state.group is group
+        assert isinstance(model[2], FSDPModule)
+        assert [name for name, _ in model.named_parameters()] == [
+            f"{n}.{kind}" for n in (0, 2, 3) for kind in ("weight", "bias")
+        ]
+        seen, told = [], []
+        begin = group.begin_gathering
+
+        def counted(**options):
+            seen.append(group.is_whole)
+            begin(**options)
+
+        group.begin_gathering = counted
+        for part in (model[1], model[3]):
+            part.register_forward_hook(lambda *_: told.append(group.is_whole))
+        loss = model(torch.ones(2, 4)).sum()
+        forward = seen.count(False)
+        loss.backward()
+        assert not group.is_whole
+        return told, forward, seen.count(False)
+
+    assert dist.threads.run(one, 2) == [([True, False], 1, 2)] * 2
+
+
+def test_lists_of_modules_are_different_and_not_sharded_yet():
+    def one():
+        model = torch.nn.Sequential(torch.nn.Linear(2, 2))
+        fully_shard([model, model[0]])
+        assert isinstance(model, FSDPModule)
+        assert not isinstance(model[0], FSDPModule)  # its parameters are the outer one's
+        fresh = torch.nn.Linear(2, 2)
+        for wrong, text in (([], "empty"), ([fresh, fresh], "twice"), ([fresh, model], "already")):
+            with pytest.raises(ValueError, match=text):
+                fully_shard(wrong)
+        assert not isinstance(fresh, FSDPModule)
+
+    dist.threads.run(one, 2)

@@ -87,6 +87,37 @@ def groups():
     for work in works:
         work.wait()
     assert works[4].result()[0][0].item() == dist.get_world_size()
+    names_of_groups()
+
+
+def names_of_groups():
+    world, rank, size = dist.group.WORLD, dist.get_rank(), dist.get_world_size()
+    store = world.get_group_store()
+    store.set(f"from {rank}", rank)
+    store.barrier("set", size)
+    assert store.get(f"from {size - 1 - rank}") == str(size - 1 - rank).encode()
+    if rank < 2:  # they alone
+        pair = world.split_group([1, 0])
+        x = torch.tensor([1.0 + rank])
+        pair.allreduce([x]).wait()
+        assert (pair.rank(), x.item()) == (1 - rank, 3)
+    alone = [dist.new_group([each]) for each in range(size)][rank]
+    merged = alone.merge_remote_group(store, size)
+    x = torch.ones(1)
+    dist.all_reduce(x, group=merged)
+    assert (merged.rank(), x.item()) == (rank, size)
+    work = dist.all_reduce(x, async_op=True)
+    assert work.get_future_result().wait() == 0
+    if world.backend == "gloo":
+        backend = world._get_backend(torch.device("cpu"))
+        assert isinstance(backend, dist.ProcessGroupGloo)
+        backend.allreduce([x]).wait()
+    refused = ""
+    try:
+        dist.all_reduce(x, op=dist._make_nccl_premul_sum(2.0))
+    except RuntimeError as error:
+        refused = str(error)
+    assert "PREMUL_SUM is for 'nccl'" in refused
 
 
 def meshes():

@@ -285,8 +285,6 @@ def test_models_are_cut_where_they_or_their_callers_say():
     ends = {"0": SplitPoint.END, "3": SplitPoint.BEGINNING}
     assert pipeline(plain, (x,), split_spec=ends).num_stages == 3
     assert torch.equal(pipeline(plain, (x,), split_spec=ends)(x), plain(x))
-    with pytest.raises(NotImplementedError, match="used by a later stage"):
-        pipeline(Cut(skip=True), (x,))
     with pytest.raises(ValueError, match="no module 'fourth'"):
         pipeline(model, (x,), split_spec={"fourth": SplitPoint.END})
 
@@ -297,3 +295,48 @@ def test_models_are_cut_where_they_or_their_callers_say():
         return schedule.step(x) if stage.is_first else schedule.step()
 
     torch.testing.assert_close(dist.threads.run(work, 3)[2], model(x))
+
+
+class Skipping(torch.nn.Module):
+    """The input goes to all four stages, and what the first makes to the second and the last."""
+
+    def __init__(self):
+        super().__init__()
+        self.first, self.second, self.third, self.fourth = (torch.nn.Linear(6, 6) for _ in range(4))
+
+    def forward(self, x, scale):
+        y = self.first(x).tanh()
+        pipe_split()
+        z = self.second(y) * x
+        pipe_split()
+        z = self.third(z).sin()
+        pipe_split()
+        return self.fourth(z) * y + x * scale
+
+
+@pytest.mark.parametrize("kind", [ScheduleGPipe, Schedule1F1B])
+def test_what_later_stages_use_is_handed_on_and_so_are_its_gradients(kind):
+    x, y = data()
+    scale = torch.linspace(0.5, 1.5, len(x)).view(-1, 1)
+    fill(model := Skipping())
+    torch.nn.functional.mse_loss(out := model(x, scale), y).backward()
+    fill(again := Skipping())
+    assert torch.equal(pipeline(again, (x, scale))(x, scale), out)
+
+    def work():
+        fill(mine := Skipping())
+        stage = pipeline(mine, (x, scale)).build_stage(dist.get_rank())
+        schedule = kind(stage, 5, torch.nn.functional.mse_loss)
+        if stage.is_first:
+            schedule.step(x, scale)
+        elif stage.is_last:
+            schedule.step(target=y)
+        else:
+            schedule.step()
+        return [p.grad for p in stage.submod.parameters()]
+
+    found = [grad for grads in dist.threads.run(work, 4) for grad in grads]
+    for got, parameter in zip(found, model.parameters(), strict=True):
+        torch.testing.assert_close(got, parameter.grad)
+    with pytest.raises(TypeError, match="given by position"):
+        pipeline(again, (x, scale))(x)
