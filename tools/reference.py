@@ -43,7 +43,7 @@ _PATHS = """
     distributed.fsdp distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap distributed.nn
     distributed.optim distributed.pipelining distributed.pipelining.microbatch
     distributed.pipelining.schedules distributed.rpc distributed.tensor
-    distributed.tensor.experimental distributed.tensor.parallel
+    distributed.tensor.debug distributed.tensor.experimental distributed.tensor.parallel
     distributions distributions.constraints distributions.transforms distributions.utils
     export fft func futures
     fx fx.experimental.proxy_tensor fx.experimental.symbolic_shapes fx.operator_schemas
