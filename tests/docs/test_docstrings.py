@@ -64,8 +64,9 @@ DESCRIBED = """
     distributed.checkpoint.staging distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap
     distributed.nn distributed.pipelining.microbatch distributed.pipelining.schedules
     distributed.tensor.debug distributed.tensor.experimental distributions.constraints
-    distributions.transforms distributions.utils export fx.experimental.proxy_tensor fx.experimental.symbolic_shapes
-    fx.operator_schemas fx.passes.graph_drawer fx.passes.shape_prop fx.passes.split_module
+    distributions.transforms distributions.utils export fx.experimental.proxy_tensor
+    fx.experimental.symbolic_shapes fx.operator_schemas fx.passes.graph_drawer
+    fx.passes.shape_prop fx.passes.split_module
     fx.subgraph_rewriter fx.traceback jit mps mps.profiler mtia multiprocessing nn.grad
     nn.modules.module nn.modules.utils nn.parameter onnx optim.adadelta optim.adagrad optim.adam
     optim.adamax optim.adamw optim.asgd optim.nadam optim.optimizer optim.radam optim.rmsprop
