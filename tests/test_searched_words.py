@@ -132,7 +132,7 @@ def test_more_batches_than_were_told_are_warned_of_once_somebody_asked():
         list(loader)
 
 
-def test_the_error_for_a_device_lists_all_types_as_programs_read_them():
+def test_the_error_for_a_device_lists_types_as_programs_read_them():
     with pytest.raises(RuntimeError) as raised:
         torch.device("notadevice")
     named = str(raised.value).split("Expected one of ")[1].split(" device type")[0].split(", ")

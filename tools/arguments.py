@@ -28,6 +28,8 @@ def parameters(title: str, value: Any) -> list[inspect.Parameter]:
     """The parameters that a caller gives: no receiver of methods, nothing of an enumeration."""
     if isinstance(value, enum.EnumType):
         return []  # its signature is that of enum's own machinery
+    if type(value).__module__ == "typing":
+        return []  # written in annotations, not called
     try:
         given = list(signature(value).parameters.values())
     except (TypeError, ValueError):
@@ -106,7 +108,9 @@ def _default(parameter: inspect.Parameter) -> str:
         return ""
     if type(parameter.default) is object or repr(parameter.default) == "<not given>":
         return ""  # nothing that a caller could write
-    shown = re.sub(r"<(?:class |function )?'?([\w.]+)[^>]*>", r"\1", repr(parameter.default))
+    shown = re.sub(
+        r"<(?:class |function |module )?'?([\w.]+)[^>]*>", r"\1", repr(parameter.default)
+    )
     return f"`{shown.rpartition('pullback.')[2]}`"
 
 

@@ -16,82 +16,58 @@ from typing import Any
 import pullback
 from tools import arguments, subjects
 
-__all__ = ["MODULES", "by_subject", "found", "overview", "page", "pages", "public_names"]
+__all__ = [
+    *("MODULES", "by_subject", "found", "names_in", "overview", "page", "pages", "public_names"),
+]
 
-# Module below torch, and the title of its page. Names are those of `__all__`, or all public ones.
-MODULES = {
-    "": "torch",
-    "Tensor": "torch.Tensor",
-    "autograd": "torch.autograd",
-    "autograd.forward_ad": "torch.autograd.forward_ad",
-    "autograd.functional": "torch.autograd.functional",
-    "autograd.graph": "torch.autograd.graph",
-    "autograd.profiler": "torch.autograd.profiler",
-    "amp": "torch.amp",
-    "array_api": "torch.array_api",
-    "array_api.fft": "torch.array_api.fft",
-    "array_api.linalg": "torch.array_api.linalg",
-    "backends.cuda": "torch.backends.cuda",
-    "compiler": "torch.compiler",
-    "distributed": "torch.distributed",
-    "distributed.algorithms.ddp_comm_hooks.default_hooks": (
-        "torch.distributed.algorithms.ddp_comm_hooks.default_hooks"
-    ),
-    "distributed.algorithms.join": "torch.distributed.algorithms.join",
-    "distributed.autograd": "torch.distributed.autograd",
-    "distributed.checkpoint": "torch.distributed.checkpoint",
-    "distributed.checkpoint.state_dict": "torch.distributed.checkpoint.state_dict",
-    "distributed.device_mesh": "torch.distributed.device_mesh",
-    "distributed.fsdp": "torch.distributed.fsdp",
-    "distributed.optim": "torch.distributed.optim",
-    "distributed.pipelining": "torch.distributed.pipelining",
-    "distributed.rpc": "torch.distributed.rpc",
-    "distributed.tensor": "torch.distributed.tensor",
-    "distributed.tensor.experimental": "torch.distributed.tensor.experimental",
-    "distributed.tensor.parallel": "torch.distributed.tensor.parallel",
-    "distributions": "torch.distributions",
-    "distributions.constraints": "torch.distributions.constraints",
-    "distributions.transforms": "torch.distributions.transforms",
-    "export": "torch.export",
-    "fft": "torch.fft",
-    "func": "torch.func",
-    "futures": "torch.futures",
-    "fx": "torch.fx",
-    "fx.experimental.proxy_tensor": "torch.fx.experimental.proxy_tensor",
-    "hub": "torch.hub",
-    "library": "torch.library",
-    "linalg": "torch.linalg",
-    "masked": "torch.masked",
-    "nested": "torch.nested",
-    "nn": "torch.nn",
-    "nn.attention": "torch.nn.attention",
-    "nn.attention.bias": "torch.nn.attention.bias",
-    "nn.attention.flex_attention": "torch.nn.attention.flex_attention",
-    "nn.functional": "torch.nn.functional",
-    "nn.init": "torch.nn.init",
-    "nn.parallel": "torch.nn.parallel",
-    "nn.utils": "torch.nn.utils",
-    "nn.utils.parametrizations": "torch.nn.utils.parametrizations",
-    "nn.utils.parametrize": "torch.nn.utils.parametrize",
-    "nn.utils.prune": "torch.nn.utils.prune",
-    "nn.utils.rnn": "torch.nn.utils.rnn",
-    "optim": "torch.optim",
-    "optim.lr_scheduler": "torch.optim.lr_scheduler",
-    "optim.swa_utils": "torch.optim.swa_utils",
-    "overrides": "torch.overrides",
-    "profiler": "torch.profiler",
-    "quasirandom": "torch.quasirandom",
-    "random": "torch.random",
-    "signal.windows": "torch.signal.windows",
-    "sparse": "torch.sparse",
-    "special": "torch.special",
-    "testing": "torch.testing",
-    "utils.benchmark": "torch.utils.benchmark",
-    "utils.checkpoint": "torch.utils.checkpoint",
-    "utils.data": "torch.utils.data",
-    "utils.data.distributed": "torch.utils.data.distributed",
-    "utils.flop_counter": "torch.utils.flop_counter",
-}
+# Modules below torch that have a page, in the order of the pages; those inside a module after it.
+# Names are those of `__all__`, or all public ones. tools/public_modules.py finds what is missing.
+_PATHS = """
+    Tensor accelerator amp
+    array_api array_api.fft array_api.linalg
+    autograd autograd.forward_ad autograd.function autograd.functional autograd.graph
+    autograd.numbers autograd.profiler
+    backends backends.cuda backends.cudnn backends.mha backends.miopen backends.mkl backends.mkldnn
+    backends.mps backends.native backends.nnpack backends.opt_einsum
+    compiler
+    cpu cpu.amp
+    cuda cuda.amp cuda.comm cuda.nccl cuda.nvtx cuda.profiler
+    distributed distributed.algorithms.ddp_comm_hooks
+    distributed.algorithms.ddp_comm_hooks.debugging_hooks
+    distributed.algorithms.ddp_comm_hooks.default_hooks
+    distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
+    distributed.algorithms.ddp_comm_hooks.powerSGD_hook distributed.algorithms.join
+    distributed.algorithms.model_averaging.averagers distributed.algorithms.model_averaging.utils
+    distributed.autograd distributed.checkpoint distributed.checkpoint.format_utils
+    distributed.checkpoint.staging distributed.checkpoint.state_dict distributed.device_mesh
+    distributed.fsdp distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap distributed.nn
+    distributed.optim distributed.pipelining distributed.pipelining.microbatch
+    distributed.pipelining.schedules distributed.rpc distributed.tensor
+    distributed.tensor.debug distributed.tensor.experimental distributed.tensor.parallel
+    distributions distributions.constraints distributions.transforms distributions.utils
+    export fft func futures
+    fx fx.experimental.proxy_tensor fx.experimental.symbolic_shapes fx.operator_schemas
+    fx.passes.graph_drawer fx.passes.shape_prop fx.passes.split_module fx.subgraph_rewriter
+    fx.traceback
+    hub jit library linalg masked
+    mps mps.profiler
+    mtia multiprocessing nested
+    nn nn.attention nn.attention.bias nn.attention.flex_attention nn.functional nn.grad nn.init
+    nn.modules.module nn.modules.utils nn.parallel nn.parameter nn.utils nn.utils.parametrizations
+    nn.utils.parametrize nn.utils.prune nn.utils.rnn
+    onnx
+    optim optim.adadelta optim.adagrad optim.adam optim.adamax optim.adamw optim.asgd
+    optim.lr_scheduler optim.nadam optim.optimizer optim.radam optim.rmsprop optim.rprop optim.sgd
+    optim.sparse_adam optim.swa_utils
+    overrides profiler quasirandom random serialization signal.windows sparse special storage
+    testing
+    utils utils.benchmark utils.checkpoint utils.cpp_extension utils.data utils.data.datapipes.iter
+    utils.data.datapipes.map utils.data.distributed utils.data.graph utils.data.graph_settings
+    utils.dlpack utils.flop_counter utils.hooks utils.model_zoo utils.module_tracker utils.weak
+    xpu
+"""
+# With the title of the page.
+MODULES = {"": "torch", **{path: f"torch.{path}" for path in _PATHS.split()}}
 
 
 def found(path: str) -> Any:
@@ -104,7 +80,11 @@ def found(path: str) -> Any:
 
 def public_names(path: str) -> list[str]:
     """The names that a page tells of, in order: no modules, dtypes or constants."""
-    home = found(path)
+    return names_in(found(path))
+
+
+def names_in(home: Any) -> list[str]:
+    """The public callables of a module, or of what stands for one."""
     listed = getattr(home, "__all__", None)
     names = listed if listed is not None else [n for n in dir(home) if not n.startswith("_")]
     told = []
@@ -193,6 +173,7 @@ def _signature(value: Any) -> str:
     shown = re.sub(r"(: |-> )'([^']*)'", r"\1\2", shown)  # annotations are kept as text
     shown = re.sub(r"pullback\.[\w.]*\.(\w+)", r"\1", shown)  # homes of types say little
     shown = re.sub(r"<object object at 0x\w+>|<not given>", "...", shown)
+    shown = re.sub(r"<module '([\w.]+)'[^>]*>", r"\1", shown)  # not where this machine has it
     shown = re.sub(r"<(\w+) object at 0x\w+>|<(\w+)[^>]* at 0x\w+>", r"\1\2", shown)
     shown = re.sub(r": Any(?: (= ))?(?=[^|\]]|$)", lambda m: "=" if m[1] else "", shown)
     shown = re.sub(r" -> (?:Any|None)$", "", shown)  # a class returns itself

@@ -18,11 +18,10 @@ import subprocess
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from textwrap import indent
 from typing import Any
 
 from pullback import installed
-from tools import browser, notebooks, reference, subjects, torch_names_page, versions
+from tools import browser, gallery_pages, notebooks, reference, subjects, torch_names_page, versions
 
 ROOT = Path(__file__).resolve().parents[1]
 DOCS = ROOT / "docs"
@@ -31,7 +30,7 @@ SITE = ROOT / "build" / "site"
 CONFIGURATION = ROOT / "build" / "mkdocs.yml"
 
 ASSETS = ROOT / "tools" / "site_assets"
-EXAMPLES = ROOT / "examples"
+EXAMPLES = gallery_pages.EXAMPLES
 
 # Where Python for browsers comes from: any copy of Pyodide that has NumPy serves, also one beside
 # the site. A relative address counts from the start page. `make test-wasm` has passed with this
@@ -41,11 +40,16 @@ PYODIDE = "https://cdn.jsdelivr.net/pyodide/v0.29.3/full/"
 # Pages by tab, and by group within it; a page of docs/ that is named nowhere goes under "Project".
 NAV: dict[str, list[str] | dict[str, list[str]]] = {
     "Tutorial": sorted(f"tutorial/{page.name}" for page in (DOCS / "tutorial").glob("*.md")),
-    "Examples": ["gallery.md"],
-    "From torch or JAX": [
-        *("coming-from-torch.md", "cheat-sheet.md", "torch-names.md", "coming-from-jax.md"),
-        "clients.md",
+    "Examples": [
+        "gallery.md",
+        *gallery_pages.files((DOCS / "gallery.md").read_text(encoding="utf-8")),
     ],
+    "From torch or JAX": {
+        "What is the same, what differs": [
+            *("coming-from-torch.md", "cheat-sheet.md", "coming-from-jax.md", "clients.md"),
+        ],
+        "Every name of torch": torch_names_page.files(),
+    },
     "Guides": {
         "Tensors, layers, optimizers": [
             *("tensors.md", "modules.md", "optim.md", "data.md", "random.md", "distributions.md"),
@@ -72,7 +76,6 @@ NAV: dict[str, list[str] | dict[str, list[str]]] = {
 # Files beside docs/ that are pages too.
 BESIDE = {"CONTRIBUTING.md": "contributing.md", "CHANGELOG.md": "changelog.md"}
 _LINK = re.compile(r"(?<!!)\[([^\]]*)\]\((?!https?:|#)([^)\s]+)\)")
-_EXAMPLE = re.compile(r"\[`examples/(\w+\.py)`\]\(\.\./examples/\1\)")
 _EXTERNAL = re.compile(r"""<(?:script|img|link|iframe)[^>]+(?:src|href)=["']?https?://""")
 
 
@@ -117,16 +120,17 @@ def assemble(pyodide: str = PYODIDE) -> None:
     shutil.copytree(EXAMPLES, PAGES / "examples", ignore=shutil.ignore_patterns("__pycache__"))
     for name, page in BESIDE.items():
         (PAGES / page).write_text((ROOT / name).read_text(encoding="utf-8"), encoding="utf-8")
-    (PAGES / "torch-names.md").write_text(torch_names_page.page(), encoding="utf-8")
     (PAGES / "reference").mkdir()
+    gallery = (DOCS / "gallery.md").read_text(encoding="utf-8")
+    for file, text in (*torch_names_page.pages(), *gallery_pages.pages(gallery)):
+        (PAGES / file).write_text(text, encoding="utf-8")
     for file, _, text in reference.pages():
         (PAGES / file).write_text(text, encoding="utf-8")
     for made in notebooks.write(PAGES / "tutorial"):
         link = f"[This page as a notebook]({made.name})\n"
         _change(f"tutorial/{made.stem}.md", lambda text, link=link: f"{runnable(text)}\n{link}")
-    _change("gallery.md", with_code)
-    for page in ("index.md", "gallery.md"):  # a tab of one page needs no column that lists it
-        _change(page, lambda text: f"---\nhide:\n  - navigation\n---\n{text}")
+    # A tab of one page needs no column that lists it.
+    _change("index.md", lambda text: f"---\nhide:\n  - navigation\n---\n{text}")
     for page in PAGES.rglob("*.md"):
         if page.parent.name != "reference":
             text = page.read_text(encoding="utf-8")
@@ -135,23 +139,6 @@ def assemble(pyodide: str = PYODIDE) -> None:
 
 def _change(page: str, how: Callable[[str], str]) -> None:
     (PAGES / page).write_text(how((PAGES / page).read_text(encoding="utf-8")), encoding="utf-8")
-
-
-def with_code(text: str) -> str:
-    """The gallery with each program under the paragraph that names it, and a link to its file."""
-    parts = []
-    for part in text.split("\n\n"):
-        named = _EXAMPLE.search(part)
-        if named is None:
-            parts.append(part)
-            continue
-        name = named[1]
-        code = (EXAMPLES / name).read_text(encoding="utf-8")
-        fenced = indent(f"``` {{ .python .run .program #{Path(name).stem} }}\n{code}```", "    ")
-        title = f"The program, {len(code.splitlines())} lines"
-        parts += [_EXAMPLE.sub(r"[`examples/\1`](examples/\1)", part).rstrip("\n")]
-        parts += [f'??? example "{title}"\n\n{fenced}']
-    return "\n\n".join(parts) + "\n"
 
 
 def runnable(text: str) -> str:

@@ -49,6 +49,11 @@ class Kind:
         self.name = name
         self.error = error
 
+    @property
+    def kind(self) -> str:
+        """The type of the devices, of modules such as cuda.nvtx and backends.mps too."""
+        return self.name.removeprefix("backends.").partition(".")[0]
+
     def device_count(self) -> int:
         """How many devices of this type can hold tensors."""
         holder = holder_of(self.name)
@@ -60,7 +65,7 @@ class Kind:
 
     def missing(self, what: str, error: type[Exception] | None = None) -> Exception:
         """The error for a call that needs such a device."""
-        kind = self.name.partition(".")[0]  # of a module below, cuda.nvtx, too
+        kind = self.kind
         return (error or self.error)(
             f"{self.name}.{what} needs a device of type {kind!r}, and none can hold tensors "
             f"here. Ask {kind}.is_available() first, and use the CPU where it says False."
@@ -82,7 +87,7 @@ class Kind:
             raise self.missing(f"{name}()", error)
 
         refuse.__name__ = refuse.__qualname__ = name
-        refuse.__doc__ = f"Needs a device of type {self.name!r}: an error where there is none."
+        refuse.__doc__ = f"Needs a device of type {self.kind!r}: an error where there is none."
         return refuse
 
     def refusals(self, names: str, error: type[Exception] | None = None) -> dict[str, Any]:
@@ -98,7 +103,7 @@ class Kind:
         members = {
             "__new__": refuse,
             "__module__": module,
-            "__doc__": f"Needs a device of type {self.name!r}: an error where there is none.",
+            "__doc__": f"Needs a device of type {self.kind!r}: an error where there is none.",
         }
         return type(name, (), members)
 

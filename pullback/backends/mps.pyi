@@ -7,15 +7,15 @@ from builtins import str as _str
 from typing import Any as _Any
 
 def get_core_count(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'backends.mps': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def get_name(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'backends.mps': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def is_available() -> _bool:
     """Whether there is an Apple GPU to use."""
 def is_built() -> _bool:
     """Whether one could be used: no."""
 def is_macos13_or_newer(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'backends.mps': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def is_macos_or_newer(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'backends.mps': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 __all__: _list[_str] = ['get_core_count', 'get_name', 'is_available', 'is_built', 'is_macos13_or_newer']

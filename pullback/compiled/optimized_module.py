@@ -21,6 +21,14 @@ class OptimizedModule(Module):
         self.__dict__["_compiler"] = dynamo_ctx
         self.__dict__["_compiled"] = None if dynamo_ctx is None else dynamo_ctx(mod)
 
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """Run it; hooks of all modules are called for the one inside alone."""
+        if self._forward_hooks or self._forward_pre_hooks or self._backward_hooks:
+            return super().__call__(*args, **kwargs)
+        if self._backward_pre_hooks:
+            return super().__call__(*args, **kwargs)
+        return self.forward(*args, **kwargs)
+
     def forward(self, *args: Any, **kwargs: Any) -> Any:
         """What the module inside gives."""
         called = self.__dict__.get("_compiled") or self._modules["_orig_mod"]

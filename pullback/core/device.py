@@ -130,12 +130,7 @@ def _parse(spelling: str, index: object) -> tuple[str, int | None]:
     match = re.fullmatch(_SPELLING, spelling, re.ASCII)
     kind, own_index = match.groups() if match else (spelling.partition(":")[0], None)
     if kind not in KINDS:
-        meant = "; did you mean 'cuda'?" if kind.lower() in ("gpu", "nvidia") else "."
-        raise RuntimeError(
-            # The last words are read by programs: array-api-compat finds the devices so.
-            f"{spelling!r} is not a device{meant} Expected one of {', '.join(KINDS)} device type "
-            "at its start"
-        )
+        raise RuntimeError(_unknown(spelling, kind))
     if match is None:
         raise RuntimeError(
             f"{spelling!r} is not how a device is written; write '{kind}', or '{kind}:0' with the "
@@ -153,6 +148,22 @@ def _parse(spelling: str, index: object) -> tuple[str, int | None]:
             f"the index of a device must be an int, got {index!r} of type {type(index).__name__}"
         )
     return kind, number
+
+
+def _unknown(spelling: str, kind: str) -> str:
+    """The error for a name that is no device's; of the known ones, those that hold tensors."""
+    from difflib import get_close_matches  # which few programs need
+
+    plain = kind.strip().lower()
+    near = get_close_matches(plain, KINDS, 1, 0.75)
+    meant = "cuda" if plain in ("gpu", "nvidia") else near[0] if near else ""
+    known = [one for one in KINDS if one in ("cuda", "meta") or one in HOLDERS]
+    # "Expected one of ... device type" is read by programs: array-api-compat finds devices so.
+    return (
+        f"{spelling!r} is not a device{f'; did you mean {meant!r}?' if meant else '.'} "
+        f"Expected one of {', '.join(known)} device type at its start; torch's other types are "
+        "known by name alone"
+    )
 
 
 def _plain_index(value: object) -> int | None:

@@ -105,6 +105,17 @@ class dtype(ReadOnly):  # noqa: N801  torch's name
         """
         return "f" if self.is_floating_point else "c" if self.is_complex else self.numpy.kind
 
+    @property
+    def type(self) -> Any:
+        """The class of NumPy's scalars of this dtype, as NumPy's own dtypes have it; pint asks.
+
+        Example:
+            >>> import pullback as torch
+            >>> torch.int16.type.__name__
+            'int16'
+        """
+        return self.numpy.type
+
     def to_real(self) -> dtype:
         """The dtype of the real part: `float32` for `complex64`; others give themselves.
 

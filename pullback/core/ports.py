@@ -60,7 +60,7 @@ class Ports:
     # core -> operators/shape: a view's node from its base's present history, a function that takes
     # the base to a view of the same geometry, and another tensor viewed as a view sees its base.
     regenerate: Callable[[Tensor, View], Edge | None]
-    restride: Callable[[Tensor], Callable[[Tensor], Tensor]]
+    restride: Callable[[Tensor, Tensor], Callable[[Tensor], Tensor]]
     view_of: Callable[[Tensor, Any], Any]
     # core -> operators/cuda: whether CuPy and a device are there (looked for once); which device is
     # the current one; an array brought to a device, or to the host.
@@ -89,7 +89,7 @@ class Ports:
     # core -> core/tensor: dtype and device of a gradient, from what its node noted.
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.
-    detached_inside: Callable[[Tensor, Derivative], Tensor]
+    detach_inside: Callable[[Tensor, Derivative], None]
     # operators -> core/memory/hollow: the array of a tensor without data, from its geometry.
     hollow: Callable[..., Any]
     # core -> library: detach() of a tensor whose class answers operators below autograd.

@@ -460,16 +460,13 @@ class Tensor(Methods):
     def detach(self) -> Tensor:
         """A tensor that shares this one's memory, but has no history and does not require grad.
 
-        Inside a function transform it is constant for the innermost derivative alone.
+        Inside function transforms it is constant for every derivative.
 
         >>> import pullback as torch
         >>> x = torch.tensor([1.0], requires_grad=True)
         >>> x.detach().requires_grad
         False
         """
-        derivatives = running.get()
-        if derivatives:
-            return ports.detached_inside(self, derivatives[-1])
         try:
             self._plain  # noqa: B018 (asks whether the class overrides calls)
         except overriding.Overridden:
@@ -498,12 +495,17 @@ class Tensor(Methods):
     def detach_(self) -> Tensor:
         """Forget this tensor's history, in place.
 
+        Inside function transforms it is constant for the innermost derivative alone.
+
         >>> import pullback as torch
         >>> (torch.ones(1, requires_grad=True) * 2).detach_().requires_grad
         False
         """
         if self._is_view():
             raise errors.detach_view()
+        if derivatives := running.get():
+            ports.detach_inside(self, derivatives[-1])
+            return self
         if self._node is not None and self._node.__class__ is not Leaf:
             self._cell = DetachedCell(own_cell(self))
         if self._node.__class__ is Leaf:

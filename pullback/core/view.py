@@ -128,7 +128,7 @@ def attach(
         if creation is DEFAULT or above.manner.creation is CreationMeta.INFERENCE_MODE:
             creation = above.manner.creation
         if replay is not None or above.manner.replay is not None:
-            steps = (*_steps(source, above), *_steps_of(result, replay))
+            steps = (*_steps(source, above), *_steps_of(result, source, replay))
     else:
         info.base = source
         if replay is not None:
@@ -142,11 +142,13 @@ def attach(
 
 def _steps(source: Tensor, above: View) -> tuple[Callable[[Tensor], Tensor], ...]:
     known = above.manner.replay
-    return known if known is not None else _steps_of(source, None)
+    return known if known is not None else _steps_of(source, above.base, None)
 
 
-def _steps_of(view: Tensor, replay: Callable[[Tensor], Tensor] | None) -> tuple[Any, ...]:
-    return (replay,) if replay is not None else (ports.restride(view),)
+def _steps_of(
+    view: Tensor, source: Tensor, replay: Callable[[Tensor], Tensor] | None
+) -> tuple[Any, ...]:
+    return (replay,) if replay is not None else (ports.restride(view, source),)
 
 
 def edge_of(tensor: Tensor) -> Edge | None:

@@ -6,13 +6,13 @@ from builtins import str as _str
 from typing import Any as _Any
 
 def all_gather(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'cuda.nccl': an error where there is none."""
+    """Needs a device of type 'cuda': an error where there is none."""
 def all_reduce(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'cuda.nccl': an error where there is none."""
+    """Needs a device of type 'cuda': an error where there is none."""
 def broadcast(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'cuda.nccl': an error where there is none."""
+    """Needs a device of type 'cuda': an error where there is none."""
 def reduce(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'cuda.nccl': an error where there is none."""
+    """Needs a device of type 'cuda': an error where there is none."""
 def reduce_scatter(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'cuda.nccl': an error where there is none."""
+    """Needs a device of type 'cuda': an error where there is none."""
 __all__: _list[_str] = ['all_gather', 'all_reduce', 'broadcast', 'reduce', 'reduce_scatter']

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from datetime import timedelta
 from typing import Any, TypeVar
 
+from pullback.core.process.alone import Servant
 from pullback.distributed.errors import DistNetworkError, DistStoreError, QueueEmptyError
 from pullback.distributed.group import in_seconds
 from pullback.distributed.meeting.pmi_service import notice_silence
@@ -358,7 +359,7 @@ class TCPStore(Store):
             )
             port = self._listening.getsockname()[1]
             self._values = HashStore()
-            threading.Thread(target=self._serve, daemon=True).start()
+            Servant(target=self._serve, daemon=True).start()
         self.port = port
         self._connection = self._connect()
         if world_size is not None and wait_for_workers:
@@ -401,7 +402,7 @@ class TCPStore(Store):
                 connection, _ = self._listening.accept()
             except OSError:
                 return
-            threading.Thread(target=self._answer_all, args=(connection,), daemon=True).start()
+            Servant(target=self._answer_all, args=(connection,), daemon=True).start()
 
     def _answer_all(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError, EOFError), connection:

@@ -300,13 +300,17 @@ def _asserted(frame: FrameType | None) -> str | None:
     """The message of the `assert` that a frame is at, or None."""
     if frame is None:
         return None
-    instructions = list(dis.get_instructions(frame.f_code))
+    instructions = [one for one in dis.get_instructions(frame.f_code) if one.opname != "NOT_TAKEN"]
     at = next((n for n, one in enumerate(instructions) if one.offset == frame.f_lasti), None)
-    if at is None or at + 1 >= len(instructions) or "POP_JUMP" not in instructions[at].opname:
+    if at is None:
         return None
-    if instructions[at + 1].opname != "LOAD_ASSERTION_ERROR":
+    if instructions[at].opname in ("COMPARE_OP", "TO_BOOL"):  # from 3.13 on these ask for the truth
+        at += 1
+    jump, loaded, following = (*instructions[at : at + 3], None, None, None)[:3]
+    if jump is None or "POP_JUMP" not in jump.opname or loaded is None or following is None:
         return None
-    following = instructions[at + 2]
+    if loaded.opname != "LOAD_ASSERTION_ERROR" and loaded.argrepr != "AssertionError":
+        return None
     return str(following.argval) if following.opname == "LOAD_CONST" else ""
 
 

@@ -70,6 +70,7 @@ def _refuse_torchscript(f: Any) -> None:
 
 
 def _refuse(*args: Any, **kwargs: Any) -> Any:
+    """Refused: flatbuffers of compiled programs are torch's alone."""
     raise NotImplementedError("Flatbuffers of compiled programs are not supported.")
 
 

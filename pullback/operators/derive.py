@@ -53,13 +53,13 @@ def propagate(
         tangents = tangents_in(level, values)
         if not tangents or not any(r.dtype.is_differentiable for r in results):
             continue
-        with _only_outside(depth, tangents.values()):
+        with only_outside(depth, tangents.values()):
             made = (level.rule or jvp)(op, values, options, results, tangents)
         for name, result, tangent in zip(_names(op, results), results, made, strict=True):
             if tangent is not None and result.dtype.is_differentiable:
                 if op.kind != "view":
                     shared = shares_memory(tangent, tangents.values())
-                    with _only_outside(depth, (tangent,)):
+                    with only_outside(depth, (tangent,)):
                         tangent = owned(tangent, result, shared=shared)
                 level.put(result, tangent)
                 keep_saved(level, op, name, result, tangent)
@@ -132,16 +132,20 @@ def _relaid(tangent: Any, wanted: Array) -> Any:
 def keep_saved(level: Level, op: Op, name: str, result: Tensor, tangent: Any) -> None:
     """Remember the tangent of an output that its node has saved: that keeps no tensor."""
     node = result.grad_fn
-    plan = getattr(type(node), "plan", None)
-    if node is not None and plan is not None and plan.op is op and name in plan.outputs:
+    if node is not None and _saves(node, op, name):
         level.keep(node, name, tangent)
+
+
+def _saves(node: Any, op: Op, name: str) -> bool:
+    plan = getattr(type(node), "plan", None)
+    return plan is not None and plan.op is op and name in plan.outputs
 
 
 def _names(op: Op, results: list[Tensor]) -> tuple[str, ...]:
     return op.outputs if op.outputs != ("*",) else ("*",) * len(results)
 
 
-class _only_outside:  # noqa: N801 (a context)
+class only_outside:  # noqa: N801 (a context)
     """Inside, only outer levels are visible, and the vmap levels of the tangents are active."""
 
     __slots__ = ("before", "depth", "tangents")
@@ -342,14 +346,14 @@ def give_tangents(source: Tensor, copied: Tensor) -> None:
     """Let a copy of a tensor carry its tangents, as copies too: a write changes them in place."""
     for depth, level in enumerate(list(visible_levels())):
         if (known := level.get(source)) is not None:
-            with _only_outside(depth, (known,)):
+            with only_outside(depth, (known,)):
                 level.put(copied, known.clone())
 
 
 def write_tangents(target: Tensor, duals: list[tuple[int, Level, Any]]) -> None:
     """Update the target's tangents in place; a base becomes dual through its view."""
     for depth, level, tangent in duals:
-        with _only_outside(depth, (tangent, level.get(target))):
+        with only_outside(depth, (tangent, level.get(target))):
             _write_tangent(level, target, tangent)
 
 

@@ -113,6 +113,11 @@ class Batched(Tensor):
         """The same example without history."""
         return batched(self.value.detach(), self.bdim, self.level)
 
+    def detach_(self) -> Tensor:
+        """Forget the history of the batch, and so of this example."""
+        self.value.detach_()
+        return self
+
     @property
     def data(self) -> Tensor:
         """The same memory without history; refused where vmap is the innermost transform."""

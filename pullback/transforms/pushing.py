@@ -112,7 +112,7 @@ class Pushing(Whole):
 class Within(Pushing):
     """A perturbation inside of an operator's own rule: not a derivative that the user takes.
 
-    So `detach()` in a rule, which is for the innermost derivative alone, does not mean this one.
+    So `detach_()` in a rule, which is for the innermost derivative alone, does not mean this one.
     """
 
     listed = False

@@ -67,7 +67,7 @@ class EnterBackward(_Passing):
 
 
 class DetachBackward(_Passing):
-    """A detach() inside transforms: an end for passes of its depth and deeper ones alone."""
+    """A detach_() inside transforms: an end for passes of its depth and deeper ones alone."""
 
     __slots__ = ("depth",)
 
@@ -126,24 +126,17 @@ def exposed_dual(tensor: Any, levels: Sequence[Any]) -> Any:
     return made
 
 
-def detached_inside(tensor: Tensor, derivative: Derivative) -> Tensor:
-    """detach() for the innermost derivative alone: outer ones still see the tensor's history."""
-    alias = tensor._alias()
-    edge = edge_of(tensor)
-    if edge is not None:
-        if derivative.level is None:
-            node = _node_like(DetachBackward, tensor, edge)
-            node.depth = derivative.depth
-        else:
-            node = _node_like(_Passing, tensor, edge)
-        alias._node = node
-    for level in open_levels():
-        if level is not derivative.level:
-            level.put(alias, level.get(tensor))
-    return alias
+def detach_inside(tensor: Tensor, derivative: Derivative) -> None:
+    """detach_() for the innermost derivative alone: outer ones still see the tensor's history."""
+    if derivative.level is not None:
+        derivative.level.put(tensor, None)
+    elif (edge := edge_of(tensor)) is not None:
+        node = _node_like(DetachBackward, tensor, edge)
+        node.depth = derivative.depth
+        tensor._node = node
 
 
-ports.fill(detached_inside=detached_inside)
+ports.fill(detach_inside=detach_inside)
 
 
 def _filled_like(tensor: Tensor, value: int) -> Tensor:

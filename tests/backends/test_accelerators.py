@@ -1,5 +1,7 @@
 """The namespaces of accelerators where there is none: answers, harmless calls, clear errors."""
 
+import operator
+
 import pytest
 
 import pullback as torch
@@ -56,3 +58,13 @@ def test_the_cpu_is_a_device_too():
     assert torch.cpu.current_stream() is not stream
     assert torch.cpu.Event().query()
     assert torch.cpu.device_count() == 1
+
+
+@pytest.mark.parametrize("path", ["cuda.nvtx.range_start", "backends.mps.get_name"])
+def test_modules_below_a_device_name_the_device_and_not_themselves(path):
+    kind = "mps" if "mps" in path else "cuda"
+    call = operator.attrgetter(path)(torch)
+    assert call.__doc__.startswith(f"Needs a device of type '{kind}'")
+    with pytest.raises((AssertionError, RuntimeError), match=rf"Ask {kind}\.is_available\(\)"):
+        call()
+    assert not operator.attrgetter(kind)(torch).is_available()

@@ -1,5 +1,7 @@
 """What a compiled function watches, and when it runs eagerly instead."""
 
+import abc
+import collections.abc
 import functools
 
 import numpy as np
@@ -347,3 +349,158 @@ def test_what_is_asked_of_a_stored_gradient_is_watched(compiled):
     ):
         w.grad = grad
         close(f(x, w), x * factor)
+
+
+class Doubles(torch.nn.Module):
+    def forward(self, x):
+        return x * 2
+
+
+class Triples(Doubles):
+    def forward(self, x):
+        return x * 3
+
+
+class Callable:
+    def __call__(self, x):
+        return x * 2
+
+
+class OtherCallable(Callable):
+    def __call__(self, x):
+        return x * 3
+
+
+@pytest.mark.parametrize(("make", "other"), [(Doubles, Triples), (Callable, OtherCallable)])
+def test_the_class_of_what_is_compiled_may_be_exchanged(compiled, make, other):
+    called = make()
+    f = compiled(called)
+    assert f(torch.ones(1)).item() == 2
+    called.__class__ = other
+    assert f(torch.ones(1)).item() == 3
+
+
+def test_the_bases_of_a_class_are_seen(compiled):
+    class First:
+        pass
+
+    class Second:
+        pass
+
+    class Derived(First):
+        pass
+
+    class Other(Second):
+        pass
+
+    derived = Derived()
+
+    def matched(x):
+        match derived:
+            case First():
+                return x * 2
+        return x * 3
+
+    functions = [
+        lambda x: x * (2 if isinstance(derived, First) else 3),
+        lambda x: x * (2 if issubclass(Derived, (int, First)) else 3),
+        matched,
+    ]
+    functions = [*map(compiled, functions)]
+    assert [f(torch.ones(1)).item() for f in functions] == [2, 2, 2]
+    Derived.__bases__ = (Second,)
+    assert [f(torch.ones(1)).item() for f in functions] == [3, 3, 3]
+
+
+def test_an_object_that_says_its_class_itself_is_asked_each_time(compiled):
+    class Fake:
+        said = int
+
+        @property
+        def __class__(self):
+            return self.said
+
+    fake = Fake()
+    f = compiled(lambda x: x * (2 if isinstance(fake, int) else 3))
+    assert f(torch.ones(1)).item() == 2
+    Fake.said = str
+    assert f(torch.ones(1)).item() == 3
+
+
+def test_classes_that_are_registered_later_are_seen(compiled):
+    class Abstract(abc.ABC):  # noqa: B024 (what registers is what it is for)
+        pass
+
+    class Own:
+        pass
+
+    own, number = Own(), 2
+    functions = [
+        compiled(lambda x: x * (2 if isinstance(own, collections.abc.Sized) else 3)),
+        compiled(lambda x: x * (2 if issubclass(Own, str | Abstract) else 3)),
+        compiled(lambda x: x * (2 if isinstance(number, Abstract) else 3)),
+    ]
+    for _ in range(2):
+        assert [f(torch.ones(1)).item() for f in functions] == [3, 3, 3]
+    collections.abc.Sized.register(Own)
+    Abstract.register(Own)
+    Abstract.register(int)
+    assert [f(torch.ones(1)).item() for f in functions] == [2, 2, 2]
+
+
+def test_an_object_that_is_equal_to_everything_is_itself(compiled):
+    class Equal:
+        calls = 0
+
+        def __eq__(self, other):
+            return True
+
+        __hash__ = None
+
+        def __call__(self, k):
+            Equal.calls += 1
+            return k * Equal.calls
+
+    class Compares(type):
+        def __eq__(cls, other):
+            return True
+
+        __hash__ = type.__hash__
+
+    class Made(metaclass=Compares):
+        k = 2
+
+    equal = Equal()
+    f = compiled(lambda x: x * equal(3))
+    assert [f(torch.ones(1)).item() for _ in range(3)] == [3, 6, 9]
+    g = compiled(lambda x: x * Made.k)
+    assert g(torch.ones(1)).item() == 2
+    Made.k = 5
+    assert g(torch.ones(1)).item() == 5
+
+
+def test_whether_two_equal_texts_are_one_object_is_asked_each_time(compiled):
+    state = {"a": "abc", "b": "abc"}
+    f = compiled(lambda x: x * (2 if state["a"] is state["b"] else 3))
+    assert f(torch.ones(1)).item() == 2
+    state["b"] = "".join(["a", "bc"])
+    assert f(torch.ones(1)).item() == 3
+    state["b"] = state["a"]
+    assert f(torch.ones(1)).item() == 2
+
+
+def test_properties_of_a_metaclass_are_followed(compiled):
+    class Meta(type):
+        scale = 2
+
+        @property
+        def doubled(cls):
+            return cls.scale * 2
+
+    class Made(metaclass=Meta):
+        pass
+
+    f = compiled(lambda x: x * Made.doubled, fullgraph=True)
+    assert f(torch.ones(1)).item() == 4
+    Meta.scale = 5
+    assert f(torch.ones(1)).item() == 10

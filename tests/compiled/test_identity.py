@@ -75,3 +75,65 @@ def test_objects_that_a_break_hands_on(asked):
 
     expected = list(seen(lambda step: step))
     assert list(seen(lambda step: torch.compile(step, backend="python"))) == expected
+
+
+def _sums(w, x):
+    w.grad = None
+    (w * x).sum().backward()
+
+
+def test_a_stored_gradient_that_is_a_result_is_one_tensor(compiled):
+    w = torch.ones(3, requires_grad=True)
+    kept = []
+
+    def returned(x):
+        _sums(w, x)
+        return w.grad, x * 2
+
+    def noted(x):
+        _sums(w, x)
+        kept.append(w.grad)
+        return x * 2
+
+    def given(x):
+        w.grad = x * 2
+        return x * 3, w.grad
+
+    def behind_a_break(x):
+        _sums(w, x)
+        found = w.grad
+        print("here")
+        return found
+
+    for function, get in (
+        (returned, lambda made: made[0]),
+        (noted, lambda made: kept[-1]),
+        (given, lambda made: made[1]),
+        (behind_a_break, lambda made: made),
+    ):
+        f = compiled(function)
+        for _ in range(3):
+            found = get(f(torch.ones(3)))
+            assert found is w.grad
+            found.zero_()
+            assert not w.grad.any()
+
+
+def test_gradients_that_share_their_memory_do_so(compiled):
+    w, v = torch.ones(3, requires_grad=True), torch.ones(3, requires_grad=True)
+
+    def one_for_both(x):
+        w.grad = v.grad = x * 2
+
+    def a_part(x):
+        _sums(w, x)
+        return w.grad[:1]
+
+    f = compiled(one_for_both)
+    for _ in range(2):
+        f(torch.ones(3))
+        assert w.grad is v.grad
+    g = compiled(a_part)
+    for _ in range(2):
+        g(torch.ones(3)).fill_(7.0)
+        assert w.grad.tolist() == [7.0, 1.0, 1.0]

@@ -85,3 +85,18 @@ def test_what_torch_refuses_is_refused(options, kind):
         torch.compile(double, **options)(X)
     with pytest.raises(AssertionError):
         torch.compile(3)
+
+
+def test_a_hook_of_all_modules_is_called_once_for_a_compiled_one():
+    layer = nn.Linear(2, 1, bias=False)
+    nn.init.ones_(layer.weight)
+    compiled = torch.compile(layer, backend="python")
+    assert compiled(X).item() == 2
+    hook = nn.modules.module.register_module_forward_hook(lambda module, args, out: out * 2)
+    try:
+        assert compiled(X).item() == layer(X).item() == 4
+    finally:
+        hook.remove()
+    with compiled.register_forward_hook(lambda module, args, out: out * 3):  # of the outer one
+        assert compiled(X).item() == 6
+    assert compiled(X).item() == 2

@@ -36,6 +36,7 @@ CALLS = {
     "two": (lambda x: (x * 2, (x * 2).t()), lambda: _numbers(3, 4).t()),
     "gathered": (lambda x: x[torch.tensor([1, 0])] * 2, lambda: _numbers(3, 4).t()),
     "joined": (lambda x: torch.cat([x, x]) * 2, lambda: _numbers(3, 4).t()),
+    "equal ones": (lambda x: (x.cos().t(), x.cos().t(), x.cos().t()), lambda: _numbers(3, 4)),
 }  # fmt: skip
 _BY_ROWS = _numbers(4, 3)
 
@@ -66,6 +67,24 @@ def test_strides_with_gradients(name):
         found.append((y.stride(), x.grad.stride(), x.grad.numpy()))
     assert found[0][:2] == found[1][:2]
     numpy.testing.assert_allclose(found[0][2], found[1][2], rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: (x.flatten(), x.clone()),
+        lambda x: (x.flatten(), x * 1, x.contiguous()),
+        lambda x: (x.reshape(3, 4), x.clone(), x.reshape(-1), x.clone()),
+    ],
+)
+def test_results_of_equal_numbers_have_their_own_sizes_and_memory(function):
+    x = _numbers(4, 6)[::2]
+    theirs, ours = function(x), torch.compile(function, backend="llvm")(x)
+    assert [one.shape for one in ours] == [one.shape for one in theirs]
+    assert [one.stride() for one in ours] == [one.stride() for one in theirs]
+    for number, one in enumerate(ours):
+        one.fill_(float(number))
+    assert all((one == number).all() for number, one in enumerate(ours))
 
 
 def test_a_turned_chain_is_one_loop():

@@ -195,3 +195,13 @@ def test_random_numbers_come_from_the_same_stream(compiled):
         close(g(x), one)
     torch.manual_seed(5)
     close(g(x), wanted[0])
+
+
+def test_out_of_a_dtype_that_cannot_take_the_result_raises(compiled):
+    f = compiled(lambda x, out: torch.add(x, 1, out=out))
+    x = torch.tensor([1.5, 2.0])
+    for dtype in (torch.float32, torch.float64):
+        assert f(x, torch.zeros(2, dtype=dtype)).tolist() == [2.5, 3.0]
+    for _ in range(2):
+        with pytest.raises(RuntimeError, match="can't be cast"):
+            f(x, torch.zeros(2, dtype=torch.int64))

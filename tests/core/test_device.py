@@ -75,9 +75,19 @@ def test_pickle_and_copy_give_the_same_object(name):
 
 
 @pytest.mark.parametrize("name", ["", "foo", "CPU", " cpu", "foo:1", ":1"])
-def test_an_unknown_kind_is_refused_naming_the_known(name):
-    with pytest.raises(RuntimeError, match=r"is not a device. .*cpu, cuda, .*mps, meta"):
+def test_an_unknown_kind_is_refused_naming_those_that_hold_tensors(name):
+    with pytest.raises(RuntimeError, match=r"is not a device[.;] .*one of cpu, cuda, meta device"):
         device(name)
+
+
+@pytest.mark.parametrize(
+    ("name", "meant"),
+    [("gpu", "cuda"), ("GPU:1", "cuda"), ("cuuda", "cuda"), ("CPU", "cpu"), (" cpu", "cpu")],
+)
+def test_a_name_near_a_device_is_answered_with_that_device_and_not_with_twenty(name, meant):
+    with pytest.raises(RuntimeError, match=f"did you mean '{meant}'") as raised:
+        device(name)
+    assert sum(kind in str(raised.value) for kind in KINDS) < 6
 
 
 @pytest.mark.parametrize(

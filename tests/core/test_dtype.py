@@ -66,6 +66,7 @@ def test_attributes_follow_from_the_numpy_dtype(d):
     assert d.is_signed == (kind in "ifc")
     assert d.is_differentiable == (kind in "fc")
     assert d.category == {"b": 0, "i": 1, "u": 1, "f": 2, "c": 3}[kind]
+    assert d.type is d.numpy.type
 
 
 @pytest.mark.parametrize("d", NATIVE, ids=str)

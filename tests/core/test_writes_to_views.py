@@ -261,3 +261,73 @@ def test_many_views_of_one_base_are_freed_at_once():
     finally:
         gc.enable()
     assert alive == 0
+
+
+PARTS_THROUGH_STEPS = {
+    "imag": lambda z: z.imag[0],
+    "real column": lambda z: z.real[:, 1],
+    "pairs": lambda z: torch.view_as_real(z)[0],
+    "adjoint": lambda z: z.mH[0],
+    "adjoint diagonal": lambda z: z.mH.diagonal(),
+    "conjugated column": lambda z: z.conj()[:, 1],
+    "strided first": lambda z: z[1:].imag[..., 1:],
+}
+
+
+@pytest.mark.parametrize("name", PARTS_THROUGH_STEPS)
+@pytest.mark.parametrize("begin", [0, 1])
+def test_writes_through_steps_that_strides_cannot_say_find_their_place_in_any_order(name, begin):
+    """Steps behind the first were replayed on a row-major gradient with the base's own strides."""
+    part, expected = PARTS_THROUGH_STEPS[name], None
+    x = torch.randn(2, 3, dtype=torch.complex128)
+    weight = torch.randn(2, 3, dtype=torch.complex128)
+    for order in ((0, 1), (1, 0)):
+        memory = torch.zeros(7, dtype=torch.complex128)[begin : begin + 6].detach()
+        sizes = [(2, 3)[dim] for dim in order]
+        whole = memory.view(sizes).permute(order).detach()
+        start = x.clone().requires_grad_()
+        whole.copy_(start)
+        part(whole).mul_(3)
+        loss = (whole * whole * weight).sum().real
+        (gradient,) = torch.autograd.grad(loss, start, create_graph=True)
+        (second,) = torch.autograd.grad(gradient.abs().square().sum(), start)
+        if expected is None:
+            expected = (gradient, second)
+        assert torch.allclose(gradient, expected[0])
+        assert torch.allclose(second, expected[1])
+    factor = torch.full((2, 3), 1 + 1j, dtype=torch.complex128)
+    kept = part(factor)
+    kept.fill_(0)
+    untouched = factor == 1 + 1j
+    plain = x.clone().requires_grad_()
+    (usual,) = torch.autograd.grad((plain * plain * weight).sum().real, plain)
+    assert torch.allclose(expected[0][untouched], usual[untouched])
+
+
+@pytest.mark.parametrize("name", ["imag", "real column", "pairs", "strided first"])
+def test_tangents_of_parts_through_steps_are_written_in_any_order(name):
+    part = PARTS_THROUGH_STEPS[name]
+    x = torch.randn(2, 3, dtype=torch.complex128)
+    dx = torch.randn(2, 3, dtype=torch.complex128)
+
+    def f(x):
+        part(x).mul_(3)
+        return x
+
+    turned = torch.func.jvp(lambda x: f(x.t().contiguous().t()), (x,), (dx,))
+    for one, other in zip(turned, (f(x.clone()), f(dx.clone())), strict=True):
+        assert torch.allclose(one, other)
+
+
+def test_a_view_through_steps_outlives_a_change_of_its_base_shape():
+    """Its node is made anew from a base that looks at the same memory in another order."""
+    x = torch.randn(2, 3, dtype=torch.complex128, requires_grad=True)
+    whole = x * 1
+    part = whole.mH[0]
+    whole.t_()
+    whole.mul_(2)
+    weight = torch.randn(2, dtype=torch.complex128)
+    (gradient,) = torch.autograd.grad((part * weight).sum().real, x)
+    expected = torch.zeros(2, 3, dtype=torch.complex128)
+    expected[:, 0] = 2 * weight
+    assert torch.allclose(gradient, expected)

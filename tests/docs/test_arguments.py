@@ -2,12 +2,13 @@
 
 import fnmatch
 import inspect
+import types
 
 import pytest
 
 import pullback as torch
 from pullback import nn
-from tools import arguments, reference
+from tools import arguments, public_modules, reference
 
 pytestmark = pytest.mark.filterwarnings("ignore")  # reading old names warns, as in torch
 
@@ -26,6 +27,24 @@ def test_every_parameter_of_every_public_callable_is_described():
         if parameter.name not in arguments.described(title, value)
     ]
     assert missing == []
+
+
+def test_every_public_module_has_a_page_or_a_reason_to_have_none():
+    assert set(public_modules.without_page()) == set(public_modules.NO_PAGE)
+
+
+def test_public_modules_are_found_by_names_and_by_torchs_list():
+    found = public_modules.found()
+    assert {"autograd.numbers", "backends.native", "nn.functional", "cuda.nccl"} <= set(found)
+    assert not {"core", "engine", "compiled", "distributed.engines"} & set(found)
+
+
+def test_a_new_module_is_noticed(monkeypatch):
+    shapes = types.ModuleType("pullback.shapes")
+    shapes.volume = lambda sides: sides
+    monkeypatch.setattr(torch, "shapes", shapes, raising=False)
+    monkeypatch.setattr(torch, "__dir__", lambda: ["shapes"])
+    assert public_modules.without_page()["shapes"] == ["volume"]
 
 
 def test_args_sections_name_parameters_that_exist():

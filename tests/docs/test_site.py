@@ -13,12 +13,13 @@ import pytest
 
 import pullback as torch
 from pullback.checking import names
-from tools import reference, site, subjects, torch_names_page, versions
+from tools import gallery_pages, reference, site, subjects, torch_names_page, versions
 
 DOCS = site.DOCS
 PAGES = [page for page in sorted(DOCS.rglob("*.md")) if page.parent.name != "spec"]
 LINK = re.compile(r"\]\((?!https?:)([^)#\s]*)(?:#([^)\s]*))?\)")
-GENERATED = {"torch-names.md"}
+GALLERY = (DOCS / "gallery.md").read_text(encoding="utf-8")
+GENERATED = {*torch_names_page.files(), *gallery_pages.files(GALLERY)}
 
 
 def anchors(page):
@@ -56,12 +57,25 @@ def test_links_to_the_checkout_become_text_and_links_to_pages_stay():
     assert site.with_links_inside("[web](https://example.org)", page).startswith("[web](https")
 
 
-def test_the_gallery_shows_each_program_and_links_to_its_file():
-    text = site.with_code((DOCS / "gallery.md").read_text(encoding="utf-8"))
+def test_the_gallery_shows_each_program_once_and_links_to_its_file():
+    pages = dict(gallery_pages.pages(GALLERY))
+    assert [*pages] == [*gallery_pages.files(GALLERY), "gallery.md"]
+    overview = pages.pop("gallery.md")
+    code = "".join(pages.values())
     for program in site.EXAMPLES.glob("*.py"):
-        assert f"](examples/{program.name})" in text
-        assert f"    {program.read_text(encoding='utf-8').splitlines()[0]}" in text
-    assert "../examples/" not in text
+        link = f"[`examples/{program.name}`](examples/{program.name})"
+        assert link in overview
+        assert code.count(link) == 1
+        assert f"    {program.read_text(encoding='utf-8').splitlines()[0]}" in code
+    assert "../examples/" not in code + overview
+
+
+def test_the_overview_of_the_gallery_leads_to_each_program():
+    pages = dict(gallery_pages.pages(GALLERY))
+    links = re.findall(r"^### \[(.*)\]\((.*)#(.*)\)$", pages["gallery.md"], re.MULTILINE)
+    assert len(links) == len(list(site.EXAMPLES.glob("*.py")))
+    assert all(f"\n## {title}\n" in pages[file] for title, file, _ in links)
+    assert "```" not in pages["gallery.md"].partition("\n## ")[2]
 
 
 def test_every_tab_but_home_says_what_is_behind_it():
@@ -148,9 +162,15 @@ def test_examples_of_the_reference_are_those_of_the_docstrings(path):
 
 @pytest.mark.filterwarnings("ignore")  # reading old names warns, as in torch
 def test_the_page_of_names_counts_what_is_here():
-    text = torch_names_page.page()
-    assert re.search(r"\*\*\d+ of \d+ names are here", text)
-    assert "## torch.nn.functional" in text
+    pages = dict(torch_names_page.pages())
+    assert [*pages] == torch_names_page.files()
+    first = pages["torch-names.md"]
+    assert re.search(r"\*\*\d+ of \d+ names are here", first)
+    assert all(pages.values())
+    links = re.findall(r"\]\(([\w.-]+)#([\w.]+)\)", first)
+    assert ("torch-names-n.md", "torch.nn.functional") in links
+    assert all(f"## {title} {{ #{title} }}" in pages[file] for file, title in links)
+    assert len(links) == sum(text.count("\n## ") for text in pages.values())
 
 
 @pytest.fixture(scope="module")
@@ -172,7 +192,7 @@ def test_the_site_is_built_without_a_warning_and_loads_nothing_from_elsewhere(bu
     assert status == 0
     assert (folder / "index.html").exists()
     assert (folder / "reference" / "torch.nn.html").exists()
-    sizes = {page.name: page.stat().st_size for page in (folder / "reference").glob("*.html")}
+    sizes = {page.name: page.stat().st_size for page in folder.rglob("*.html")}
     assert {name: size for name, size in sizes.items() if size >= 200_000} == {}
     assert (folder / "examples" / "pinn.py").exists()
     first = (folder / "tutorial" / "1-first-gradient.html").read_text(encoding="utf-8")
@@ -294,7 +314,7 @@ def test_a_press_runs_the_cells_above_first_and_shows_what_they_made(opened):
 
 
 def test_a_program_of_the_gallery_runs_alone_and_can_be_stopped(opened):
-    browser = opened("gallery.html")
+    browser = opened(gallery_pages.files(GALLERY)[0].replace(".md", ".html"))
     browser.execute_script("window.hangs = true")
     press(browser, 1)
     until(browser, "told.length === 2")

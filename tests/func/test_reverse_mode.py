@@ -112,7 +112,49 @@ def test_levels_do_not_confuse_their_perturbations():
     assert grad(lambda x: x * grad(lambda y: x + y)(one))(one).item() == 1
 
 
-def test_detach_cuts_the_innermost_derivative_only():
+def test_what_is_detached_is_constant_for_every_derivative():
+    """T-49"""
+    a, b, one = tensor(2.0), tensor(3.0), tensor(1.0)
+    of_outer = lambda x: grad(lambda y: x.detach() * y * y)(a)  # noqa: E731
+    of_inner = lambda x: grad(lambda y: y.detach() * y)(x)  # noqa: E731
+    for f in (of_outer, of_inner):
+        assert grad(lambda x, f=f: f(x) + 0 * x)(b).item() == 0
+        assert torch.func.jvp(f, (b,), (one,))[1].item() == 0
+    assert grad(lambda x: torch.func.jvp(lambda y: y.detach() * y, (x,), (one,))[1] + 0 * x)(b) == 0
+    assert torch.func.hessian(lambda y: y.detach() * y * y)(b).item() == 6
+    mapped = torch.vmap(of_inner)
+    assert grad(lambda x: (mapped(x.expand(2)) + 0 * x).sum())(b).item() == 0
+
+
+def test_detaching_in_place_cuts_the_innermost_derivative_only():
+    """T-49"""
+    b, one = tensor(3.0), tensor(1.0)
+
+    def f(y):
+        part = y * 1
+        return part.detach_() * y
+
+    assert grad(f)(b).item() == 3
+    assert grad(lambda x: grad(f)(x))(b).item() == 1
+    assert torch.func.jvp(grad(f), (b,), (one,))[1].item() == 1
+    assert grad(lambda x: torch.func.jvp(f, (x,), (one,))[1])(b).item() == 1
+
+
+def test_detaching_an_example_in_place_detaches_the_batch():
+    b = tensor([3.0, 4.0])
+
+    def f(y):
+        part = y * 1
+        return part.detach_() * y
+
+    assert torch.vmap(grad(f))(b).tolist() == [3, 4]
+    assert grad(lambda b: torch.vmap(f)(b).sum())(b).tolist() == [3, 4]
+    assert torch.vmap(lambda y: torch.func.jvp(f, (y,), (y,))[1])(b).tolist() == [9, 16]
+    with pytest.raises(RuntimeError, match="view"):
+        torch.vmap(lambda y: y[0].detach_())(b[:, None])
+
+
+def test_detach_leaves_other_factors_to_outer_derivatives():
     """T-49"""
     a, b = tensor(2.0), tensor(3.0)
     outer = grad(lambda x: grad(lambda y: (y.detach() * y * x).sum())(a).sum())(b)

@@ -255,7 +255,7 @@ def test_threads_trace_at_once_each_its_own_program():
             self.wait()  # here all of them are inside
             return torch.relu(self.linear(x))
 
-    both = threading.Barrier(3)
+    both = threading.Barrier(3, timeout=60)
     models = [Inner(both.wait) for _ in range(3)]
     usual = nn.Module.__call__, nn.Module.__getattr__
     with ThreadPoolExecutor(3) as pool:

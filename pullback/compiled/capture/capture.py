@@ -24,6 +24,7 @@ from pullback.compiled.capture.later import Asked, Later
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
 from pullback.compiled.capture.settings import Settings
+from pullback.compiled.capture.stored import Stored
 from pullback.compiled.capture.surroundings import Surroundings
 from pullback.compiled.capture.traced import TracedArray
 from pullback.compiled.capture.tracer import Tracer, picked
@@ -44,7 +45,6 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import TreeSpec, node_of, tree_flatten
 from pullback.core.view import edge_of
 from pullback.engine.backward import run_pass
-from pullback.operators.random.generator import default_generator
 
 __all__ = ["Captured", "Input", "Output", "capture"]
 
@@ -121,11 +121,11 @@ class _Run:
         self.loose: dict[int, Any] = {}  # leaves that other guards look at: their class, or None
         self.numbers: list[tuple[Any, TracedArray]] = []  # inputs that are numbers
         self.asked: Asked | None = None
+        self.stored = Stored()
         self.inner.stand_number = self._stand_number
 
     def whole(self, function: Any, args: Any, kwargs: Any, spec: TreeSpec) -> Captured:
         mode = self.mode
-        states = [(default_generator, default_generator.get_state())]
         settings = Settings.now()
         self.home = function.at.home if isinstance(function, Resumed) else mode
         made: list[Any] = []  # numbers of the result that are computed by each call
@@ -136,6 +136,7 @@ class _Run:
             forward = len(self.tracer.calls)
             outputs = self._described(leaves)
             writes, stores = self._effects()
+            stored = self.stored.numbers(leaves, outputs)
             back = [one.place for one in outputs if one.kind in ("input", "view")]
             self._given_back = {one.value.number for one in back}
             forward_calls = len(self.tracer.calls)
@@ -145,9 +146,6 @@ class _Run:
             current.set(mode)
             self.tracer.is_open = False
             self._put_back()
-            for one, state in (*states, *self.inner.generators.values()):
-                one.set_state(state)
-            self.inner.generators.clear()
         for known in self.known.values():
             known.check()
         numbers, reached, effects, rewritten = self._of_outside(log, kept, made)
@@ -194,6 +192,7 @@ class _Run:
         captured.outputs = [self._settled(one, places) for one in outputs]
         captured.writes = [(places[known.value.number], value) for known, value in writes]
         captured.stores = [(places[known.value.number], value) for known, value in stores]
+        captured.stored_results = stored
         captured.tangents = tangents
         captured.gradients = [(places[known.value.number], value) for known, value in gradients]
         self.known.clear()
@@ -371,7 +370,7 @@ class _Run:
     # Results ----------------------------------------------------------------------------------
 
     def _described(self, leaves: list[Any]) -> list[Output]:
-        storages: dict[int, Any] = {}
+        storages = self.stored.memory
         outputs = []
         for leaf in leaves:
             if is_late(leaf):
@@ -436,13 +435,15 @@ class _Run:
             for other in self.known.values():
                 if other is not one and share_memory(one.array, other.array):
                     raise CannotCapture("a write to a tensor whose memory another one shares")
-        stores = []
+        stores: list[tuple[Any, Any]] = []
         for one in list(self.known.values()):
             grad = one.stand._stored_grad
             before = one.tensor._stored_grad
             if grad is not (None if before is None else self.inner.stands[id(before)]):
                 if grad is not None and (grad._node is not None or id(grad) in self.known):
                     raise CannotCapture("a stored gradient that has a history")
+                if grad is not None:
+                    self.stored.check(grad, len(stores))
                 value = None if grad is None else self.tracer.value_of(grad._array)
                 stores.append((one, value))
         if stores or self.tracer.passed:

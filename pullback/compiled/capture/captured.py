@@ -60,6 +60,8 @@ class Captured:
     world: Surroundings
     writes: list[tuple[int, Value]] = field(default_factory=list)  # input's number, new value
     stores: list[tuple[int, Value | None]] = field(default_factory=list)  # .grad of that input
+    # Which of them, by place in the list, are results as well: by their number.
+    stored_results: dict[int, int] = field(default_factory=dict)
     # Of the backward: gradients that arrive, by output; those that leave, by input.
     tangents: list[tuple[int, Value]] = field(default_factory=list)
     gradients: list[tuple[int, Value]] = field(default_factory=list)

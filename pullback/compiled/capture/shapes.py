@@ -11,13 +11,15 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
+from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.capture.traced import TracedArray
+from pullback.compiled.interpreter.words import words
 from pullback.core.memory import meta
 from pullback.core.memory.meta import MetaArray
 from pullback.operators.declare import Op
 from pullback.operators.running import meta as operators_meta
 
-__all__ = ["results_of"]
+__all__ = ["has_its_shapes", "may_round", "results_of"]
 
 
 def results_of(
@@ -47,6 +49,35 @@ def results_of(
     return ([made] if single else list(made)), tracer.drew
 
 
+def may_round(call: Call) -> bool:
+    """Whether sizes of its results may be no simple expressions of sizes of its inputs.
+
+    A pool or a diagonal rounds, or takes the smaller of two.
+    """
+    op = call.op
+    if op is None or call.random or op.kind == "elementwise" or op.meta:
+        return False
+    return op.name not in _SIMPLE and "adjoint" not in op.name
+
+
+def has_its_shapes(call: Call) -> bool:
+    """Whether an operator itself gives the shapes that a call is written with."""
+    op = call.op
+    assert op is not None
+    names = {one.name for one in op.inputs}
+    given: dict[str, Any] = {}
+    options: dict[str, Any] = {}
+    for name, one in call.kwargs.items():
+        (given if name in names else options)[name] = _without_data(one)
+    try:
+        made = operators_meta.compute(op, given, options)
+    except Exception:  # eager says what is wrong
+        return False
+    single = len(op.outputs) == 1 and op.outputs != ("*",)
+    shapes = [tuple(one.shape) for one in ([made] if single else made)]
+    return shapes == [tuple(one.shape) for one in call.results]
+
+
 def _viewed(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
     """A view operator reads nothing, so it runs as it is."""
     try:
@@ -58,13 +89,20 @@ def _viewed(op: Op, arrays: dict[str, Any], options: dict[str, Any]) -> Any:
 
 
 def _without_data(one: Any) -> Any:
-    if one.__class__ is TracedArray:
+    if one.__class__ in (TracedArray, Value):
         return meta.strided(one.shape, one.dtype, one.strides)
     if one.__class__ is tuple:
         return tuple([_without_data(part) for part in one])
     return one
 
 
+# Operators that keep, move, repeat, cut (which sizes/family.py looks at) and pick.
+_SIMPLE = words("""
+    _view _reshape_alias _unsafe_view expand_view transpose t _permute unsqueeze _squeeze
+    _squeeze_dims _squeeze_all select slice_along unbind _split _unsafe_split _split_with_sizes
+    _cat _stack clone embedding index_select gather _index scatter scatter_add index_add index_copy
+    masked_fill _index_put tril triu flip _to_copy _to_fixed
+""")
 _PLAIN = frozenset({float, int, bool, str, type(None)})  # options that a formula can be told
 _OF_FORMULAS = (numpy.float32, numpy.float64, numpy.float16)
 _known: dict[Any, Any] = {}

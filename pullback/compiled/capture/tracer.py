@@ -34,6 +34,8 @@ from pullback.core.passes import running
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import bump
 from pullback.operators.declare import Op
+from pullback.operators.random.generator import default_generator
+from pullback.operators.random.stream import Stream
 from pullback.operators.running import interpret
 from pullback.operators.running.overlap import check_no_partial_overlap
 
@@ -65,6 +67,8 @@ class Tracer:
         self.swapped: list[tuple[Tensor, Any]] = []  # tensors of the function's own, their arrays
         self.inferring = False  # whether a kernel runs for the shape of its results
         self.drew = False
+        self.generators: dict[int, Any] = {}  # by id: the user's own that the function reads
+        self._scratch: Stream | None = None
         self.passed = 0  # calls of backward passes that the function runs itself
         self.forbidding: str | None = None  # why no random numbers may be drawn now
         self.library: Any = None  # of a device, where tensors from outside are on one
@@ -338,6 +342,7 @@ class Tracer:
         for target, made in zip(targets, self._arrays(op, values, options), strict=True):
             if target._array.shape != made.shape:
                 raise CannotCapture("out= of another shape")
+            interpret_check(op.name, target, made)
             self.assign(self.standing_in(target), made)
             bump(target, op.name)
 
@@ -524,12 +529,15 @@ class Tracer:
 
     # Random numbers -------------------------------------------------------------------------
 
-    def draws(self, generator: Any) -> None:
-        """Somebody asks a generator for numbers."""
+    def draws(self, generator: Any) -> Stream:
+        """Numbers for somebody who asks a generator for some, where only their shape counts."""
         if not self.inferring:
             raise CannotCapture("random numbers that are no result of an operator")
         self._check_draw()
         self.drew = True
+        if self._scratch is None:
+            self._scratch = Stream(0)
+        return self._scratch
 
     def _check_draw(self) -> None:
         if self.forbidding is not None:
@@ -561,10 +569,17 @@ class Tracer:
         self._check_draw()
         draw = _without_history(draw)
         mode = get_mode()
+        states: list[tuple[Any, Any]] = []
         try:
             current.set(changed(mode, tracing=None))
+            # For the shape alone. Put back at once: whatever other threads draw until then comes
+            # once more.
+            generators = (default_generator, *self.generators.values())
+            states += [(one, one.get_state()) for one in generators]
             made = draw()
         finally:
+            for one, state in states:
+                one.set_state(state)
             current.set(mode)
         call = Call(op, _array_drawn, (draw,), {})
         call.random = True

@@ -49,6 +49,7 @@ class Attributes(Containers):
     """Loads and stores attributes."""
 
     call: Any  # of calls.py
+    of_sizes: Any
     step: Any
 
     def load_attr(self, value: Any, name: str) -> Any:
@@ -271,6 +272,8 @@ class Attributes(Containers):
             if isinstance(found, _FIELDS) or found is MISSING:
                 found = natively(getattr, value, name)
                 return self.read(found, self.root(value).attr(name))
+            if isinstance(found, property) and found.fget is not None:
+                return self.call(found.fget, (value,))
             return self.bound(found, value, type(value), name)
         if isinstance(found, (types.FunctionType, property, *_C_DESCRIPTORS, *_FIELDS)):
             return found
@@ -347,7 +350,8 @@ class Attributes(Containers):
                 raise CannotCapture(f"{name} of a tensor from outside that has a history")
             self.guards.add("is", source.attr("is_leaf"), True)
         if name in library.FACTS:
-            return natively(getattr, value, name)
+            found = natively(getattr, value, name)
+            return self.of_sizes(name, value, found) if name == "nbytes" else found
         if name == "__class__":
             return kind
         found = inspect.getattr_static(kind, name, MISSING)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import collections
 import functools
 import itertools
+import math
 import operator
 import types
 import weakref
@@ -22,6 +23,7 @@ from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.lifting import lifted
+from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.outside import is_container, made_in_python
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.compiled.interpreter.words import words
@@ -40,6 +42,8 @@ _OF_NUMBERS = frozenset({
 })  # fmt: skip
 _DIVIDING = frozenset({operator.truediv})
 _PASSING = words("backward _backward grad vjp jacobian hessian")
+_COUNTING = words("numel nelement nbytes")
+_OF_SIZES = _COUNTING | words("stride storage_offset")
 _MOST_ITEMS = 10_000  # of a generator that native code is given
 _GETTERS = (operator.itemgetter, operator.attrgetter, operator.methodcaller)
 
@@ -51,7 +55,6 @@ class Calls(Entering):
     shadow_classes: dict[Any, Any]
     asks: bool
     real_mode: Any  # that of the caller, in which nothing is traced
-    tracer: Any = None  # what writes operators down; None where values are real
     stand_number: Any  # gives a number that is an input its tensor
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
@@ -181,7 +184,7 @@ class Calls(Entering):
         kind = type(function)
         if library.is_pure_ufunc(function):
             return self._call_ufunc(function, args, kwargs)
-        if function in library.SEEDED and args and all(map(is_plain, args)):
+        if id(function) in library.SEEDED and args and all(map(is_plain, args)):
             return self.new(function(*args))
         inner = self.instance_dict(function) and vars(function).get("_torchdynamo_orig_callable")
         if inner is not None and library.is_own(kind):  # a compiled function: what it compiles
@@ -298,7 +301,19 @@ class Calls(Entering):
             raise CannotCapture(*refusals.last)
         if made is None or name.startswith(("register_", "__enter__", "__exit__")):
             self.touched += 1
+        if name in _OF_SIZES and args and isinstance(args[0], Tensor):
+            return self.of_sizes(name, args[0], made)
         return self.admitted(made)
+
+    def of_sizes(self, name: str, tensor: Tensor, made: Any) -> Any:
+        """A number that native code computes of a shape, and that remembers nothing then."""
+        shape = natively(getattr, tensor, "shape")
+        if not self.mentions_size(tuple(shape)):
+            return self.admitted(made)
+        if name not in _COUNTING:
+            raise CannotCapture(f"{name} of a tensor whose size varies")
+        count = math.prod(shape)
+        return count * tensor.itemsize if name == "nbytes" else count
 
     def passed(self) -> int:
         """How many calls of backward passes were written down."""

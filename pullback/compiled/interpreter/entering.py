@@ -54,6 +54,7 @@ class Entering(Objects):
         if code.co_flags & (inspect.CO_COROUTINE | inspect.CO_ASYNC_GENERATOR):
             raise CannotCapture("a coroutine")
         if code.co_flags & inspect.CO_GENERATOR:
+            frame.is_tail = False  # what it yields is nothing that a call gives
             self.walks.append(Walk(self, frame))
             return self.new(self.walks[-1])
         return self.run(frame)[1]

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import enum
 import operator
 import types
@@ -16,7 +17,7 @@ from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.natively import is_theirs, natively
 from pullback.compiled.interpreter.operators import Operators
-from pullback.compiled.interpreter.outside import is_container
+from pullback.compiled.interpreter.outside import is_container, made_in_python
 from pullback.compiled.interpreter.words import words
 from pullback.core.tensor import Tensor
 
@@ -159,6 +160,7 @@ class Functions(Operators):
         kinds = self.inside(kinds)
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             self._check_class(kind, "isinstance")
+        self._guard_class(type(value), kinds)
         return bool(natively(isinstance, value, kinds))
 
     def builtin_issubclass(self, one: Any, kinds: Any) -> bool:
@@ -166,8 +168,23 @@ class Functions(Operators):
         kinds = self.inside(kinds)
         for kind in kinds if isinstance(kinds, tuple) else (kinds,):
             self._check_class(kind, "issubclass")
-        self.class_dict(one)  # guards the order of its bases
+        self._guard_class(one, kinds)
         return bool(natively(issubclass, one, kinds))
+
+    def _guard_class(self, one: type, kinds: Any) -> None:
+        """That a class has the same bases later, and is registered with the same others."""
+        if one in library.SIZED:
+            return
+        is_theirs = made_in_python(one) and not library.is_own(one)
+        if is_theirs:
+            self.class_dict(one)  # guards the order of its bases
+            if any("__class__" in vars(base) for base in one.__mro__[:-1]):
+                raise CannotCapture(f"{one.__name__} says itself which class it is of")
+        for kind in _flat(kinds):
+            is_asked = is_theirs or not library.is_fixed_class(kind)
+            if isinstance(kind, abc.ABCMeta) and is_asked and not library.is_own(kind):
+                asked = self.root(issubclass).call((one, kind))
+                self.guards.add("is", asked, natively(issubclass, one, kind))
 
     def _check_class(self, kind: Any, asked: str) -> None:
         if isinstance(kind, tuple):
@@ -324,3 +341,12 @@ class Functions(Operators):
     def builtin___import__(self, *_: Any) -> Any:
         """`__import__`."""
         raise CannotCapture("__import__()")
+
+
+def _flat(kinds: Any) -> list[type]:
+    """The classes that isinstance() is given, in tuples and unions."""
+    if isinstance(kinds, types.UnionType):
+        kinds = kinds.__args__
+    if isinstance(kinds, tuple):
+        return [one for part in kinds for one in _flat(part)]
+    return [kinds] if isinstance(kinds, type) else []

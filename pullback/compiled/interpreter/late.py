@@ -14,6 +14,7 @@ from typing import Any
 
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter.sources import Source, same_value
+from pullback.compiled.sizes.places import is_word
 from pullback.compiled.sizes.sized import Ledger, Sized, SizedFloat, plain
 
 __all__ = ["Late", "Numbers", "is_late", "mentions_late"]
@@ -109,4 +110,5 @@ class Numbers:
             made: tuple[Any, ...] = self._values(*given)
         except (ArithmeticError, ValueError, TypeError):  # eager raises it, or not
             return None
-        return made if list(map(type, made)) == self.made else None
+        fits = list(map(type, made)) == self.made and all(map(is_word, made))
+        return made if fits else None

@@ -85,6 +85,11 @@ SETTINGS = words("""
     is_torch_function_mode_enabled
 """)
 
+# By id: functions that look at their caller's frame, if they are given fewer arguments than that.
+_LOOKING: dict[int, int] = {
+    id(locals): 1, id(vars): 1, id(dir): 1, id(eval): 2, id(exec): 2, id(sys._getframe): 2,
+}  # fmt: skip
+
 # Properties of a tensor that its facts decide: class, shape, dtype, strides, device and so on.
 FACTS = words("""
     shape dtype device ndim requires_grad layout is_sparse itemsize nbytes is_cuda is_mps is_nested
@@ -121,7 +126,9 @@ PURE: dict[int, Any] = {id(one): one for one in _PURE}
 PURE.update({id(one): one for one in vars(math).values() if callable(one)})
 PURE.update({id(one): one for one in (getattr(numpy, name) for name in _NUMPY.split())})
 # Sources of random numbers, which are pure where they are given a seed.
-SEEDED: tuple[Any, ...] = (numpy.random.default_rng, numpy.random.RandomState, random.Random)
+SEEDED: frozenset[int] = frozenset(
+    map(id, (numpy.random.default_rng, numpy.random.RandomState, random.Random))
+)
 DRAWING: tuple[type, ...] = (numpy.random.Generator, numpy.random.RandomState, random.Random)
 _CALLING = ("attrgetter", "itemgetter", "methodcaller", "setitem", "delitem", "call")
 OPERATORS: dict[int, Any] = {
@@ -196,6 +203,11 @@ def where(function: Any) -> str:
 def is_pure_ufunc(function: Any) -> bool:
     """Whether it is a ufunc of C; those made of Python functions know objects alone."""
     return isinstance(function, numpy.ufunc) and any("O" not in one for one in function.types)
+
+
+def looks_at_frame(function: Any, args: Any) -> bool:
+    """Whether what a function of Python's own gives depends on who calls it."""
+    return len(args) < _LOOKING.get(id(function), 0)
 
 
 def is_effect(function: Any) -> bool:

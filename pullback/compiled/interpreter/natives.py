@@ -109,6 +109,10 @@ class Natives(Functions):
             raise CannotCapture(f"{function.__name__}, a cached function that does more than look")
 
     def _call_builtin(self, function: Any, args: Any, kwargs: Any) -> Any:
+        if library.looks_at_frame(function, args):
+            why = CannotCapture(f"{function.__name__}() looks at the function that calls it")
+            why.is_of_frame = True
+            raise why
         try:
             polyfill = POLYFILLS.get(function)
         except TypeError:
@@ -157,7 +161,7 @@ class Natives(Functions):
         given = [self.new(self.walked(one)) if isinstance(one, Walk) else one for one in given]
         for one in (*given, *words.values()):
             self._check_pure(function, one)
-        keeps = function in (range, slice, len, Size, int, float)
+        keeps = function in (slice, len, Size, int, float)
         if not keeps and any(map(self.mentions_size, given)):
             raise CannotCapture(f"a size that varies is used as {function.__name__}()")
         return self.admitted(natively(function, *given, **words))

@@ -61,7 +61,7 @@ class Objects(Natives):
             if handler is not None and is_builtin:
                 return handler(*args, **kwargs)
             return self.pure(kind, args, kwargs)
-        if kind in library.SEEDED and args and all(map(is_plain, args)):
+        if id(kind) in library.SEEDED and args and all(map(is_plain, args)):
             return self.new(kind(*args))
         if kind is types.FunctionType and isinstance(args[0], types.CodeType):
             return self.new(kind(*args[:2], *[self.inside(one) for one in args[2:]]))

@@ -19,7 +19,7 @@ from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.natively import natively
 from pullback.compiled.interpreter.outside import is_container, made_in_python
-from pullback.compiled.interpreter.sources import MISSING
+from pullback.compiled.interpreter.sources import MISSING, same_value
 from pullback.compiled.interpreter.versions import SYMBOLS
 from pullback.core.tensor import Tensor
 
@@ -28,6 +28,7 @@ __all__ = ["Operators"]
 _REFLECTED = {"__lt__": "__gt__", "__gt__": "__lt__", "__le__": "__ge__", "__ge__": "__le__",
               "__eq__": "__eq__", "__ne__": "__ne__"}  # fmt: skip
 _EQUAL: Any = object.__eq__
+_SINGLE = frozenset({type(None), type(Ellipsis), type(NotImplemented)})
 # What numbers that are inputs carry along as expressions.
 _CARRIED = frozenset({
     "add", "sub", "mul", "floordiv", "mod", "truediv", "pow", "eq", "ne", "lt", "le", "gt", "ge",
@@ -141,6 +142,10 @@ class Operators(Attributes):
             return is_one
         if a is None or b is None:
             return a is b
+        if _has_equals(a) and _has_equals(b):
+            if same_value(a, b):  # guards ask for the value alone
+                raise CannotCapture("whether two equal numbers or texts are one object")
+            return False
         sources = [self.source(one) for one in (a, b)]
         for one, source in zip((a, b), sources, strict=True):
             if isinstance(one, Tensor):
@@ -351,7 +356,8 @@ class Operators(Attributes):
         if isinstance(value, list | tuple | dict | set | frozenset):  # C looks, not `__iter__`
             raise CannotCapture(f"whether something is in a {type(value).__name__}")
         for one in self.builtin_iter(value):
-            if self.identical(one, key) or self.truth(self.binary(operator.eq, one, key)):
+            is_one = one is key if _has_equals(one) else self.identical(one, key)
+            if is_one or self.truth(self.binary(operator.eq, one, key)):
                 return True
         return False
 
@@ -374,3 +380,8 @@ class Operators(Attributes):
         if decides and not known and self.source(value) is not None:
             raise CannotCapture(f"the truth of an object of class {type(value).__name__}")
         return bool(natively(bool, value))
+
+
+def _has_equals(value: Any) -> bool:
+    """Whether it is a number or text, of which several objects may be equal."""
+    return is_plain(value) and not isinstance(value, bool) and type(value) not in _SINGLE

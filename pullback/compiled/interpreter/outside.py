@@ -59,6 +59,8 @@ def is_container(value: Any) -> bool:
 class Outside:
     """What a capture knows of the objects that it did not make."""
 
+    tracer: Any = None  # what writes operators down; None where values are real
+
     def __init__(self, stand: Any) -> None:
         """`stand` gives the stand-in of a tensor from outside, or refuses."""
         self.guards = Guards()
@@ -67,7 +69,6 @@ class Outside:
         self.sources: dict[int, Source] = {}
         self.originals: dict[int, Any] = {}  # id of a stand-in: what it stands for
         self.stands: dict[int, Any] = {}  # id of a tensor or array from outside: its stand-in
-        self.generators: dict[int, tuple[Any, Any]] = {}  # with the state that each was found in
         self.tensors: dict[int, Tensor] = {}  # those that are no arguments
         self.made: dict[int, Any] = {}
         self.native: dict[int, Any] = {}  # of these, objects that the library made
@@ -105,7 +106,10 @@ class Outside:
     def constant(self, value: Any) -> Any:
         """An object that the guards hold: a function's globals, a class, a cell."""
         if self.source(value) is None:
-            self.sources[self.keep(value)] = self.root(value)
+            source = self.sources[self.keep(value)] = self.root(value)
+            kind = type(value)
+            if made_in_python(kind) and not isinstance(value, type):
+                self.guards.add("type", source, kind)  # which can be exchanged
         return value
 
     def again(self, value: Any) -> Any:
@@ -170,7 +174,8 @@ class Outside:
         if isinstance(value, Tensor):
             return self._read_tensor(value, source)
         if isinstance(value, library.Generator):
-            self.generators[self.keep(value)] = (value, value.get_state())
+            if self.tracer is not None:
+                self.tracer.generators[self.keep(value)] = value
             self.guards.add("is", source, value)
         elif isinstance(value, numpy.ndarray):
             return self._read_array(value, source)
@@ -249,6 +254,9 @@ class Outside:
 
     def _read_object(self, value: Any, source: Source) -> None:
         kind = type(value)
+        meta: Any = kind if isinstance(value, type) else type(kind)
+        if meta.__eq__ is not type.__eq__:  # nobody here may take it for another class
+            raise CannotCapture(f"a class whose metaclass {meta.__name__} compares it")
         if isinstance(value, library.IDENTITY) or kind is object:
             self.guards.add("is", source, value)
         elif is_container(value) or kind in (types.MethodType, functools.partial):

@@ -90,7 +90,9 @@ class Running(Calls):
 
     def _wait(self, frame: Frame, name: str, why: CannotCapture) -> None:
         """Note where a frame stands, so that another part can go on from there (parts/)."""
-        if why.chain and why.chain[0].frame.is_tail and name in CALLS:
+        if why.is_of_frame:  # its caller can be split
+            why.is_of_frame = False
+        elif why.chain and why.chain[0].frame.is_tail and name in CALLS:
             why.chain.insert(0, Point(frame, frame.position, frame.stack, frame.kwnames))
         elif frame.mark == self.touched:
             stack, names = frame.before

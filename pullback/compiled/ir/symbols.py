@@ -277,7 +277,8 @@ def _comparison(sign: str, function: Callable[[Any, Any], bool]) -> Any:
 _SIGNS: dict[str, tuple[str, Callable[[Any, Any], Any]]] = {
     "add": ("+", lambda a, b: a + b), "sub": ("-", lambda a, b: a - b),
     "mul": ("*", lambda a, b: a * b), "truediv": ("/", lambda a, b: a / b),
-    "pow": ("**", lambda a, b: a**b),
+    "pow": ("**", lambda a, b: a**b), "floordiv": ("//", lambda a, b: a // b),
+    "mod": ("%", lambda a, b: a % b),
 }  # fmt: skip
 for _name, (_sign, _function) in _SIGNS.items():
     _forwards, _backwards = _arithmetic(_sign, _function)

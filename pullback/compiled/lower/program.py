@@ -160,23 +160,31 @@ class Lowered:
             v = self.values[one.number]
             base = v.base
             given = base.op in ("input", "result")  # the caller sees to it that they are apart
-            order = None if _lies_alike(v, one) else _dense_order(one)
-            if order is not None and _reads_repeated(one.call):
-                order = list(range(len(order)))
             is_shared = not given and (
                 base.op in ("const", "iota")
                 or base.id in taken
                 or (v.is_view and (v.size * 2 < base.size or 0 in v.strides))
             )
+            order = None if _lies_alike(v, one) and not is_shared else _dense_order(one)
+            if order is not None and _reads_repeated(one.call):
+                order = list(range(len(order)))
             if not self._stores and not (v.is_view and order == list(range(len(v.shape)))):
                 order = None
             can_be_moved = v.dtype in SIZES and base.op != "result"
             if order is not None and can_be_moved:  # in memory as eager has it
-                v = self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
+                laid = self._own_copy(self.b.permute(v, order), taken)
+                v = self.b.permute(laid, _back(order))
             elif is_shared:
-                v = self.b.copy(v)
+                v = self._own_copy(v, taken)
             taken.add(v.base.id)
             made.append(v)
+        return made
+
+    def _own_copy(self, v: Val, taken: set[int]) -> Val:
+        """A copy that no other result is."""
+        made = self.b.copy(v)
+        if made.id in taken:
+            made = self.b.make("copy", (v,), None, v.shape, v.dtype, unique=True)
         return made
 
     # One call ---------------------------------------------------------------------------------

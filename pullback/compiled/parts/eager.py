@@ -8,6 +8,7 @@ and the like name the right place.
 from __future__ import annotations
 
 import builtins
+import contextlib
 import sys
 import types
 from functools import lru_cache
@@ -15,6 +16,7 @@ from typing import Any
 
 from pullback.compiled.interpreter.frames import NULL, Frame
 from pullback.compiled.interpreter.instructions import Interpreter
+from pullback.compiled.interpreter.library import looks_at_frame
 from pullback.compiled.interpreter.sources import MISSING
 from pullback.core.mode import settle
 from pullback.core.writer import define_once
@@ -47,6 +49,19 @@ def _unpacking(before: int, after: int | None) -> Any:
     return define_once(text, {}, "unpacking", "apart")
 
 
+def _caller(frame: Frame) -> Any:
+    """A function that calls another from where a frame stands."""
+    key = (frame.code, frame.position)
+    made = _callers.get(key)
+    if made is None or made.__globals__ is not frame.names:
+        code = frame.code
+        placed = _placed(code.co_filename, code.co_name, frame.origin.line)
+        if len(_callers) > _MOST_CALLERS:
+            _callers.clear()
+        made = _callers[key] = types.FunctionType(placed, frame.names)
+    return made
+
+
 class Eager(Interpreter):
     """Runs frames as Python would."""
 
@@ -54,6 +69,7 @@ class Eager(Interpreter):
 
     def __init__(self) -> None:
         super().__init__(None, settle())
+        self.outer: list[Frame] = []  # frames behind whose calls the running one stands
 
     def run(self, frame: Frame) -> tuple[bool, Any]:
         """Run a frame until it returns (True) or yields (False)."""
@@ -66,7 +82,9 @@ class Eager(Interpreter):
     def resume(self, frames: list[Frame], error: BaseException | None = None) -> Any:
         """Go on in frames that wait, the last one first; in it an error was raised."""
         value: Any = NULL
-        for frame in reversed(frames):
+        outer = frames[::-1]
+        for frame in frames[::-1]:
+            self.outer = outer = outer[1:]
             try:
                 if error is not None:
                     caught: Any = error
@@ -103,8 +121,9 @@ class Eager(Interpreter):
             del error
             self.frames.pop()
 
-    def one(self, frame: Frame) -> None:
-        """Do the one instruction that a frame stands before."""
+    def one(self, frame: Frame, outer: list[Frame]) -> None:
+        """Do the one instruction that a frame stands before; others called it, the last first."""
+        self.outer = outer
         self.frames.append(frame)
         try:
             name, arg, value, target, _ = frame.program[frame.position]
@@ -142,16 +161,25 @@ class Eager(Interpreter):
 
     def call(self, function: Any, args: tuple[Any, ...] = (), kwargs: Any = None) -> Any:
         """`function(*args, **kwargs)`, from a line of the user's."""
+        if looks_at_frame(function, args) and function is not sys._getframe:
+            return self._looked(function, args, kwargs)
+        kwargs = kwargs or {}
+        for frame in (self.frames[-1], *self.outer):
+            function, args, kwargs = _caller(frame), (function, args, kwargs), {}
+        return function(*args)
+
+    def _looked(self, function: Any, args: tuple[Any, ...], kwargs: Any) -> Any:
+        """`locals`, `vars`, `dir`, `eval` or `exec` of the variables of the frame."""
         frame = self.frames[-1]
-        key = (frame.code, frame.position)
-        made = _callers.get(key)
-        if made is None or made.__globals__ is not frame.names:
-            code = frame.code
-            placed = _placed(code.co_filename, code.co_name, frame.origin.line)
-            if len(_callers) > _MOST_CALLERS:
-                _callers.clear()
-            made = _callers[key] = types.FunctionType(placed, frame.names)
-        return made(function, args, kwargs or {})
+        found = dict(frame.variables)
+        for name, cell in frame.cells.items():
+            with contextlib.suppress(ValueError):  # one without a value
+                found[name] = cell.cell_contents
+        if kwargs:  # the namespaces, by name
+            return function(*args, **kwargs)
+        if function in (eval, exec):
+            return function(*args, frame.names, found)
+        return sorted(found) if function is dir else found
 
     def cell(self, cell: Any) -> Any:
         """What a closure's variable is."""

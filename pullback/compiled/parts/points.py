@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from pullback.compiled.interpreter.versions import Step
 
-__all__ = ["Point", "live_names", "operands_of"]
+__all__ = ["LOOKING", "Point", "live_names", "operands_of"]
 
 _FIXED = {
     "LOAD_ATTR": 1, "STORE_ATTR": 2, "DELETE_ATTR": 1, "BINARY_SUBSCR": 2, "STORE_SUBSCR": 3,
@@ -22,6 +22,8 @@ _FIXED = {
     "FORMAT_SIMPLE": 1, "FORMAT_WITH_SPEC": 2, "CONVERT_VALUE": 1, "BEFORE_WITH": 1,
     "IMPORT_NAME": 2,
 }  # fmt: skip
+# Names of functions that look at the variables of whoever calls them.
+LOOKING = frozenset({"locals", "vars", "dir", "eval", "exec"})
 CALLS = frozenset({"CALL", "CALL_KW", "CALL_FUNCTION_EX"})
 
 
@@ -45,11 +47,16 @@ def operands_of(step: Step) -> int | None:
     return _FIXED.get(step.name)
 
 
-def live_names(program: list[Step], handlers: list[Any], start: int) -> set[str]:
-    """Names of variables that some instruction still asks for, from a position on."""
+def live_names(program: list[Step], handlers: list[Any], start: int, *, called: bool) -> set[str]:
+    """Names of variables that some instruction still asks for, from a position on.
+
+    `called`: the frame stands behind a call that is not over, and may raise.
+    """
     found: set[str] = set()
     seen: set[int] = set()
     waiting = [start]
+    if called and start and handlers[start - 1] is not None:
+        waiting.append(handlers[start - 1].target)
     while waiting:
         place = waiting.pop()
         while place < len(program) and place not in seen:

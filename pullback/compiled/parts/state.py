@@ -20,7 +20,7 @@ from pullback.compiled.interpreter import library
 from pullback.compiled.interpreter.frames import NULL, Frame, Saved, Walk
 from pullback.compiled.interpreter.late import is_late
 from pullback.compiled.interpreter.library import is_plain
-from pullback.compiled.parts.points import Point, live_names
+from pullback.compiled.parts.points import LOOKING, Point, live_names
 from pullback.core.mode import NO_GRAD, PLAIN
 from pullback.core.tensor import Tensor
 
@@ -168,10 +168,12 @@ class Values(Apart):
         point = Point(frame, frame.position, frame.stack, frame.kwnames)
         return ("walk", self.frame(point), value.started, id(value))
 
-    def frame(self, point: Point) -> Waiting:
-        """A frame that waits."""
+    def frame(self, point: Point, *, called: bool = True) -> Waiting:
+        """A frame that waits: behind a call, or before the instruction that Python does."""
         frame = point.frame
-        live = live_names(frame.program, frame.handlers, point.position)
+        live = live_names(frame.program, frame.handlers, point.position, called=called)
+        if LOOKING & set(frame.code.co_names):  # at all of them, by locals() or eval()
+            live = {*frame.variables, *frame.cells}
         if "__class__" in frame.code.co_freevars:  # what super() looks for, without a name
             live = live | {"__class__", *frame.code.co_varnames[:1]}
         values = [self._part(one) for one in point.stack]

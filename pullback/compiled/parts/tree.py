@@ -51,6 +51,8 @@ class Break:
         self.waiting, self.why, self.origin, self.mode = waiting, why, origin, mode
         self.parts: dict[Any, Any] = {}  # where the instruction leads: the part behind
         self.fluid: frozenset[int] = frozenset()  # leaves that are numbers of the part before
+        # Where the frames stand that called the last one; nothing else of them is asked.
+        self.outer = [_standing(one) for one in reversed(waiting[:-1])]
 
     @property
     def name(self) -> str:
@@ -70,7 +72,7 @@ class Break:
         if eager is None:
             eager = _mine.eager = Eager()
         try:
-            eager.one(frame)
+            eager.one(frame, self.outer)
         except BaseException as error:  # a handler of the function's may wait for an exit, too
             return self._raised(eager, going.leaves, error)
         key = (frame.position, len(frame.stack))
@@ -91,6 +93,12 @@ class Break:
             return eager.resume(frames, error)
         finally:
             del error  # else it would hold this frame, and this frame it
+
+
+def _standing(one: Waiting) -> Frame:
+    frame = Frame(None, one.code, {}, {}, one.names)
+    frame.position = one.position
+    return frame
 
 
 class Resumed:
@@ -161,7 +169,7 @@ def _broken(
     if any(isinstance(one, Walk) for one in values.owned.values()):
         raise CannotCapture("a generator is handed to native code")
     state = State(inner, dict(values.owned))
-    waiting = [state.frame(point) for point in (*outer, last)]
+    waiting = [*map(state.frame, outer), state.frame(last, called=False)]
     handed = [values.recipe(one, 0) for one in state.leaves]
     at = Break(waiting, why.reason, why.origin, mode)
     at.fluid = frozenset(n for n, one in enumerate(state.leaves) if isinstance(one, int | float))

@@ -358,8 +358,11 @@ class Entry:
                 written.append(target)
         if written:
             bump_all(written, "a compiled function")
-        for place, stored in captured.stores:
-            tensors[place]._stored_grad = None if stored is None else wrap(next(rest))
+        for number, (place, stored) in enumerate(captured.stores):
+            grad = None if stored is None else wrap(next(rest))
+            if number in captured.stored_results:
+                grad = results[captured.stored_results[number]]
+            tensors[place]._stored_grad = grad
         if wants:
             self._record(results, list(rest), tensors)
         elif captured.is_spent and get_mode().grad:

@@ -13,14 +13,13 @@ from __future__ import annotations
 import ctypes
 import os
 import sys
-import threading
 from functools import cache
 from typing import Any
 
 import numpy
 
 from pullback.compiled.llvm.machine import Code
-from pullback.core.process.alone import KERNELS
+from pullback.core.process.alone import Servant
 from pullback.operators.arrays.threads import setting
 
 __all__ = ["can_share", "count", "parallel_address"]
@@ -168,7 +167,7 @@ class _Pool:
         self._fill("semaphores", semaphores)
         work = ctypes.CFUNCTYPE(None, ctypes.c_int64)(self.code.address("work"))
         for number in range(1, threads):
-            threading.Thread(target=work, args=(number,), name=KERNELS, daemon=True).start()
+            Servant(target=work, args=(number,), daemon=True).start()
         self.work = work
 
     def _fill(self, name: str, value: int) -> None:

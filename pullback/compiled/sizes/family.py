@@ -14,15 +14,18 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.capture import Captured, Input, Output
+from pullback.compiled.capture.shapes import has_its_shapes, may_round
 from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.interpreter.sources import same_value as _same
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
 from pullback.compiled.sizes.fit import Fit, NoFit, evaluator, mentions_numbers
 from pullback.compiled.sizes.sized import Sized, SizedFloat, plain
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.nn.pool.shapes import Geometry
 
 __all__ = ["Joined"]
 
+_SPLITTING = frozenset({"_split", "_unsafe_split"})
 _REMEMBERING = (Sized, SizedFloat)
 
 
@@ -55,6 +58,7 @@ class Joined:
         self.names = list(points[0])
         self.fit = Fit(points, draft=draft, certain=certain, computed=computed)
         self.texts: list[str] = []
+        self.conditions: dict[str, bool] = {}  # decisions of operators by sizes
         self._numbers: dict[str, int] = {}
         self.first = first = captures[0]
         self._check_alike()
@@ -76,8 +80,38 @@ class Joined:
             one.number for shape, _, _, _ in self.values.values() for one in shape
             if one.__class__ is _Hole
         }  # fmt: skip
+        self._rounding: list[Any] = []
+        if not draft:  # those that cannot tell shapes without data are left out
+            last = tuple(points[-1].values())
+            rounding = [one for one in self.calls if may_round(one[0]) and self._loses(one[0])]
+            self._rounding = [one for one in rounding if self._has_its_shapes([one], last)]
         self.captures.clear()
         self._values.clear()
+
+    def _loses(self, call: Call) -> bool:
+        """Whether some size that varies may not be among those of the results."""
+        given, made = (
+            {one.number for v in values for one in self.values[v.number][0]
+             if one.__class__ is _Hole}
+            for values in (call.inputs, call.results)
+        )  # fmt: skip
+        is_view = call.op is not None and call.op.kind == "view"
+        return bool(given) if is_view else not given <= made
+
+    def has_its_shapes(self, sizes: Sequence[Any]) -> bool:
+        """Whether operators that round sizes give the shapes that are told of their results."""
+        return self._has_its_shapes(self._rounding, sizes)
+
+    def _has_its_shapes(self, joined: list[Any], sizes: Sequence[Any]) -> bool:
+        if not joined:
+            return True
+        numbers = self._evaluate(*sizes)
+        values = _Values(self.values, numbers)
+        try:
+            calls = [self._call_at(one, values, numbers) for one in joined]
+        except (ArithmeticError, ValueError):
+            return False
+        return all(map(has_its_shapes, calls))
 
     def sizes_of_values(self) -> dict[int, tuple[str | None, ...]]:
         """Of each value, by number, the expressions of its sizes."""
@@ -148,7 +182,57 @@ class Joined:
         kwargs = self._joined([one.kwargs for one in calls])
         if first.op is None or first.op.kind != "elementwise":
             self._check_no_numbers(first.name, (args, kwargs))
+        if first.name in _SPLITTING:
+            self._note_parts(len(first.results), kwargs)
+        geometry = kwargs.get("geometry")
+        if geometry.__class__ is _Named and geometry.kind is Geometry and "input" in kwargs:
+            self._note_windows(first, geometry)
+        if first.name == "slice_along":
+            self._note_slice(first.results[0], kwargs)
         return first, args, kwargs
+
+    def _note_slice(self, result: Value, given: dict[str, Any]) -> None:
+        """That a part of a dimension is as long at other sizes as its expression says."""
+        shape = self.values[given["input"].number][0]
+        dim = given["dim"] % len(shape)
+        start, stop, step = (given.get(name) for name in ("start", "stop", "step"))
+        made = self.values[result.number][0][dim]
+        every = [start, stop, step, shape[dim], made]
+        is_whole = start in (None, 0) and stop is None and step in (None, 1)
+        if is_whole or not any(one.__class__ is _Hole for one in every):
+            return
+        first, last, by, length, count = map(self._text, every)
+        self.conditions[f"len(range({length})[{first}:{last}:{by}]) == {count}"] = True
+
+    def _note_windows(self, call: Call, geometry: Any) -> None:
+        """That a pool has as many windows at other sizes, over as much memory around them."""
+        kernel, stride, pads, dilation, number = geometry.items
+        shape, made = (
+            self.values[one.number][0][-len(kernel) :] for one in (call.inputs[0], call.results[0])
+        )
+        if [*map(self._text, made)] != [*map(self._text, number)]:  # a gradient's way back
+            return
+        for n, k, s, (left, right), d, count in zip(
+            shape, kernel, stride, pads, dilation, number, strict=True
+        ):
+            every = (n, k, s, left, right, d, count)
+            if not any(one.__class__ is _Hole for one in every):
+                continue
+            size, window, step, before, behind, apart, many = map(self._text, every)
+            room = f"{size} + {before} + {behind} - {apart} * ({window} - 1) - 1"
+            self.conditions[f"({room}) // {step} + 1 == {many}"] = True
+            self.conditions[f"0 <= {behind} - {before} < {step}"] = True
+
+    def _text(self, number: Any) -> str:
+        return self.texts[number.number] if number.__class__ is _Hole else str(number)
+
+    def _note_parts(self, count: int, given: dict[str, Any]) -> None:
+        """That a tensor is cut into as many parts at other sizes."""
+        shape = self.values[given["input"].number][0]
+        length, part = shape[given["dim"] % len(shape)], given["split_size"]
+        texts = [self._text(one) for one in (length, part)]
+        if length.__class__ is _Hole or part.__class__ is _Hole:
+            self.conditions[f"-(-{texts[0]} // {texts[1]}) == {count}"] = True
 
     def _check_no_numbers(self, name: str, tree: Any) -> None:
         """Numbers vary in elementwise operators alone: of others they may decide what is done."""

@@ -24,7 +24,7 @@ from pullback.compiled.runtime.guards import Guards
 from pullback.compiled.sizes.family import Joined
 from pullback.compiled.sizes.fit import NUMBERS, NoFit, evaluator
 from pullback.compiled.sizes.moulds import Moulds
-from pullback.compiled.sizes.places import NUMBER, SMALLEST, Place, is_number, standing
+from pullback.compiled.sizes.places import NUMBER, SMALLEST, Place, is_number, is_word, standing
 from pullback.compiled.sizes.sized import Ledger, Sized, SizedFloat
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_unflatten
@@ -33,6 +33,7 @@ __all__ = ["Family", "attempts", "generalised"]
 
 _SMALL = 5  # where half of it, or all but a few, should be more than 1 as well
 _MOST_PROGRAMS = 32
+_MOST_SHAPED = 4096  # sizes of which it is known what operators make of them
 _SHARES = (0.1458980337503154, 0.6180339887498949, 0.3819660112501051)  # of an interval
 _PRIMES = (11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89, 97)
 
@@ -52,6 +53,9 @@ class Family:
         self.decisions, self.least = decisions, least
         self._decide = evaluator(joined.names, [f"({text})" for text in decisions])
         self._outcomes = tuple(decisions.values())
+        made = [text for text in joined.texts if NUMBERS in text]  # of numbers, not of sizes
+        self._made_of_numbers = evaluator(joined.names, made)
+        self._shaped: dict[tuple[int, ...], bool] = {}
         self.templates = Templates()  # object code that the programs of all sizes share
         self.moulds = Moulds(self)
         self.entries: OrderedDict[tuple[int, ...], Entry] = OrderedDict()
@@ -87,23 +91,42 @@ class Family:
             rank = len(guards.leaves[number][2])
             if not isinstance(leaf, Tensor) or leaf._array.ndim != rank:
                 return (), f"argument {number}: another number of dimensions"
-            sizes.append(leaf._array.shape[dim])
+            size = leaf._array.shape[dim]
+            if type(size) is not int:
+                return (), f"argument {number}: components of different sizes"
+            sizes.append(size)
         if any(size < least for size, least in zip(sizes, self.least, strict=True)):
             return (), f"sizes {tuple(sizes)}; the program for all sizes begins at {self.least}"
         now = tuple(sizes)
         reason = guards.miss(mode, spec, leaves, self._wanted(now))
+        if reason is None and not all(map(is_word, self._made_of_numbers(*now))):
+            return now, "a whole number of more than 64 bits"
         if reason is None and self._decide(*now) != self._outcomes:
             found = zip(self.decisions, self._outcomes, self._decide(*now), strict=True)
             text = next(text for text, wanted, got in found if wanted is not got)
             reason = f"the function decides by a size: {text} is {not self.decisions[text]} now"
+        if reason is None and not self._has_its_shapes(now):
+            reason = "an operator rounds a size to another one"
         return now, reason
 
     def fits(self, *sizes: Any) -> bool:
         """Whether sizes are large enough, and decide as those that were captured."""
         pairs = zip(sizes, self.least, strict=True)
-        return all(size >= least and size != 0 for size, least in pairs) and self._decide(
-            *sizes
-        ) == (self._outcomes)
+        if not all(size >= least and size != 0 for size, least in pairs):
+            return False
+        if not all(map(is_word, self._made_of_numbers(*sizes))):
+            return False
+        return self._decide(*sizes) == self._outcomes and self._has_its_shapes(sizes)
+
+    def _has_its_shapes(self, sizes: tuple[Any, ...]) -> bool:
+        """Whether operators that round sizes do there as they did, asked once of each size."""
+        key = tuple([one for n, one in enumerate(sizes) if n not in self._numbers])
+        known = self._shaped.get(key)
+        if known is None:
+            if len(self._shaped) > _MOST_SHAPED:
+                self._shaped.clear()
+            known = self._shaped[key] = self.joined.has_its_shapes(sizes)
+        return known
 
     def _with_numbers(self, sizes: tuple[Any, ...]) -> Entry | None:
         """The entry of the same sizes, with other numbers; None where there is none."""
@@ -292,8 +315,36 @@ def _joined(
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
-            return joined, ledger.decisions
+            rounded = _roundings(ledger.rounded, joined)
+            return joined, {**ledger.decisions, **rounded, **joined.conditions}
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
+
+
+def _roundings(rounded: dict[str, Any], joined: Joined) -> dict[str, bool]:
+    """Decisions that what was rounded is what it seemed to be at the points.
+
+    It may be a constant at all of them, or another expression, as `n % 64` is `n` below 64; and
+    programs may have that.
+    """
+    if not rounded:
+        return {}
+    points = joined.fit.points
+    values = evaluator(list(points[0]), list(rounded))
+    try:
+        made = list(zip(*[values(**point) for point in points], strict=True))
+    except ArithmeticError as error:
+        raise NoFit("a size is divided by what is 0 at another one") from error
+    found: dict[str, bool] = {}
+    for text, numbers in zip(rounded, made, strict=True):
+        seeming: str | None = repr(numbers[0])
+        if len(set(numbers)) > 1:
+            try:
+                seeming = joined.fit.text(numbers)
+            except NoFit:
+                seeming = None  # then no program has it under another expression
+        if seeming is not None and seeming != text:
+            found[f"{text} == {seeming}"] = True
+    return found
 
 
 def _wide_points(

@@ -11,10 +11,11 @@ from typing import Any
 from pullback.compiled.runtime.guards import Guards
 from pullback.core.tensor import Tensor
 
-__all__ = ["NUMBER", "SMALLEST", "Place", "differing", "is_number", "marked", "standing"]
+__all__ = ["NUMBER", "SMALLEST", "Place", "differing", "is_number", "is_word", "marked", "standing"]
 
 SMALLEST = 2  # sizes 0 and 1 have programs of their own: broadcasting asks for 1
 
+_LEAST_WORD = -(2**63)
 NUMBER = -1  # in place of a dimension: the argument is itself a number
 Place = tuple[int, int]  # number of the argument, dimension
 
@@ -31,8 +32,8 @@ def differing(guards: Guards, leaves: list[Any]) -> set[Place] | None:
                 places.add((number, NUMBER))
             continue
         shape = leaf._array.shape
-        if len(shape) != len(wanted[2]):
-            return None
+        if len(shape) != len(wanted[2]) or not all(type(n) is int for n in shape):
+            return None  # a nested tensor has components of different sizes
         for dim, (now, before) in enumerate(zip(shape, wanted[2], strict=True)):
             if now != before:
                 if min(now, before) < SMALLEST or dim in _fixed(leaf):
@@ -50,7 +51,12 @@ def is_number(leaf: Any, known: Any) -> bool:
         return False
     if leaf.__class__ is float:
         return math.isfinite(leaf) and math.isfinite(known) and leaf != 0 and known != 0
-    return leaf.__class__ is int and min(leaf, known) >= SMALLEST
+    return leaf.__class__ is int and min(leaf, known) >= SMALLEST and is_word(max(leaf, known))
+
+
+def is_word(number: Any) -> bool:
+    """Whether a program can take a number: a whole one beyond 64 bits is an error in eager."""
+    return number.__class__ is not int or _LEAST_WORD <= number < -_LEAST_WORD
 
 
 def standing(leaves: list[Any], place: Place) -> Any:

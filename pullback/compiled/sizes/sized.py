@@ -8,6 +8,7 @@ used only for sizes that decide alike. What would lose the expression and could 
 
 from __future__ import annotations
 
+import math
 import operator
 import os
 from collections.abc import Callable
@@ -20,6 +21,7 @@ from pullback.core.origin import getframe, internal
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
 
+_ROUNDING = ("int(", "round(", "//", "%", ">>", "<<", "&", "|", "^")
 _INTERPRETER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "interpreter") + os.sep
 
 
@@ -32,6 +34,9 @@ class Ledger:
         self.decisions: dict[str, bool] = {}
         # Real numbers that were computed, by value: some are rounded, and remember nothing then.
         self.computed: dict[str, float] = {}
+        # What was divided and rounded, by expression: it may be the same at the sizes that were
+        # tried, and another one at others.
+        self.rounded: dict[str, Any] = {}
         self.is_open = True
         self.frames: list[Any] = []  # of the interpreter that runs the function
 
@@ -62,6 +67,13 @@ class Ledger:
             if UNKNOWN in text:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
+
+    def note(self, text: str, value: Any) -> None:
+        """Write down what was computed, if something in it was rounded."""
+        if self.is_open and any(sign in text for sign in _ROUNDING):
+            if UNKNOWN in text:
+                raise CannotCapture("a size that is no simple expression of others is rounded")
+            self.rounded[text] = value
 
 
 def plain(tree: Any) -> Any:
@@ -143,7 +155,30 @@ class SizedFloat(float):
 
     def __int__(self) -> int:
         _refuse_users(self, "int()")
-        return int(float.__float__(self))
+        made: int = self._rounded("int({})", int)
+        return made
+
+    def __ceil__(self) -> int:
+        made: int = self._rounded("-int(-{} // 1)", math.ceil)
+        return made
+
+    def __floor__(self) -> int:
+        made: int = self._rounded("int({} // 1)", math.floor)
+        return made
+
+    def __trunc__(self) -> int:
+        made: int = self._rounded("int({})", math.trunc)
+        return made
+
+    def __round__(self, *digits: Any) -> Any:
+        pattern = f"round({{}}, {digits[0]})" if digits else "round({})"
+        return self._rounded(pattern, lambda one: round(one, *digits))
+
+    def _rounded(self, pattern: str, how: Callable[[float], Any]) -> Any:
+        """A number that remembers nothing: what it seems to be is a decision."""
+        made = how(float.__float__(self))
+        self.ledger.note(pattern.format(self.text), made)
+        return made
 
 
 def _refuse_users(number: Any, use: str) -> None:
@@ -190,7 +225,9 @@ def _binary(function: Callable[[Any, Any], Any], sign: str, *, swapped: bool) ->
         mine, theirs = plain(self), plain(other)
         value = function(theirs, mine) if swapped else function(mine, theirs)
         a, b = (_text(other), self.text) if swapped else (self.text, _text(other))
-        return _made(value, f"({a} {sign} {b})", self.ledger)
+        text = f"({a} {sign} {b})"
+        self.ledger.note(text, value)
+        return _made(value, text, self.ledger)
 
     return method
 
@@ -228,6 +265,15 @@ for _name, _function, _sign in [
 ]:  # fmt: skip
     for _kind in (Sized, SizedFloat):
         setattr(_kind, f"__{_name}__", _comparison(_function, _sign))
+for _kind in (Sized, SizedFloat):
+    setattr(_kind, "__divmod__", lambda a, b: (a // b, a % b))  # noqa: B010 (as the others)
+    setattr(_kind, "__rdivmod__", lambda a, b: (b // a, b % a))  # noqa: B010 (the same)
+for _name, _function, _sign in [
+    ("lshift", operator.lshift, "<<"), ("rshift", operator.rshift, ">>"),
+    ("and", operator.and_, "&"), ("or", operator.or_, "|"), ("xor", operator.xor, "^"),
+]:  # fmt: skip
+    setattr(Sized, f"__{_name}__", _binary(_function, _sign, swapped=False))
+    setattr(Sized, f"__r{_name}__", _binary(_function, _sign, swapped=True))
 _UNARY: list[tuple[str, Callable[[Any], Any], str]] = [
     ("neg", operator.neg, "(-{})"), ("pos", operator.pos, "{}"), ("abs", abs, "abs({})"),
 ]  # fmt: skip

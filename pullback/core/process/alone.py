@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import threading
 
-__all__ = ["KERNELS", "is_alone"]
+__all__ = ["PASSES", "Servant", "is_alone"]
 
-# What threads of the library's own are called, which compute on arrays and look at no tensor.
-KERNELS = "pullback-kernel"
+# What threads of pools are called that run parts of passes: for threads that wait for them.
+PASSES = ("pullback-backward", "pullback-nested")
+
+
+class Servant(threading.Thread):
+    """A thread of the library's own: it computes on arrays, carries bytes or keeps watch.
+
+    No code of the user's runs in it, and none that looks at tensors or nodes.
+    """
 
 
 def is_alone() -> bool:
@@ -18,4 +25,7 @@ def is_alone() -> bool:
     if threading.active_count() == 1:
         return True
     mine = threading.current_thread()
-    return all(one is mine or one.name == KERNELS for one in threading.enumerate())
+    return all(
+        one is mine or isinstance(one, Servant) or one.name.startswith(PASSES)
+        for one in threading.enumerate()
+    )

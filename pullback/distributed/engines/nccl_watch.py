@@ -14,6 +14,7 @@ import time
 from collections import deque
 from typing import Any
 
+from pullback.core.process.alone import Servant
 from pullback.distributed.call import Call, late_text
 from pullback.distributed.engines.waiting import said_after, wait_until
 from pullback.distributed.errors import DistBackendError
@@ -34,9 +35,7 @@ class Watched:
         self._closed = False
         self._flying: deque[tuple[Any, Call, float]] = deque()
         self._changed = threading.Condition()
-        self._thread = threading.Thread(
-            target=self._look_after, name=f"NCCL of {group}", daemon=True
-        )
+        self._thread = Servant(target=self._look_after, name=f"NCCL of {group}", daemon=True)
         self._thread.start()
 
     def check(self) -> None:

@@ -15,6 +15,7 @@ import time
 from collections.abc import Sequence
 from typing import NoReturn
 
+from pullback.core.process.alone import Servant
 from pullback.distributed.meeting.pmi_service import notice_silence
 
 __all__ = ["Watch", "current", "leave", "remove_shared_memory", "shared_memory", "tell"]
@@ -48,7 +49,7 @@ class Watch:
         atexit.register(self.bye)
         # In a child the copy would hide the end of this process, and say bye in its name.
         os.register_at_fork(after_in_child=self._forget)
-        threading.Thread(target=self._listen, name="watch over ranks", daemon=True).start()
+        Servant(target=self._listen, name="watch over ranks", daemon=True).start()
         _of_process = self
 
     def _forget(self) -> None:

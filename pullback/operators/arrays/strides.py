@@ -8,6 +8,7 @@ A geometry is `(shape, strides, offset)`, the last two counted in elements.
 from __future__ import annotations
 
 import ctypes
+from collections.abc import Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -152,16 +153,22 @@ def may_overlap(geometry: Geometry) -> bool:
 
 def relaid(geometry: Geometry, base: Array) -> Geometry:
     """The geometry of a view, given relative to `base`, as it is on a row-major copy of `base`."""
+    return moved(geometry, base.shape, element_strides(base), contiguous_strides(base.shape))
+
+
+def moved(
+    geometry: Geometry, sizes: tuple[int, ...], own: Sequence[int], given: Sequence[int]
+) -> Geometry:
+    """The geometry of a view of strides `own`, as it is where the same sizes have others."""
     shape, strides, offset = geometry
-    own = contiguous_strides(base.shape)
-    sides = zip(element_strides(base), own, base.shape, strict=True)
+    sides = zip(own, given, sizes, strict=True)
     by_stride = sorted(((s, o) for s, o, n in sides if n > 1 and s), reverse=True)
 
-    def moved(distance: int) -> int:
+    def elsewhere(distance: int) -> int:
         total = 0
         for stride, new_stride in by_stride:
             steps, distance = divmod(distance, stride)
             total += steps * new_stride
         return total
 
-    return shape, tuple(moved(stride) for stride in strides), moved(offset)
+    return shape, tuple(elsewhere(stride) for stride in strides), elsewhere(offset)

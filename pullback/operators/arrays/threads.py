@@ -18,7 +18,7 @@ from itertools import pairwise
 from typing import Any, TypeVar
 
 from pullback.core.ports import ports
-from pullback.core.process.alone import KERNELS
+from pullback.core.process.alone import Servant
 from pullback.operators.arrays import blas
 
 __all__ = [
@@ -186,7 +186,7 @@ class _Helper:
         self.error: BaseException | None = None
         self.go.acquire()
         self.done.acquire()
-        threading.Thread(target=self._run, name=KERNELS, daemon=True).start()
+        Servant(target=self._run, name="pullback-kernel", daemon=True).start()
 
     def start(self, work: Callable[[], Any]) -> None:
         # The caller's context has its way with floating-point warnings.

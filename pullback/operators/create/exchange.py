@@ -63,7 +63,7 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
 
 
 def _check_leaves_no_history(tensor: Tensor, how: str) -> None:
-    # What detach() gives inside a transform has a history for outer derivatives alone.
+    # What detach_() leaves inside a transform has a history for outer derivatives alone.
     detached = getattr(tensor._node, "_detaches", False)
     if tensor.requires_grad and get_mode().grad and not detached:
         raise RuntimeError(

@@ -68,10 +68,10 @@ def arange(
     if dtype.kind not in "iufV" or dtype in NARROW:
         raise NotImplementedError(f"arange(): not possible in {from_numpy_dtype(dtype)}.")
     if dtype == int64.numpy:  # exact, where double precision would not be
-        first, last = int(first), int(last)
         if by != 0 and int(by) == 0:
             raise ValueError(f"arange(): a step of {by} is 0 in torch.int64.")
-        by = int(by)
+        # Whole numbers stay what they are: a compiled function's remember sizes.
+        first, last, by = (one if isinstance(one, int) else int(one) for one in (first, last, by))
     _check_range("arange", first, last, by)
     if isinstance(first, int) and isinstance(last, int) and isinstance(by, int):
         count = -((first - last) // by)

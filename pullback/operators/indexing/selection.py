@@ -18,7 +18,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
 from pullback.operators.arrays.row_major import in_order, row_major
-from pullback.operators.batching import aligned
+from pullback.operators.batching import aligned, ndim_of, one_tensor
 from pullback.operators.conditions import at_least, below, host, says
 from pullback.operators.declare import Array, Namespace, Op, kernel, linear, method, primitive
 from pullback.operators.options import as_int
@@ -224,7 +224,19 @@ def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array
 # Triangles ---------------------------------------------------------------------------------------
 
 
-@linear(input=lambda g, diagonal: tril(g, diagonal), inplace=True, meta="lengths kept")
+def _of_matrices(op: Op, size: int, split: dict[str, Any], options: dict[str, Any]) -> Any:
+    """Examples that are rows make no matrix together."""
+    if ndim_of(split["input"]) < 2:
+        raise RuntimeError(f"{op.name}: needs at least 2 dimensions, got 1 or none inside vmap.")
+    return one_tensor(op, size, split, options)
+
+
+@linear(
+    input=lambda g, diagonal: tril(g, diagonal),
+    batch=_of_matrices,
+    inplace=True,
+    meta="lengths kept",
+)
 def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The lower triangle of the last two dimensions; zeros above.
 
@@ -236,7 +248,12 @@ def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     return _triangle(xp, "tril", input, diagonal, upper=False)
 
 
-@linear(input=lambda g, diagonal: triu(g, diagonal), inplace=True, meta="lengths kept")
+@linear(
+    input=lambda g, diagonal: triu(g, diagonal),
+    batch=_of_matrices,
+    inplace=True,
+    meta="lengths kept",
+)
 def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     """The upper triangle of the last two dimensions; zeros below.
 

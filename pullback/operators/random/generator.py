@@ -103,7 +103,9 @@ class Generator:
         """The stream behind this generator; made from the seed when first needed."""
         tracing = get_mode().tracing
         if tracing is not None:
-            tracing.draws(self)
+            # Numbers for the shapes of results are nobody's: other threads go on with theirs.
+            scratch: Stream = tracing.draws(self)
+            return scratch
         stream = self._stream
         if stream is not None:
             return stream

@@ -407,8 +407,11 @@ def _logcumsumexp_adjoint(g: Any, input: Any, out: Any, dim: int) -> Any:
 
 
 def _logcumsumexp_tangent(d_input: Any, input: Any, out: Any, dim: int) -> Any:
-    decay = exp(shifted(out, dim, 1, -inf) - out)
-    return recurrence(decay, d_input * exp(input - out), dim)
+    # What adds nothing, minus infinity, has no part; nor has what is summed up to there.
+    before = shifted(out, dim, 1, -inf)
+    decay = keep_where(exp(before - out), before != -inf)
+    share = keep_where(exp(input - out), input != -inf)
+    return recurrence(decay, d_input * share, dim)
 
 
 @primitive(input=_logcumsumexp_adjoint, jvp=_logcumsumexp_tangent, meta="lengths kept")

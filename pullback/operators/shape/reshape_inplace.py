@@ -13,7 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core import errors
-from pullback.core.forward import open_levels, visible_levels
+from pullback.core.forward import LEVELS, open_levels, visible_levels
 from pullback.core.layout import (
     contiguous_format,
     memory_format,
@@ -78,7 +78,7 @@ def _reshape(name: str, tensor: Tensor, function: Callable[[Tensor], Tensor]) ->
         check_history_can_change(name, tensor)
     edge = tensor._interior_edge()
     before = _stand_in(tensor, edge)
-    felt = [level for level in visible_levels() if level.get(tensor) is not None]
+    felt = [one for one in visible_levels() if one.get(tensor) is not None] if LEVELS else ()
     for level in felt:
         level.put(before, level.get(tensor))
     after = function(before)
@@ -234,14 +234,14 @@ def _set(
         source = _on_memory(self, whole, storage_offset, size, stride)
     mode = settle()
     _refuse_wrapper("set_", self)
-    if _has_tangent(self) or (source is not None and _has_tangent(source)):
-        raise RuntimeError(
-            "set_: a tensor with a tangent cannot be given other memory, nor its memory to another."
-        )
     if mode.grad and self._leaf_mark().__class__ is Leaf:
         raise errors.leaf_written("set_")
     if source is not None and source.dtype is not self.dtype:
         raise RuntimeError(f"set_: the source has dtype {source.dtype}, the tensor {self.dtype}.")
+    if _has_tangent(self) or (source is not None and _has_tangent(source)):
+        raise NotImplementedError(
+            "set_: forward mode has no rule for it; detach() the tensors that have tangents."
+        )
     tracked = self.requires_grad or (source is not None and source.requires_grad)
     edges = (edge_of(self), None if source is None else edge_of(source))
     if mode.grad and not mode.inference and tracked:

@@ -6,6 +6,7 @@ whose base was written to gets its node from here, and forward mode finds the ta
 
 from __future__ import annotations
 
+import weakref
 from collections.abc import Callable, Set
 from functools import partial
 from typing import Any
@@ -21,6 +22,7 @@ from pullback.operators.arrays.strides import (
     extent,
     geometry_of,
     may_overlap,
+    moved,
     on_storage,
     relaid,
     root,
@@ -160,10 +162,29 @@ def regenerate(tensor: Tensor, info: View) -> Edge | None:
     return recording.make_node(op, (edge,), {"input": base}, options, [tensor], mode)
 
 
-def restride(tensor: Tensor) -> Any:
-    """A function that views another base as `tensor` views its own."""
-    geometry: Geometry = geometry_of(tensor._array)
-    return lambda base: as_strided(base, *geometry)
+def _weakly(array: Array) -> Callable[[], Array | None]:
+    """A reference that keeps no memory, since histories keep steps; to None where there is none."""
+    try:
+        return weakref.ref(array)
+    except TypeError:
+        return lambda: None
+
+
+def restride(tensor: Tensor, source: Tensor) -> Any:
+    """A function that views another source, in any order of memory, as `tensor` views its own."""
+    shape, strides, offset = geometry_of(tensor._array)
+    sizes, own, start = geometry_of(source._array)
+    taken: Geometry = (shape, strides, offset - start)
+    memory = _weakly(root(source._array))
+
+    def step(other: Any) -> Any:
+        if root(other._array) is memory():  # whatever shape the source has taken since
+            return as_strided(other, shape, strides, offset)
+        _, given, begin = geometry_of(other._array)
+        laid = taken if given == own else moved(taken, sizes, own, given)
+        return as_strided(other, laid[0], laid[1], laid[2] + begin)
+
+    return step
 
 
 def view_of(tensor: Tensor, other: Any) -> Any:

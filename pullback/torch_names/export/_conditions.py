@@ -56,14 +56,38 @@ def _check(node: ast.AST, names: set[str], text: str) -> None:
             parts = list(values)
         case ast.Call(func=ast.Name(id=called), args=given, keywords=[]) if called in _CALLS:
             parts = list(given)
+        case ast.Call(func=ast.Name(id="len"), args=[part], keywords=[]) if _is_part(part):
+            parts = [one for one in _of_part(part) if not _is_none(one)]
         case _:
             raise ValueError(f"a condition on sizes is no arithmetic: {text!r}")
     for one in parts:
         _check(one, names, text)
 
 
+def _is_part(node: ast.AST) -> bool:
+    """Whether a text is `range(n)[start:stop:step]`, whose length a slice of a dimension has."""
+    match node:
+        case ast.Subscript(
+            value=ast.Call(func=ast.Name(id="range"), args=[_], keywords=[]), slice=ast.Slice()
+        ):
+            return True
+    return False
+
+
+def _of_part(node: Any) -> list[Any]:
+    every = [node.value.args[0], node.slice.lower, node.slice.upper, node.slice.step]
+    return [ast.Constant(value=None) if one is None else one for one in every]
+
+
+def _is_none(node: ast.AST) -> bool:
+    return isinstance(node, ast.Constant) and node.value is None
+
+
 def _value(node: Any, sizes: Mapping[str, int]) -> Any:
     match node:
+        case ast.Call(func=ast.Name(id="len"), args=[part]):
+            count, *given = (_value(one, sizes) for one in _of_part(part))
+            return len(range(count)[slice(*given)])
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
@@ -96,7 +120,7 @@ class Condition:
         """Whether it comes out as it did."""
         try:
             return bool(_value(self._tree, sizes)) is self.outcome
-        except ZeroDivisionError:
+        except (ArithmeticError, TypeError, ValueError):  # what a file may bring: a step of 0
             return False
 
     def __str__(self) -> str:

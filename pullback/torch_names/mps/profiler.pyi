@@ -6,15 +6,15 @@ from builtins import str as _str
 from typing import Any as _Any
 
 def is_capturing_metal(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def is_metal_capture_enabled(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def metal_capture(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def profile(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def start(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 def stop(*args: _Any, **kwargs: _Any) -> _Any:
-    """Needs a device of type 'mps.profiler': an error where there is none."""
+    """Needs a device of type 'mps': an error where there is none."""
 __all__: _list[_str] = ['is_capturing_metal', 'is_metal_capture_enabled', 'metal_capture', 'profile', 'start', 'stop']

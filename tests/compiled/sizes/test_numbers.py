@@ -1,6 +1,7 @@
 """Numbers among the arguments that change are inputs of the program from their second value on."""
 
 import threading
+import types
 
 import numpy as np
 import pytest
@@ -264,3 +265,43 @@ def test_two_numbers_of_which_one_cannot_vary_are_both_compared():
     x = torch.ones(3)
     for pair in [(2.0, 3.0), (3.0, 2.0), (2.0, 3.0), (7.0, 3.0), (8.0, 9.0), (9.0, 2.0)]:
         assert f(x, list(pair)).tolist() == [float(2.0 in pair)] * 3
+
+
+@pytest.mark.parametrize("use", [lambda x, k: x * k, lambda x, k: x + k * 2, lambda x, k: x > k])
+def test_a_whole_number_that_no_tensor_can_hold_raises_as_it_does_in_eager(use):
+    f = torch.compile(use, backend="llvm")
+    x = torch.tensor([1, 3])
+    for k in (2, 5, 7):
+        assert torch.equal(f(x, k), use(x, k))
+    for k in (2**63, 2**64 - 1, 2**70):
+        with pytest.raises(RuntimeError, match="does not fit"):
+            f(x, k)
+    assert torch.equal(f(x, 11), use(x, 11))
+    wide = torch.tensor([1.0, 3.0])
+    for k in (2, 5, 2**70):
+        assert torch.equal(f(wide, k), use(wide, k))
+
+
+def test_a_counter_that_no_tensor_can_hold_any_more_raises_as_it_does_in_eager(backend):
+    state = types.SimpleNamespace(n=2)
+
+    def squared(x):
+        state.n = state.n * state.n
+        return x * state.n
+
+    f = torch.compile(squared, backend=backend)
+    for _ in range(5):
+        assert torch.equal(f(torch.tensor([1])), torch.tensor([state.n]))
+    with pytest.raises(RuntimeError, match="does not fit"):
+        f(torch.tensor([1]))
+    assert state.n == 2**64
+
+
+def test_quotients_and_rests_of_numbers_that_vary():
+    def use(x, k):
+        return x * (k // 2) + k % 3, x / (2 // k) if k < 2 else x
+
+    f = torch.compile(use, backend="llvm")
+    x = torch.tensor([1.0, 2.0])
+    for k in (2.5, 3.5, -7.25, 1.5, 1.75, 100.5):
+        assert all(map(torch.equal, f(x, k), use(x, k)))

@@ -9,6 +9,8 @@ from pullback import nn
 from pullback.compiled.counting import counters
 from pullback.compiled.sizes.fit import Fit, NoFit
 
+F = torch.nn.functional
+
 
 @pytest.fixture(autouse=True)
 def _fresh():
@@ -167,7 +169,7 @@ def test_loops_over_a_size_are_not_taken_for_one_program(backend):
     g = torch.compile(f, backend=backend)
     for n in (8, 10, 12, 3, 4, 2):
         agrees(f, g, (leaf(n, 3),))
-    assert any("does other things at other sizes" in reason for reason in counters["sizes"])
+    assert any("used as range()" in reason for reason in counters["sizes"])
 
 
 def test_a_decision_by_len_is_one_by_the_size(backend):
@@ -362,3 +364,49 @@ def test_a_fixed_size_is_captured_when_it_comes_again():
     for n in (9, 9, 7, 9):
         agrees(looped, f, (leaf(n, 4),))
     assert counters["compile"]["captures"] == 4
+
+
+def test_nested_tensors_come_between_tensors_of_several_sizes(compiled):
+    f = compiled(lambda x: x * 2)
+    nested = torch.nested.nested_tensor([torch.ones(3), torch.ones(2)])
+    for n in (2, 3, 4, 5):
+        assert torch.equal(f(torch.ones(n, n + 1)), torch.full((n, n + 1), 2.0))
+        assert [one.tolist() for one in f(nested).unbind()] == [[2.0] * 3, [2.0] * 2]
+
+
+def rows(x):
+    return sum((x + one for one in range(x.shape[0] // 100)), x)
+
+
+ROUNDING = {
+    "quotient": lambda x: x * (x.shape[0] // 100),
+    "rest": lambda x: x * (x.shape[0] % 50),
+    "padding": lambda x: F.pad(x, (0, -x.shape[0] % 64)),
+    "shift": lambda x: x * (x.shape[0] >> 7),
+    "bits": lambda x: x * (x.shape[0] & 63),
+    "numel": lambda x: x * (x.numel() // 100),
+    "bytes": lambda x: x * (x.nbytes // 400),
+    "stride": lambda x: x[:, None].expand(-1, 2).t().contiguous() * (x.stride(0) + x.numel() // 90),
+    "of a real number": lambda x: x * (x.shape[0] / 100 // 1),
+    "rounds": rows,
+    "places": lambda x: sum(1 for one in range(0, x.shape[0], 64)) * x,
+    "slice": lambda x: (x * 2)[10:150],
+    "slice by steps": lambda x: (x * 2)[::100] * 1,
+    "numbers by steps": lambda x: torch.arange(0, x.shape[0], 64),
+    "split": lambda x: [one.sum() for one in x.split(64)][-1],
+    "chunk": lambda x: (x * 2).chunk(5)[-1],
+    "diagonal": lambda x: torch.ones(x.shape[0], 150).diagonal() * x[0],
+    "pool": lambda x: F.avg_pool1d(x[None], 64, 64),
+    "pool to the end": lambda x: F.max_pool1d(x[None], 64, 64, ceil_mode=True),
+}
+
+
+@pytest.mark.parametrize("how", ROUNDING)
+def test_what_seems_a_constant_at_small_sizes_is_none_at_larger_ones(backend, how):
+    use = ROUNDING[how]
+    f = torch.compile(use, backend=backend)
+    for n in (70, 80, 90, 99, 100, 200, 517, 128, 64):
+        x = torch.arange(float(n))
+        ours, theirs = f(x), use(x)
+        assert ours.shape == theirs.shape
+        assert torch.allclose(ours, theirs, rtol=1e-5), n

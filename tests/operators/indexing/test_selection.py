@@ -63,3 +63,16 @@ def test_rows_are_not_written_over_what_they_are_selected_from():
     with pytest.raises(RuntimeError, match="share one memory location"):
         torch.index_select(x, 0, index, out=x)
     assert x.tolist() == [0, 1, 2, 3]
+
+
+@pytest.mark.parametrize("name", ["tril", "triu", "tril_", "triu_"])
+def test_triangles_of_examples_are_not_that_of_their_batch(name):
+    """Rows in vmap were taken for one matrix."""
+    part = torch.vmap(lambda x: getattr(x.clone(), name)())
+    with pytest.raises(RuntimeError, match="at least 2 dimensions"):
+        part(torch.ones(3, 4))
+    x = torch.arange(12.0).reshape(2, 3, 2)
+    assert torch.equal(part(x), getattr(x.clone(), name)())
+    assert torch.equal(
+        torch.vmap(lambda x: getattr(x.clone(), name)(), 2)(x)[1], part(x[..., 1][None])[0]
+    )

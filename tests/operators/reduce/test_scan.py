@@ -212,3 +212,10 @@ def test_quadrants_remain_of_complex_infinities():
     quarter = math.pi / 4
     assert made.imag.tolist() == pytest.approx([1.0, 0.78, quarter, quarter])
     assert torch.logaddexp(x[1], x[2]).imag.item() == pytest.approx(quarter)
+
+
+def test_what_adds_nothing_to_a_sum_of_exponentials_leaves_its_tangent():
+    x, direction = torch.tensor([-inf, -inf, 1.0, 2.0]), torch.tensor([9.0, 9.0, 2.0, 3.0])
+    _, tangent = torch.func.jvp(lambda x: torch.logcumsumexp(x, 0), (x,), (direction,))
+    share = 1 / (1 + math.e)
+    assert tangent.tolist() == pytest.approx([0, 0, 2, 2 * share + 3 * (1 - share)])

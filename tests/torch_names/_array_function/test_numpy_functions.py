@@ -103,6 +103,7 @@ def inputs_of(call):
     return [one for one in NAMES if re.search(rf"(?<![\w.]){one}(?!\w)", inside)]
 
 
+@pytest.mark.filterwarnings("ignore:numpy.fix is deprecated:DeprecationWarning")  # NumPy 2.5
 @pytest.mark.parametrize("call", CALLS.split())
 def test_values_are_those_of_arrays_and_gradients_their_slopes(call):
     given, names = arrays(), inputs_of(call)

@@ -5,6 +5,7 @@ from pullback.export import Dim, dims, export
 
 import pullback as torch
 from pullback import nn
+from pullback.torch_names.export._conditions import Condition
 
 
 class Module(nn.Module):
@@ -115,3 +116,18 @@ def test_dims():
         Dim("a") + 1
     with pytest.raises(AssertionError):
         Dim("a", min=3, max=2)
+
+
+def test_lengths_of_parts_are_conditions_and_nothing_near_them_is():
+    part = Condition("len(range((2 * s0))[None:(s0 // 2):1]) == (s0 // 2)", True, {"s0"})
+    assert part.holds({"s0": 7})
+    assert not part.holds({"s0": -7})
+    assert not Condition("len(range(s0)[1:9:0]) == 3", True, {"s0"}).holds({"s0": 4})
+    assert not Condition("len(range(s0 / 2)[1:9:1]) == 3", True, {"s0"}).holds({"s0": 4})
+    others = """
+        len(s0) len(range(s0)) len(range(s0)[1]) len(list(s0)[1:2]) range(s0)[1:2]
+        len(range(open(s0))[1:2]) len(range(s0)[None:s1])
+    """
+    for text in others.split():
+        with pytest.raises(ValueError, match="no arithmetic"):
+            Condition(f"{text} == 1", True, {"s0"})
