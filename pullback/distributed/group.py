@@ -416,12 +416,6 @@ class ProcessGroupGloo(ProcessGroup):
 
     With a `HashStore` that ranks share which are threads it makes a group of them.
 
-    Args:
-        store: the `HashStore`, or a part of one.
-        rank: which rank this thread is.
-        size: how many there are.
-        timeout: how long calls wait for late ranks.
-
     >>> import threading
     >>> import pullback as torch
     >>> dist = torch.distributed
