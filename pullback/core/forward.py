@@ -64,6 +64,15 @@ class Level:
         # Called with the reference, which is then the default of `pop`: no function of ours runs.
         self.tangents[key] = (weakref.ref(tensor, partial(self.tangents.pop, key)), tangent)
 
+    def replace(self, base: Tensor, tangent: Any) -> None:
+        """Another tangent for a base; its views' are made anew when they are next asked for."""
+        for reference, _ in list(self.tangents.values()):
+            one = reference()
+            info = None if one is None else one._node
+            if info.__class__ is View and info.base is base and info.manner.forward:
+                self.put(one, None)
+        self.put(base, tangent)
+
     def keep(self, node: Any, name: str, tangent: Any) -> None:
         """Remember the tangent of an output that a node has saved."""
         if self.saved is None:

@@ -30,6 +30,7 @@ _FILLED_LATER = {
     "class_answers": "pullback.library.builtin.makers",
     "cudnn_switches": "pullback.backends.cudnn",
     "current_cuda": "pullback.operators.cuda.found",
+    "data_inside": "pullback.transforms.own_level",
     "detached_below": "pullback.library.builtin.overloads",
     "filled_there": "pullback.operators.cuda.drawing",
     "find_cuda": "pullback.operators.cuda.found",
@@ -90,6 +91,8 @@ class Ports:
     describe_metadata: Callable[[Any, Any], tuple[Any, Any]]
     # core -> transforms: detach() inside a function transform.
     detach_inside: Callable[[Tensor, Derivative], None]
+    # core -> transforms: .data inside a function transform, and the same without any history.
+    data_inside: Callable[[Tensor, Tensor], Tensor]
     # operators -> core/memory/hollow: the array of a tensor without data, from its geometry.
     hollow: Callable[..., Any]
     # core -> library: detach() of a tensor whose class answers operators below autograd.

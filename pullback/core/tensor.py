@@ -521,7 +521,8 @@ class Tensor(Methods):
     def data(self) -> Tensor:
         """The same memory with a version counter of its own.
 
-        Writes through it escape all checks.
+        Writes through it escape all checks. Inside nested function transforms it is constant for
+        the one in which the tensor was made, and for no other.
         """
         if self.__class__ is Tensor and type(self._array) is ndarray:
             alias = next(blanks)
@@ -530,6 +531,8 @@ class Tensor(Methods):
         else:
             alias = self.detach() if overriding.answers(self) else self._alias()
         alias._cell = UNWRITTEN if self._node is None else (0, cut_here(".data"))
+        if (LEVELS or self._node is not None) and running.get():
+            return ports.data_inside(self, alias)
         return alias
 
     @data.setter

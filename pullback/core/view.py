@@ -31,6 +31,7 @@ class CreationMeta(enum.Enum):
     NO_GRAD_MODE = 3
     INFERENCE_MODE = 4
     DIFFERENTIATED = 5
+    OWN_LEVEL = 6
 
 
 DEFAULT = CreationMeta.DEFAULT
@@ -227,6 +228,8 @@ _REASONS = {
     "Put both inside no_grad, or both outside",
     CreationMeta.DIFFERENTIATED: "a function transform, which differentiates with respect to it. "
     "Clone the argument before the write",
+    CreationMeta.OWN_LEVEL: ".data inside nested function transforms, of which the outer ones "
+    "would have to see the write. Write to the tensor itself, or to a clone",
     CreationMeta.INFERENCE_MODE: "code under inference_mode, and the write happened in normal "
     "mode. Put both inside inference_mode, or both outside",
 }

@@ -378,7 +378,7 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
         refuse_captured(target, derivatives)
     base = target._base
     if base is None or not target._node.manner.forward:
-        level.put(target, tangent.clone())
+        level.replace(target, tangent.clone())
         return
     whole = level.get(base)
     if whole is None and _same_place(target, base):
@@ -388,9 +388,10 @@ def _write_tangent(level: Level, target: Any, tangent: Any) -> None:
         return
     if whole is None or not _fits_into(tangent, whole):
         # As many values as the written part has, should that be batched.
-        zeros = tangent.new_zeros(base.shape)
+        parts = tangent.dtype.is_complex is not base.dtype.is_complex  # a real part, say
+        zeros = tangent.new_zeros(base.shape, dtype=base.dtype if parts else None)
         whole = zeros if whole is None else zeros + whole
-        level.put(base, whole)
+        level.replace(base, whole)
     part = ports.view_of(target, whole)
     part.copy_(tangent)
     level.put(target, part)

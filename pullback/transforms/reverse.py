@@ -80,7 +80,8 @@ class DetachBackward(_Passing):
     _run_tensors = _run
 
 
-def _node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
+def node_like(cls: type[Any], tensor: Tensor, edge: Any) -> Any:
+    """A node of one edge, for a tensor that looks like this one."""
     node = cls()
     node._edges = (edge,)
     node._cold = None
@@ -106,7 +107,7 @@ def _alias_of(tensor: Tensor, depth: int) -> tuple[Tensor, Any]:
         node: Any = AccumulateGrad.first(alias)
         alias._depth = depth  # see leads_outside
     else:
-        node = _node_like(EnterBackward, tensor, edge)
+        node = node_like(EnterBackward, tensor, edge)
         attach(alias, tensor, node, creation=CreationMeta.DIFFERENTIATED)
         alias._node.change(forward=False)
     if LEVELS:
@@ -131,7 +132,7 @@ def detach_inside(tensor: Tensor, derivative: Derivative) -> None:
     if derivative.level is not None:
         derivative.level.put(tensor, None)
     elif (edge := edge_of(tensor)) is not None:
-        node = _node_like(DetachBackward, tensor, edge)
+        node = node_like(DetachBackward, tensor, edge)
         node.depth = derivative.depth
         tensor._node = node
 
@@ -166,6 +167,25 @@ def _mapping(levels: tuple[Any, ...], primals: Sequence[Any]) -> tuple[Any, ...]
         if mapping:
             found.append(level)
     return levels if len(found) == len(levels) else tuple(found)
+
+
+def finds_others(edges: list[Any], depth: int) -> bool:
+    """Whether a graph ends at leaves other than inputs of derivatives so deep or deeper."""
+    seen: set[Any] = {None}
+    nodes: list[Any] = []
+    # Goes on to what is added to the list on the way.
+    for targets in chain((edges,), map(_edges, nodes)):
+        for edge in targets:
+            node: Any = edge.node if edge.__class__ is Output else edge
+            if node in seen:
+                continue
+            seen.add(node)
+            seq = node._seq
+            if seq < LEAF_SEQ:
+                nodes.append(node)
+            elif seq == LEAF_SEQ and node.variable.__dict__.get("_depth", 0) < depth:
+                return True
+    return False
 
 
 class Recording(Whole):
@@ -304,26 +324,9 @@ class Recording(Whole):
         known, answer = self._last_led
         if known == edges:
             return answer
-        answer = self._finds_others(edges)
+        answer = finds_others(edges, self.depth)
         self._last_led = edges, answer
         return answer
-
-    def _finds_others(self, edges: list[Any]) -> bool:
-        seen: set[Any] = {None}
-        nodes: list[Any] = []
-        # Goes on to what is added to the list on the way.
-        for targets in chain((edges,), map(_edges, nodes)):
-            for edge in targets:
-                node: Any = edge.node if edge.__class__ is Output else edge
-                if node in seen:
-                    continue
-                seen.add(node)
-                seq = node._seq
-                if seq < LEAF_SEQ:
-                    nodes.append(node)
-                elif seq == LEAF_SEQ and node.variable.__dict__.get("_depth", 0) < self.depth:
-                    return True
-        return False
 
     def released(self, output: Any) -> Any:
         """An output as others see it: with the history that is theirs, or none."""

@@ -226,3 +226,48 @@ def test_a_gradient_inside_jvp_is_differentiable_by_the_direction():
     leaf = point.clone().requires_grad_()
     (outside,) = torch.autograd.grad(along(leaf).sum(), leaf)
     assert torch.allclose(outside, second.sum(0))
+
+
+# .data --------------------------------------------------------------------------------------------
+
+
+def along(f):
+    return lambda x: jvp(f, (x,), (torch.ones_like(x),))[1]
+
+
+@pytest.mark.parametrize("steps", list(itertools.product([grad, along], repeat=2)))
+def test_data_is_constant_for_the_derivative_in_which_the_tensor_was_made_and_no_other(steps):
+    inner, outer = steps
+    x = tensor(1.5, dtype=torch.float64)
+
+    def nested(f):
+        return outer(inner(f))(x).item()
+
+    # 2x of x.data * 2x, once more differentiated; x * x is a constant in the first step alone.
+    assert nested(lambda x: x.data * x**2) == pytest.approx(4 * 1.5)
+    assert nested(lambda x: (x * x).data * x**3) == pytest.approx(12 * 1.5**3)
+    assert nested(lambda x: x.detach() * x**2) == pytest.approx(2 * 1.5)
+    # What the inner function only found is the outer one's.
+    found = outer(lambda x: inner(lambda y: x.data * y**2)(x * 1))(x).item()
+    assert found == pytest.approx(2 * 1.5)
+    made = outer(lambda x: inner(lambda y: (x * y).data * y**2)(x * 1))(x).item()
+    assert made == pytest.approx(6 * 1.5**2)
+
+
+def test_data_keeps_the_history_outside_of_the_transforms():
+    weight = tensor(2.0, requires_grad=True)
+    slope = grad(lambda y: (weight * y).data * y)(tensor(1.5))
+    slope.backward()
+    assert (slope.item(), weight.grad.item()) == (3.0, 1.5)
+    assert not grad(lambda y: weight.data * y)(tensor(1.5)).requires_grad
+
+
+def test_writes_through_data_are_refused_where_an_outer_derivative_would_have_to_see_them():
+    def wrote(x):
+        y = x * 1
+        y.data.mul_(3)
+        return y * x
+
+    assert grad(wrote)(tensor(1.5)).item() == 6
+    with pytest.raises(RuntimeError, match=r"modified in place.*nested function transforms"):
+        grad(grad(wrote))(tensor(1.5))

@@ -151,3 +151,108 @@ def test_memory_is_not_exchanged_under_a_tangent():
 
     with pytest.raises(RuntimeError, match="set_: forward mode"):
         jvp(exchanged, (torch.ones(2),), (torch.ones(2),))
+
+
+# Complex numbers ----------------------------------------------------------------------------------
+
+
+def _real_part(x):
+    y = torch.zeros(2, dtype=torch.complex128)
+    y.real.copy_(x * x)
+    y.imag.copy_(x.sin())
+    return (y * y * y).imag.sum()
+
+
+def _conjugate(x):
+    y = torch.complex(x, x * 2)
+    y.conj().mul_(torch.complex(x, x))
+    return (y * y).real.sum()
+
+
+def _negated(x):
+    y = torch.complex(x, x * 2)
+    y.conj().imag.mul_(x * x)
+    return (y * y * y).real.sum()
+
+
+def _turned_over(x):
+    y = torch.complex(x, x * 2).reshape(1, 2)
+    y.mH.mul_(torch.complex(x, x).reshape(2, 1))
+    return (y * y * y).real.sum()
+
+
+OUT_OF_PLACE = {
+    _real_part: lambda x: (torch.complex(x * x, x.sin()) ** 3).imag.sum(),
+    _conjugate: lambda x: ((torch.complex(x, x * 2) * torch.complex(x, -x)) ** 2).real.sum(),
+    _negated: lambda x: (torch.complex(x, 2 * x**3) ** 3).real.sum(),
+    _turned_over: lambda x: ((torch.complex(x, x * 2) * torch.complex(x, -x)) ** 3).real.sum(),
+}
+
+
+@pytest.mark.parametrize(("wrote", "apart"), OUT_OF_PLACE.items())
+def test_writes_to_parts_and_conjugates_have_tangents(wrote, apart):
+    """The tangent of a base that had none was real, as that of its written part."""
+    point = torch.tensor([0.5, -1.5], dtype=torch.float64)
+    steps = {"forward": jacfwd, "reverse": jacrev}
+    for outer in steps.values():
+        assert torch.allclose(outer(wrote)(point), grad(apart)(point))
+        for inner in steps.values():
+            assert torch.allclose(outer(inner(wrote))(point), jacrev(jacrev(apart))(point))
+
+
+def test_a_complex_view_of_real_numbers_that_is_written_gives_its_base_a_real_tangent():
+    def wrote(x):
+        y = torch.zeros(3, 2, dtype=torch.float64)
+        torch.view_as_complex(y)[1:].copy_(torch.complex(x, x * x))
+        return (y**3).sum()
+
+    point = torch.tensor([0.5, -1.5], dtype=torch.float64)
+    assert torch.allclose(jacfwd(wrote)(point), 3 * point**2 + 6 * point**5)
+
+
+# Views made before a write ------------------------------------------------------------------------
+
+
+def _seen_through_a_view(x):
+    base = torch.zeros(2, dtype=x.dtype)
+    part = base[:]
+    base.add_(x)
+    return (part * part * part).sum()
+
+
+def _seen_through_another_view(x):
+    base = x * 1
+    rows = base.reshape(1, 2)
+    rows.t().mul_(x.reshape(2, 1))
+    return (rows * rows * rows).sum()
+
+
+SEEN = {
+    _seen_through_a_view: lambda x: (x**3).sum(),
+    _seen_through_another_view: lambda x: (x**6).sum(),
+}
+
+
+@pytest.mark.parametrize(("wrote", "apart"), SEEN.items())
+def test_views_made_before_a_write_have_the_tangents_of_each_example(wrote, apart):
+    """Those of the first direction were taken for all."""
+    point = torch.tensor([0.5, -1.5], dtype=torch.float64)
+    wanted = jacrev(jacrev(apart))(point)
+    assert torch.allclose(jacfwd(wrote)(point), jacrev(apart)(point))
+    for outer in (jacfwd, jacrev):
+        for inner in (jacfwd, jacrev):
+            assert torch.allclose(outer(inner(wrote))(point), wanted)
+
+
+def test_views_follow_a_base_that_gets_tangents_of_many_examples_by_a_write():
+    point, ones = torch.tensor([0.5, -1.5]), torch.ones(2)
+
+    def wrote(x, w):
+        base = w * 1
+        part = base[:1]
+        before = part.sin()  # its tangent is the same in all examples so far
+        base.add_(x)
+        return part * 1 + 0 * before
+
+    made = vmap(lambda t: jvp(wrote, (point, point), (t, ones))[1])(torch.eye(2))
+    assert made.tolist() == [[2], [1]]

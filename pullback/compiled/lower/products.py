@@ -53,7 +53,7 @@ def _inner(b: Builder, input: Val, tensor: Val) -> Val:
 @lower(product_sums.addmm)
 def _addmm(b: Builder, input: Val, mat1: Val, mat2: Val, beta: Any = 1, alpha: Any = 1) -> Val:
     floating(input, mat1, mat2)
-    if beta == 0:
+    if beta == 0 or alpha == 0:
         raise NotLowered  # what is multiplied by it may be NaN, and must not count
     made = b.dot(mat1, mat2)
     if alpha != 1:

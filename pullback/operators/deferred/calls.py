@@ -34,11 +34,13 @@ def install() -> None:
 
 def _handle(op: Op, called: str, bound: dict[str, Any], out: Any) -> tuple[bool, Any]:
     mode = get_mode()
-    if mode.levels or mode.dual_depth or mode.dispatch or mode.tracing is not None:
+    if mode.levels or mode.dispatch or mode.tracing is not None:
         return False, None  # who is there takes the call, and comes back
     source = bound[op.inputs[0].name] if op.inputs else None
     if isinstance(source, Deferred) and called != op.name and called.endswith("_"):
-        return True, written(op, called, source, bound)
+        return True, written(op, called, source, bound)  # of calls, which tangents go through
+    if mode.dual_depth:
+        return False, None
     if isinstance(out, Deferred):
         return True, out.copy_(op.function(**bound))
     if op.kind == "view" and (isinstance(source, Deferred) or op in OWN):

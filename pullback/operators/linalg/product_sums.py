@@ -47,6 +47,9 @@ def _times(tangent: Any, factor: Any) -> Any:
     return tangent if factor == 1 else tangent * factor
 
 
+_UNREAD_BY_ZERO = {"addmm", "addmv", "addbmm"}  # what BLAS does, and torch at any size
+
+
 def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha: Any) -> Array:
     """`beta * input + alpha * result`, into `result`, which is new."""
     if input.dtype is result.dtype and alpha == 1 == beta and result.ndim:
@@ -66,7 +69,11 @@ def _plus(xp: Namespace, op: str, result: Array, input: Array, beta: Any, alpha:
         wide = _plus(xp, op, result.astype(F32), input.astype(F32), beta, alpha)
         return wide.astype(result.dtype)
     if alpha != 1:
-        result *= _factor(op, "alpha", alpha, result)
+        factor = _factor(op, "alpha", alpha, result)
+        if alpha == 0 and op in _UNREAD_BY_ZERO:  # whatever the product holds
+            result = xp.zeros_like(result)
+        else:
+            result *= factor
     if beta == 0:  # whatever input holds, infinite or not
         return result
     if beta != 1:

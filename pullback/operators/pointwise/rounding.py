@@ -227,7 +227,7 @@ def remainder(xp: Namespace, input: Array, other: Array) -> Array:
 
 @elementwise(
     input=lambda g: g,
-    other=lambda g, input, other: -g * trunc(true_divide(input, other)),
+    other=lambda g, input, other: -g * _div_rounded(input, other, rounding_mode="trunc"),
     aten="fmod.Tensor|Scalar:other",
     numbers="other",
 )

@@ -12,7 +12,7 @@ from functools import partial
 from typing import Any
 
 from pullback.core import errors
-from pullback.core.mode import PLAIN, current, settle
+from pullback.core.mode import PLAIN, changed, current, get_mode, settle
 from pullback.core.node import Edge
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
@@ -28,6 +28,7 @@ from pullback.operators.arrays.strides import (
     root,
 )
 from pullback.operators.declare import METHODS, Array, Namespace, linear, view
+from pullback.operators.derive import vmap_levels
 from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
@@ -189,6 +190,19 @@ def restride(tensor: Tensor, source: Tensor) -> Any:
 
 def view_of(tensor: Tensor, other: Any) -> Any:
     """`other`, shaped as the base of `tensor`, viewed as `tensor` views that base."""
+    if other.__class__ is not Tensor:
+        mode = get_mode()
+        levels = vmap_levels((other,), mode.levels)
+        if levels is not mode.levels:  # a batch of tangents, looked at outside of the map
+            try:
+                current.set(changed(mode, levels=levels))
+                return _view_of(tensor, other)
+            finally:
+                current.set(mode)
+    return _view_of(tensor, other)
+
+
+def _view_of(tensor: Tensor, other: Any) -> Any:
     info = tensor._node
     if info.manner.replay is not None:
         for step in info.manner.replay:

@@ -61,6 +61,16 @@ def used_by_two_passes() -> CheckpointError:
     )
 
 
+def overwritten(shape: Sequence[int], dtype: Any, made: Sequence[str]) -> RuntimeError:
+    """What was saved has another value now, by a write that plain backward refuses, too."""
+    by = f" by {', then '.join(made)}" if made else ""
+    return RuntimeError(
+        f"checkpoint: a tensor that backward needs ({dtype}, shape {tuple(shape)}) was modified by "
+        f"an inplace operation{by}, after the function had used it. Clone it before the write, or "
+        "write out of place (`x = x + 1` instead of `x += 1`)."
+    )
+
+
 def never_recomputed() -> CheckpointError:
     """A re-run that saved enough tensors, but in other places."""
     return CheckpointError(

@@ -21,6 +21,7 @@ from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import changed, current, settle
 from pullback.core.tensor import Tensor
+from pullback.core.version import own_cell, writes
 from pullback.utils.checkpoint import errors
 from pullback.utils.checkpoint.groups import current_use, is_shared
 
@@ -62,23 +63,27 @@ class Holder:
 
     __slots__ = ("__weakref__", "values")
 
-    # By the id of a use (a pass, as a rule): a weak reference to it, and the recomputed tensor, or
-    # None once it was handed out. A WeakKeyDictionary takes eight calls where this takes none.
-    values: dict[int, tuple[weakref.ref[Any], Tensor | None]]
+    # By the id of a use (a pass, as a rule): a weak reference to it, the recomputed tensor, or None
+    # once it was handed out, and its version when it was saved, or None where writes are allowed.
+    # A WeakKeyDictionary takes eight calls where this takes none.
+    values: dict[int, tuple[weakref.ref[Any], Tensor | None, int | None]]
 
-    def put(self, use: Any, value: Tensor) -> None:
+    def put(self, use: Any, value: Tensor, *, watching: bool) -> None:
         """Keep a recomputed tensor until it is asked for, or until its use is over."""
         over = weakref.ref(use, partial(_forget, weakref.ref(self), id(use)))
-        self.values[id(use)] = (over, value)
+        self.values[id(use)] = (over, value, value._cell[0] if watching else None)
 
     def take(self, use: Any) -> Tensor:
         """The recomputed tensor, once."""
-        known, value = self.values.get(id(use), _NOBODY)
+        known, value, version = self.values.get(id(use), _NOBODY)
         if known() is not use:
             raise errors.never_recomputed()
         if value is None:
             raise errors.used_by_two_passes() if is_shared(use) else errors.unpacked_twice()
-        self.values[id(use)] = (weakref.ref(use), None)
+        self.values[id(use)] = (weakref.ref(use), None, None)
+        if version is not None and value._cell[0] != version:
+            made = writes(value._cell, version)
+            raise errors.overwritten(value.shape, value.dtype, made)
         return value
 
 
@@ -89,7 +94,7 @@ def _forget(holder: weakref.ref[Holder], key: int, over: Any) -> None:
         alive.values.pop(key, None)
 
 
-_NOBODY: tuple[Callable[[], Any], None] = (lambda: None, None)
+_NOBODY: tuple[Callable[[], Any], None, None] = (lambda: None, None, None)
 _new = object.__new__
 
 
@@ -97,6 +102,7 @@ class Frame:
     """What one call of a checkpointed function needs to be run again."""
 
     __slots__ = (
+        "cells",
         "checked",
         "early_stop",
         "holders",
@@ -106,6 +112,8 @@ class Frame:
         "metadata",
         "run_again",
         "uses",
+        "versions",
+        "watching",
     )
 
     def __init__(
@@ -114,14 +122,18 @@ class Frame:
         *,
         early_stop: bool,
         check_metadata: bool,
+        watching: bool = True,
         levels: tuple[Any, ...] = (),
     ) -> None:
         self.run_again = run_again
         self.early_stop = early_stop
         self.checked = check_metadata
+        self.watching = watching  # whether writes to what was saved are found
         self.levels = levels  # of function transforms, in which the forward runs
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Looks | Metadata] = []
+        self.cells: list[Any] = []  # the counters of what the holders stand for
+        self.versions: list[int] = []  # of these when the forward was done
         self.is_complete = False  # whether the forward is done
         self.uses: weakref.WeakSet[Any] = weakref.WeakSet()  # those the function was re-run for
         self.last: weakref.ref[Any] | None = None  # of these
@@ -131,10 +143,25 @@ class Frame:
         holder = _new(Holder)
         holder.values = {}
         self.holders.append(weakref.ref(holder))
+        self.cells.append(own_cell(tensor))
         if self.checked:
             plain = tensor.__class__ is Tensor and type(tensor._array) is ndarray
             self.metadata.append(Looks(tensor._array) if plain else metadata_of(tensor))
         return holder
+
+    def complete(self) -> None:
+        """The forward is done; later writes to what it saved, and found, are told.
+
+        What the function makes is made anew by its re-run, with another counter.
+        """
+        self.is_complete = True
+        if self.watching:
+            self.versions = [cell[0] for cell in self.cells]
+
+    def written(self) -> set[int]:
+        """The places whose tensors, should the re-run meet the same ones, have changed since."""
+        pairs = enumerate(zip(self.cells, self.versions, strict=False))
+        return {place for place, (cell, version) in pairs if cell[0] != version}
 
     def unpack(self, holder: Holder) -> Tensor:
         """Backward: the tensor again, after a re-run if this is the first one that is needed."""
@@ -150,13 +177,14 @@ class Frame:
 class Rerun:
     """The function, run again: what it saves goes to the holders of its frame."""
 
-    __slots__ = ("count", "frame", "mismatches", "use")
+    __slots__ = ("count", "frame", "mismatches", "use", "written")
 
     def __init__(self, frame: Frame, use: Any) -> None:
         self.frame = frame
         self.use = use
         self.count = 0
         self.mismatches: list[tuple[int, Metadata, Metadata]] = []
+        self.written = frame.written()
 
     def run(self) -> None:
         """Fill the holders, and check that it was the same function as before."""
@@ -192,9 +220,12 @@ class Rerun:
         value = tensor if tensor._node is None else tensor._alias()
         if position >= len(frame.holders):
             return value
+        if position in self.written and tensor._cell is frame.cells[position]:
+            made = writes(tensor._cell, frame.versions[position])
+            raise errors.overwritten(tensor.shape, tensor.dtype, made)
         holder = frame.holders[position]()
         if holder is not None:
-            holder.put(self.use, value)
+            holder.put(self.use, value, watching=frame.watching)
             if frame.checked:
                 saved, array = frame.metadata[position], value._array
                 alike = (

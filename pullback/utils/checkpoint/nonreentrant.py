@@ -102,12 +102,15 @@ def run(
         lambda: ambient.run(rerun),
         early_stop=early_stop if override is None else override,
         check_metadata=determinism_check == "default",
+        # The log of debug=True tells the first difference; and users may allow writes to results
+        # that contexts of theirs keep.
+        watching=contexts is None,
         levels=get_mode().levels,
     )
     unpack = frame.unpack if log is None else log.explaining(frame.unpack)
     with packing(frame.pack, unpack), contexts[0] if contexts else _NOTHING:
         result = function(*args, **kwargs)
-        frame.is_complete = True
+        frame.complete()
         return result
     raise RuntimeError(
         "checkpoint: the forward context of context_fn suppressed an exception of the function, so "

@@ -117,6 +117,22 @@ def test_addmm_with_beta_zero_ignores_what_input_holds():
     assert result.tolist() == [[1, 0], [0, 1]]
 
 
+@pytest.mark.parametrize("dtype", [torch.float32, torch.float64, torch.complex64])
+def test_products_times_zero_are_not_looked_at_where_blas_does_not(dtype):
+    bad, good = torch.full((2, 2), math.nan, dtype=dtype), torch.ones(2, 2, dtype=dtype)
+    assert torch.addmm(good, bad, good, alpha=0, beta=2).tolist() == [[2, 2], [2, 2]]
+    assert torch.addmv(good[0], bad, good[0], alpha=0).tolist() == [1, 1]
+    assert torch.addbmm(good, bad[None], good[None], alpha=0).tolist() == [[1, 1], [1, 1]]
+    assert torch.addmm(good, bad, good, alpha=0, beta=0).tolist() == [[0, 0], [0, 0]]
+    assert torch.addr(good, bad[0], good[0], alpha=0).isnan().all()  # as torch's
+
+
+def test_products_times_zero_are_not_looked_at_in_compiled_code():
+    bad, good = torch.full((2, 2), math.nan), torch.ones(2, 2)
+    scaled = torch.compile(lambda a, b, c: torch.addmm(a, b, c, alpha=0) + 1)
+    assert scaled(good, bad, good).tolist() == [[2, 2], [2, 2]]
+
+
 def test_addmm_in_place_keeps_its_target():
     target = torch.zeros(2, 2)
     result = target.addmm_(torch.eye(2), torch.eye(2), alpha=3)

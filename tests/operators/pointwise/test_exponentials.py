@@ -565,3 +565,11 @@ def test_xlogy_of_zero_is_zero_however_shapes_broadcast():
     assert str(torch.xlogy(x, y).tolist()) == "[[0.0, nan, 0.0], [0.0, nan, -inf]]"
     assert str(torch.xlogy(x[0], y).tolist()) == "[0.0, nan, 0.0]"
     assert str(torch.xlogy(torch.tensor([-1.0]), torch.ones(1)).tolist()) == "[-0.0]"
+
+
+@pytest.mark.parametrize("name", ["fmod", "remainder"])
+@pytest.mark.parametrize(("x", "y"), [(5.0, 3.0), (5.0, 0.0), (math.inf, 3.0), (5.0, math.inf)])
+def test_slopes_by_a_divisor_are_steps_which_have_no_slope_even_beside_infinity(name, x, y):
+    divisor = torch.tensor(y, dtype=torch.float64)
+    slope = torch.func.grad(lambda d: getattr(torch, name)(torch.tensor(x).double(), d))
+    assert torch.func.grad(slope)(divisor).item() == 0

@@ -376,3 +376,38 @@ def test_a_checkpoint_adds_few_python_calls():
 
     plain = calls(lambda: block(x).sum().backward())
     assert calls(lambda: checkpoint(block, x).sum().backward()) < plain + 140
+
+
+# Writes ------------------------------------------------------------------------------------------
+
+
+def test_a_write_after_use_inside_the_function_is_refused_as_in_a_plain_backward():
+    def function(t):
+        made = t.exp()
+        out = made.sin()  # keeps what is then overwritten
+        made.mul_(10)
+        return out * t
+
+    for run in (function, lambda t: checkpoint(function, t)):
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*mul_ at"):
+            run(leaf()).sum().backward()
+
+
+def test_a_write_between_the_passes_to_what_the_function_found_is_refused():
+    scale = torch.ones(2)
+    for run in (lambda t: (t * scale).sin(), lambda t: checkpoint(lambda t: (t * scale).sin(), t)):
+        out = run(leaf()).sum()
+        scale.add_(1)
+        with pytest.raises(RuntimeError, match=r"modified by an inplace operation.*add_ at"):
+            out.backward()
+
+
+def test_what_a_function_writes_itself_before_it_uses_it_is_no_later_write():
+    state, x = torch.ones(2), leaf()
+
+    def function(t):
+        state.fill_(3)
+        return (t * state).sin() + (t * 1).exp_()
+
+    checkpoint(function, x).sum().backward()
+    assert x.grad.tolist() == gradient_of(function)

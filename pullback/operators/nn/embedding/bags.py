@@ -73,6 +73,8 @@ def embedding_bag(
         raise NotImplementedError(
             f"embedding_bag: per_sample_weights go with mode='sum' only, got mode={mode!r}."
         )
+    if scale_grad_by_freq and mode == "max":
+        raise ValueError("embedding_bag: mode='max' has no scale_grad_by_freq; pass False.")
     if sparse and mode == "max":
         raise ValueError("embedding_bag: mode='max' has no sparse gradient; use sparse=False.")
     rows = weight.shape[0]

@@ -24,6 +24,7 @@ from pullback.operators.declare import Array, Namespace, kernel, linear
 from pullback.operators.linalg.products import delivered
 from pullback.operators.nn.image.taps import Taps, declare_resample
 from pullback.operators.nn.pool import native
+from pullback.operators.nn.pool.maximum import max_pool1d, max_pool2d, max_pool3d
 from pullback.operators.nn.pool.shapes import (
     Geometry,
     adaptive_bounds,
@@ -466,6 +467,10 @@ def _lp_pool(
     kernel = sizes(f"lp_pool{dims}d", "kernel_size", kernel_size, dims)
     if norm_type == 0:
         raise ZeroDivisionError(f"lp_pool{dims}d: norm_type is 0, and there is no 0th root.")
+    if math.isinf(norm_type):  # the largest, or the smallest
+        largest = (max_pool1d, max_pool2d, max_pool3d)[dims - 1]
+        side = 1 if norm_type > 0 else -1
+        return side * largest(side * abs(input), kernel, stride, ceil_mode=ceil_mode)
     means = _avg_pool(
         dims, pow(input, norm_type), kernel, stride, 0, ceil_mode, count_include_pad=True
     )

@@ -118,6 +118,13 @@ REFUSED = [
         "sparse",
         lambda: functional.embedding_bag(torch.eye(2).long(), table(), mode="max", sparse=True),
     ),
+    (
+        ValueError,
+        "scale_grad_by_freq",
+        lambda: functional.embedding_bag(
+            torch.eye(2).long(), table(), mode="max", scale_grad_by_freq=True
+        ),
+    ),
     (ValueError, "mode", lambda: functional.embedding_bag(torch.eye(2).long(), table(), mode="x")),
     (ValueError, "offsets", lambda: functional.embedding_bag(numbers(0), table())),
     (

@@ -270,6 +270,16 @@ def test_lp_pool_has_no_root_of_degree_nothing():
         lp_pool2d(torch.ones(1, 2, 2), 0, 2)
 
 
+def test_lp_pool_of_infinite_degree_is_the_largest_or_smallest_absolute_value():
+    lp_pool1d = torch.nn.functional.lp_pool1d
+    x = torch.tensor([[[1.0, -5.0, 2.0, 3.0, -7.0]]], requires_grad=True)
+    pooled = lp_pool1d(x, math.inf, 2, ceil_mode=True)
+    assert pooled.tolist() == [[[5, 3, 7]]]
+    assert lp_pool1d(x, -math.inf, 2).tolist() == [[[1, 2]]]
+    pooled.sum().backward()
+    assert x.grad.tolist() == [[[0, -1, 0, 1, -1]]]
+
+
 @pytest.mark.parametrize("shape", [(3, 2, 4, 6), (40, 9, 16, 14)])
 @pytest.mark.parametrize("options", [{}, {"stride": 3}, {"stride": 1}, {"padding": 1}], ids=str)
 def test_gradients_of_maxima_are_set_or_added_up_at_their_places(shape, options):
