@@ -14,6 +14,7 @@ PARTS = {
     "loader": "mutated and hostile files: read or refused, nothing run, memory near their size",
     "programs": "random programs on torch too, where it is installed: values, dtypes, gradients",
     "refusals": "calls with one wrong argument, on torch too: what it refuses is refused here",
+    "sizes": "compiled against eager at sizes and numbers that are rounded, sliced and compared",
     "surroundings": "compiled against eager while everything that a function can read changes",
     "threads": "eight threads at a switch interval of 10 us: the numbers of one thread",
 }

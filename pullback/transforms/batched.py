@@ -241,6 +241,21 @@ class _HiddenNumbers(Hidden):
         return made
 
 
+class _HiddenTraced(Hidden):
+    """The same of an array whose class shows sizes that remember what they come from."""
+
+    whole: Any = None
+    bdim = 0
+
+    @property
+    def shape(self) -> Any:
+        """The sizes of one example, of the batch's."""
+        if self.whole is None:
+            return _shape_of(self)
+        sizes = self.whole.shape
+        return sizes[: self.bdim] + sizes[self.bdim + 1 :]
+
+
 class _HiddenSparse(Hidden):
     """The same of a sparse tensor, whose places are not those of one example."""
 
@@ -281,7 +296,12 @@ def _one_example(array: Array, bdim: int) -> Array:
         example.numbers = array.dtype.numbers
         return example
     if library is None and array.shape[bdim] and not isinstance(array, Patterned):
-        return array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)].view(Hidden)
+        part = array.view(numpy.ndarray)[(slice(None),) * bdim + (0, ...)]
+        if kind.shape is _SHAPE:
+            return part.view(Hidden)
+        shown = part.view(_HiddenTraced)
+        shown.whole, shown.bdim = array, bdim
+        return shown
     shape = array.shape[:bdim] + array.shape[bdim + 1 :]
     if isinstance(array, Patterned):
         return numpy.broadcast_to(numpy.zeros((), array.dtype), shape).view(_HiddenSparse)
@@ -292,6 +312,8 @@ def _one_example(array: Array, bdim: int) -> Array:
 
 
 _FIRST = (0, ...)
+_SHAPE: Any = numpy.ndarray.shape
+_shape_of = _SHAPE.__get__
 _part = numpy.ndarray.__getitem__  # which `Hidden` puts something before
 
 

@@ -139,7 +139,9 @@ class Passes:
 def _varying(seen: list[Captured]) -> dict[str, tuple[int, int]]:
     """One place for each size that varies on its own: the tensor's number, the dimension."""
     found: dict[tuple[int, ...], tuple[int, int]] = {}
-    for number, inputs in enumerate(zip(*[one.inputs for one in seen], strict=False)):
+    # Not what a rule made: a later pass tells its sizes by its arrays alone.
+    arrays = [[one for one in captured.inputs if one.kind == "argument"] for captured in seen]
+    for number, inputs in enumerate(zip(*arrays, strict=False)):
         for dim, sizes in enumerate(zip(*[one.value.shape for one in inputs], strict=True)):
             if len(set(sizes)) > 1:
                 found.setdefault(sizes, (number, dim))

@@ -214,6 +214,8 @@ class Operators(Attributes):
     def unary(self, function: Any, a: Any) -> Any:
         """`-a` and its like."""
         method = self.own(a, _UNARY.get(function.__name__, "?"))
+        if method is None and function is operator.invert and isinstance(a, enum.Flag):
+            method = enum.Flag.__invert__  # which remembers its answer: an effect
         if method is not None:
             return self.call(method, (a,))
         if isinstance(a, Tensor):

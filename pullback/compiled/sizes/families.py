@@ -69,13 +69,13 @@ class Families:
         # Programs of a device are made for one size each.
         bases: list[Any] = [*self.found, *(one for one in entries if one.library is None)]
         for base in bases:
+            if getattr(base, "outside", ()):
+                continue  # its guards leave out the numbers that it finds
             places, outside = _only_sizes(base.guards, mode, spec, leaves)
             # Other back ends write a program for each number, which would cost more than eager.
             has_numbers = bool(outside) or any(dim == NUMBER for _, dim in places)
             if not (places or outside) or (has_numbers and not writes_code(self.backend)):
                 continue
-            if getattr(base, "outside", ()) and outside:
-                continue  # which numbers vary is told by entries alone
             places |= getattr(base, "places", set())  # of a family
             family = self._made(args, kwargs, leaves, base, places, outside)
             if family is not None:

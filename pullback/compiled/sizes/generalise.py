@@ -246,7 +246,7 @@ def generalised(
     }
 
     def at(point: dict[str, int], ledger: Ledger | None = None) -> Captured:
-        shapes = _shapes(before, symbols, point)
+        shapes = _shapes(before, symbols, point, leaves)
         given = args, kwargs
         numbers: dict[Any, Any] = {}
         if any(name.startswith(NUMBERS) for name in symbols):
@@ -315,8 +315,8 @@ def _joined(
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
-            rounded = _roundings(ledger.rounded, joined)
-            return joined, {**ledger.decisions, **rounded, **joined.conditions}
+            noted = {**_roundings(ledger.rounded, joined), **_agreed(ledger.compared, joined)}
+            return joined, {**ledger.decisions, **noted, **joined.conditions}
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
 
 
@@ -345,6 +345,18 @@ def _roundings(rounded: dict[str, Any], joined: Joined) -> dict[str, bool]:
         if seeming is not None and seeming != text:
             found[f"{text} == {seeming}"] = True
     return found
+
+
+def _agreed(compared: dict[str, bool], joined: Joined) -> dict[str, bool]:
+    """Comparisons of the library that came out alike at all points.
+
+    Those that did not made no difference, since the captures are alike.
+    """
+    points = joined.fit.points
+    values = evaluator(list(points[0]), [f"({text})" for text in compared])
+    made = zip(*[values(**point) for point in points], strict=True)
+    pairs = zip(compared.items(), made, strict=True)
+    return {text: wanted for (text, wanted), found in pairs if set(found) == {wanted}}
 
 
 def _wide_points(
@@ -407,9 +419,18 @@ def _between(a: int, b: int) -> list[int]:
     return [n for n in sizes if n not in (a, b) and n % 2 != a % 2 and n % 3 != a % 3]
 
 
-def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int]) -> dict[int, Any]:
-    """Shape and strides of the arguments at other sizes."""
-    shapes: dict[int, list[int]] = {}
+def _shapes(
+    before: Any, symbols: dict[str, list[Place]], point: dict[str, int], leaves: list[Any]
+) -> dict[int, Any]:
+    """Shape and strides of the arguments at other sizes.
+
+    Sizes that do not vary in the family are those that its guards know, not those of the call.
+    """
+    shapes: dict[int, list[int]] = {
+        number: list(wanted[2])
+        for number, (wanted, leaf) in enumerate(zip(before, leaves, strict=True))
+        if wanted[0] is not None and leaf._array.shape != wanted[2]
+    }
     for name, places in symbols.items():
         for number, dim in places:
             if dim == NUMBER:
@@ -418,6 +439,9 @@ def _shapes(before: Any, symbols: dict[str, list[Place]], point: dict[str, int])
     made = {}
     for number, shape in shapes.items():
         _, dtype, old, strides, *_ = before[number]
+        if tuple(shape) == old:
+            made[number] = (old, strides)
+            continue
         made[number] = (tuple(shape), restrided(old, strides, tuple(shape), dtype.itemsize))
     return made
 

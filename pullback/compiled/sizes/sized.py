@@ -18,10 +18,13 @@ from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.interpreter import library
 from pullback.compiled.sizes.fit import UNKNOWN, mentions_numbers
 from pullback.core.origin import getframe, internal
+from pullback.operators.shape import reshaping
 
 __all__ = ["Ledger", "Sized", "SizedFloat", "plain"]
 
 _ROUNDING = ("int(", "round(", "//", "%", ">>", "<<", "&", "|", "^")
+# Where sizes are compared with others that stay, which changes nothing but whether it copies.
+_RESHAPING = reshaping.__file__
 _INTERPRETER = os.path.join(os.path.dirname(os.path.dirname(__file__)), "interpreter") + os.sep
 
 
@@ -31,12 +34,15 @@ class Ledger:
     def __init__(self, known: dict[int, tuple[str | None, ...]]) -> None:
         """`known`: of each value, by number, the expressions of its sizes; None where fixed."""
         self.known = known
+        self._sizes = {text for texts in known.values() for text in texts}
         self.decisions: dict[str, bool] = {}
         # Real numbers that were computed, by value: some are rounded, and remember nothing then.
         self.computed: dict[str, float] = {}
         # What was divided and rounded, by expression: it may be the same at the sizes that were
         # tried, and another one at others.
         self.rounded: dict[str, Any] = {}
+        # Whether sizes are larger than whole numbers, as the library asks: some are the user's.
+        self.compared: dict[str, bool] = {}
         self.is_open = True
         self.frames: list[Any] = []  # of the interpreter that runs the function
 
@@ -55,18 +61,24 @@ class Ledger:
         pairs = zip(shape, texts, strict=True)
         return tuple([n if text is None else Sized(n, text, self) for n, text in pairs])
 
-    def decide(self, text: str, outcome: bool) -> None:
+    def decide(self, text: str, outcome: bool, bound: Any = None) -> None:
         """Write a decision of the user's code down.
 
         The library decides by sizes for speed, and by whether they are 1: programs do not. By other
-        numbers it decides what it does.
+        numbers it decides what it does, and so it may by a `bound` of a size.
         """
-        if self.is_open and (
-            mentions_numbers(text) or self.is_asked_by_user(getframe(2).f_code.co_filename)
-        ):
+        if not self.is_open:
+            return
+        file = getframe(2).f_code.co_filename
+        if mentions_numbers(text) or self.is_asked_by_user(file):
             if UNKNOWN in text:
                 raise CannotCapture("a decision by a size that is no simple expression of others")
             self.decisions[text] = outcome
+        elif bound.__class__ is int and bound > 1 and file != _RESHAPING:
+            size = text.rsplit(" ", 2)[0]
+            # How much there is to do, by which it decides for speed, is a product.
+            if UNKNOWN not in text and ("*" not in size or size in self._sizes):
+                self.compared[text] = outcome
 
     def note(self, text: str, value: Any) -> None:
         """Write down what was computed, if something in it was rounded."""
@@ -238,7 +250,8 @@ def _comparison(function: Callable[[Any, Any], Any], sign: str) -> Any:
             return NotImplemented
         outcome = function(plain(self), plain(other))
         if _text(other) != self.text:
-            self.ledger.decide(f"{self.text} {sign} {_text(other)}", outcome)
+            bound = other if sign[0] in "<>" else None
+            self.ledger.decide(f"{self.text} {sign} {_text(other)}", outcome, bound)
         return outcome
 
     return method

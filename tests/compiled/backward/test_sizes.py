@@ -206,3 +206,16 @@ def test_operands_that_nobody_keeps_are_told_apart(name, other_first, backend):
                     assert a.dtype is b.dtype
                     assert a.shape == b.shape
                     torch.testing.assert_close(a, b)
+
+
+def test_tensors_that_a_rule_makes_tell_no_later_size(backend):
+    """The gradient of a slice is put into zeros, as many as the sizes of a later pass say."""
+
+    def last(n):
+        x = torch.linspace(0.1, 3.0, n) * scale
+        return x.sin().chunk(5)[-1].sin().sum()
+
+    passes(last, [scale], (64, 70, 80, 90, 99, 100, 200, 517, 63), backend)
+
+
+scale = torch.ones((), requires_grad=True)

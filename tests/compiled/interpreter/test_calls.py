@@ -1,5 +1,7 @@
 """What is handed to native code of the library: nothing in which it could find state."""
 
+import enum
+
 import pytest
 from pullback._dynamo import explain
 
@@ -65,3 +67,29 @@ def test_formats_are_constants_of_a_program(function):
     x = torch.arange(32.0).reshape(1, 2, 4, 4)
     assert explain(function)(x).graph_count == 1
     assert torch.equal(torch.compile(function)(x), function(x))
+
+
+class Ways(enum.IntFlag):
+    A = 1
+    B = 2
+
+
+def test_the_complement_of_a_flag_is_remembered_when_the_function_asks_and_not_before():
+    """The enum keeps it in the member: a hook that was captured and never ran would have."""
+    vars(Ways.A).pop("_inverted_", None)
+
+    def hooked(x):
+        x = x * 1.0
+        x.register_hook(lambda g: g * ~Ways.A)
+        return x * 2.0
+
+    f = torch.compile(hooked, backend="eager")
+    for _ in range(3):
+        x = torch.tensor([1.0], requires_grad=True)
+        y = f(x)
+    assert "_inverted_" not in vars(Ways.A)
+    y.backward()
+    assert x.grad.item() == 4
+    g = torch.compile(lambda x: x * int(~Ways.B), backend="eager")
+    assert [g(torch.ones(1)).item() for _ in range(3)] == [1, 1, 1]
+    assert g.entries

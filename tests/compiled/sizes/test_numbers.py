@@ -305,3 +305,11 @@ def test_quotients_and_rests_of_numbers_that_vary():
     x = torch.tensor([1.0, 2.0])
     for k in (2.5, 3.5, -7.25, 1.5, 1.75, 100.5):
         assert all(map(torch.equal, f(x, k), use(x, k)))
+
+
+def test_a_number_from_outside_that_decides_otherwise_is_guarded_in_every_family(backend):
+    state = {"k": 70}
+    f = torch.compile(lambda x: x * max(state["k"] - 90, 0), backend=backend)
+    for n, state["k"] in ((101, 70), (106, 80), (110, 90), (110, 99), (200, 100), (101, 120)):
+        x = torch.linspace(0.1, 3.0, n)
+        assert torch.equal(f(x), x * max(state["k"] - 90, 0)), state

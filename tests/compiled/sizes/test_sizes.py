@@ -374,6 +374,19 @@ def test_nested_tensors_come_between_tensors_of_several_sizes(compiled):
         assert [one.tolist() for one in f(nested).unbind()] == [[2.0] * 3, [2.0] * 2]
 
 
+def mapped(x):
+    def inner(s):
+        y = x * s
+        return y * (y.shape[0] // 100 + y.numel() // 100 + len(y) // 100)
+
+    return torch.func.vmap(inner)(torch.tensor([1.0, 2.0]))
+
+
+def mapped_twice(x):
+    inner = torch.func.vmap(lambda y: y * (y.shape[0] // 100 + 1))
+    return torch.func.vmap(inner)(x.expand(2, 3, -1))
+
+
 def rows(x):
     return sum((x + one for one in range(x.shape[0] // 100)), x)
 
@@ -389,8 +402,11 @@ ROUNDING = {
     "stride": lambda x: x[:, None].expand(-1, 2).t().contiguous() * (x.stride(0) + x.numel() // 90),
     "of a real number": lambda x: x * (x.shape[0] / 100 // 1),
     "rounds": rows,
+    "inside vmap": mapped,
+    "inside two vmaps": mapped_twice,
     "places": lambda x: sum(1 for one in range(0, x.shape[0], 64)) * x,
     "slice": lambda x: (x * 2)[10:150],
+    "slice of one dimension": lambda x: torch.func.grad(lambda y: y[None][:, :90].sum())(x),
     "slice by steps": lambda x: (x * 2)[::100] * 1,
     "numbers by steps": lambda x: torch.arange(0, x.shape[0], 64),
     "split": lambda x: [one.sum() for one in x.split(64)][-1],
@@ -410,3 +426,19 @@ def test_what_seems_a_constant_at_small_sizes_is_none_at_larger_ones(backend, ho
         ours, theirs = f(x), use(x)
         assert ours.shape == theirs.shape
         assert torch.allclose(ours, theirs, rtol=1e-5), n
+
+
+def test_numbers_that_vary_alone_are_joined_at_the_sizes_that_their_guards_know(backend):
+    """Where both vary and cannot together, the size of the call stood for that of the guards."""
+
+    def pooled(x, k):
+        return F.max_pool1d(x[None], 3, 2, 1, ceil_mode=True) * k
+
+    f = torch.compile(pooled, backend=backend, dynamic=True)
+    for n, k in ((130, 70), (135, 80), (139, 90), (130, 99), (31, 100), (135, 70)):
+        x, y = (torch.linspace(0.1, 3.0, n, requires_grad=True) for _ in range(2))
+        ours, theirs = f(x, k), pooled(y, k)
+        assert torch.equal(ours, theirs)
+        ours.sum().backward()
+        theirs.sum().backward()
+        assert torch.equal(x.grad, y.grad)
