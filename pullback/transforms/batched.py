@@ -247,7 +247,7 @@ class _HiddenTraced(Hidden):
     whole: Any = None
     bdim = 0
 
-    @property
+    @property  # type: ignore[misc]  # nobody gives an example another shape
     def shape(self) -> Any:
         """The sizes of one example, of the batch's."""
         if self.whole is None:

@@ -25,6 +25,7 @@ __all__ = ["Place", "join", "numbers_and_frame", "points", "symbols_of"]
 Place = tuple[int, int]  # number of the argument among the leaves, dimension
 Point = dict[str, int]  # what each symbol is in one trace
 
+_FAR = (97, 1009, 20011)  # without data: nothing as large is made
 _PRIMES = (3, 5, 7, 11, 13, 17, 19, 23, 29, 31, 37, 41, 43, 47, 53, 59, 61, 67, 71, 73, 79, 83, 89)
 
 
@@ -41,7 +42,10 @@ def symbols_of(shapes: Sequence[tuple[int, ...] | None]) -> dict[str, list[Place
 
 
 def points(given: Point) -> tuple[list[Point], list[Point]]:
-    """Sizes to trace at: multiples, which divide as the given ones do; and some that need not."""
+    """Sizes to trace at: multiples, which divide as the given ones do; and some that need not.
+
+    The last ones are far away: what is rounded (`n // 1000`) may be a constant at all others.
+    """
     count = len(_monomials(list(given))) + 1
     needed: list[Point] = []
     for at in range(count):
@@ -55,6 +59,10 @@ def points(given: Point) -> tuple[list[Point], list[Point]]:
     return needed, [
         {name: size * 3 + 1 + k for k, (name, size) in enumerate(given.items())},
         {name: size * 5 + 2 + 3 * k for k, (name, size) in enumerate(given.items())},
+        *[
+            {name: size * far + 7 + 4 * k for k, (name, size) in enumerate(given.items())}
+            for far in _FAR
+        ],
     ]
 
 

@@ -22,8 +22,14 @@ _BINARY: dict[type, Callable[[Any, Any], Any]] = {
     ast.LtE: operator.le,
     ast.Gt: operator.gt,
     ast.GtE: operator.ge,
+    ast.RShift: operator.rshift,
+    ast.BitAnd: operator.and_,
+    ast.BitOr: operator.or_,
+    ast.BitXor: operator.xor,
 }
-_CALLS: dict[str, Callable[..., Any]] = {"min": min, "max": max, "abs": abs}
+_CALLS: dict[str, Callable[..., Any]] = {
+    "min": min, "max": max, "abs": abs, "int": int, "round": round,
+}  # fmt: skip
 _LONGEST = 2000
 
 
@@ -48,35 +54,37 @@ def _check(node: ast.AST, names: set[str], text: str) -> None:
             return
         case ast.BinOp(left=left, op=op, right=right) if type(op) in _BINARY:
             parts = [left, right]
-        case ast.Compare(left=left, ops=[op], comparators=[right]) if type(op) in _BINARY:
-            parts = [left, right]
+        case ast.Compare(left=left, ops=ops, comparators=rest) if _are_known(ops):
+            parts = [left, *rest]
+        case ast.Call(func=ast.Name(id="len"), args=[part], keywords=[]) if _cut(part) is not None:
+            parts = [one for one in _cut(part) or () if not _is_none(one)]
         case ast.UnaryOp(op=ast.USub() | ast.Not(), operand=inner):
             parts = [inner]
         case ast.BoolOp(values=values):
             parts = list(values)
         case ast.Call(func=ast.Name(id=called), args=given, keywords=[]) if called in _CALLS:
             parts = list(given)
-        case ast.Call(func=ast.Name(id="len"), args=[part], keywords=[]) if _is_part(part):
-            parts = [one for one in _of_part(part) if not _is_none(one)]
         case _:
             raise ValueError(f"a condition on sizes is no arithmetic: {text!r}")
     for one in parts:
         _check(one, names, text)
 
 
-def _is_part(node: ast.AST) -> bool:
-    """Whether a text is `range(n)[start:stop:step]`, whose length a slice of a dimension has."""
+def _are_known(ops: list[ast.cmpop]) -> bool:
+    return all(type(op) in _BINARY for op in ops)
+
+
+def _cut(node: ast.AST) -> list[ast.AST] | None:
+    """Of `range(length)[start:stop:step]` the four numbers, as a part of a dimension has them."""
     match node:
         case ast.Subscript(
-            value=ast.Call(func=ast.Name(id="range"), args=[_], keywords=[]), slice=ast.Slice()
+            value=ast.Call(func=ast.Name(id="range"), args=[length], keywords=[]),
+            slice=ast.Slice(
+                lower=ast.AST() as start, upper=ast.AST() as stop, step=ast.AST() as by
+            ),
         ):
-            return True
-    return False
-
-
-def _of_part(node: Any) -> list[Any]:
-    every = [node.value.args[0], node.slice.lower, node.slice.upper, node.slice.step]
-    return [ast.Constant(value=None) if one is None else one for one in every]
+            return [length, start, stop, by]
+    return None
 
 
 def _is_none(node: ast.AST) -> bool:
@@ -85,17 +93,20 @@ def _is_none(node: ast.AST) -> bool:
 
 def _value(node: Any, sizes: Mapping[str, int]) -> Any:
     match node:
-        case ast.Call(func=ast.Name(id="len"), args=[part]):
-            count, *given = (_value(one, sizes) for one in _of_part(part))
-            return len(range(count)[slice(*given)])
         case ast.Constant(value=value):
             return value
         case ast.Name(id=name):
             return sizes[name]
         case ast.BinOp(left=left, op=op, right=right):
             return _BINARY[type(op)](_value(left, sizes), _value(right, sizes))
-        case ast.Compare(left=left, ops=[op], comparators=[right]):
-            return _BINARY[type(op)](_value(left, sizes), _value(right, sizes))
+        case ast.Compare(left=left, ops=ops, comparators=rest):
+            found = [_value(one, sizes) for one in (left, *rest)]
+            pairs = zip(ops, found, found[1:], strict=False)
+            return all(_BINARY[type(op)](a, b) for op, a, b in pairs)
+        case ast.Call(func=ast.Name(id="len"), args=[part]):
+            length, *bounds = _cut(part) or ()
+            start, stop, by = (None if _is_none(one) else _value(one, sizes) for one in bounds)
+            return len(range(_value(length, sizes))[start:stop:by])
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return not _value(inner, sizes)
         case ast.UnaryOp(operand=inner):
@@ -120,7 +131,7 @@ class Condition:
         """Whether it comes out as it did."""
         try:
             return bool(_value(self._tree, sizes)) is self.outcome
-        except (ArithmeticError, TypeError, ValueError):  # what a file may bring: a step of 0
+        except (ArithmeticError, ValueError, TypeError):  # of numbers that are none of sizes
             return False
 
     def __str__(self) -> str:

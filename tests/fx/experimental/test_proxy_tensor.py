@@ -139,6 +139,20 @@ def test_number_that_is_no_expression_of_sizes_is_named():
         make_fx(logarithm, tracing_mode="symbolic")(torch.ones(4))
 
 
+@pytest.mark.parametrize(
+    "rounded",
+    [
+        lambda x: x * (x.shape[0] // 1000),
+        lambda x: x.roll(x.shape[0] % 1000),
+        lambda x: torch.zeros(3 + (x.shape[0] >> 10)),
+        lambda x: x * max(x.shape[0], 1000),
+    ],
+)
+def test_what_seems_a_constant_at_the_sizes_near_the_given_ones_is_refused(rounded):
+    with pytest.raises(NotImplementedError, match="is no simple expression of the sizes"):
+        make_fx(rounded, tracing_mode="symbolic")(torch.ones(80))
+
+
 def test_sizes_that_vary_and_those_that_do_not_are_told():
     def picky(x, y):
         assert x.shape[0] % 5, "five is refused"

@@ -131,3 +131,28 @@ def test_lengths_of_parts_are_conditions_and_nothing_near_them_is():
     for text in others.split():
         with pytest.raises(ValueError, match="no arithmetic"):
             Condition(f"{text} == 1", True, {"s0"})
+
+
+def test_conditions_of_slices_and_rounded_sizes_are_kept_in_the_program():
+    def function(x):
+        return x[10:150] * (x.shape[0] // 100 + 1) + (x * (x.shape[0] >> 9)).sum()
+
+    program = of(function, (torch.ones(40),), ({0: Dim("n", min=20)},))
+    for size in (40, 44, 60, 90):
+        x = torch.randn(size)
+        assert torch.allclose(program.module()(x), function(x), atol=1e-5)
+    for size in (150, 200, 600):
+        with pytest.raises(AssertionError, match="Guard failed"):
+            program.module()(torch.ones(size))
+
+
+def test_pools_keep_how_many_windows_there_are():
+    def function(x):
+        return torch.nn.functional.avg_pool1d(x[None], 64, 64)
+
+    program = of(function, (torch.ones(80),), ({0: Dim("n")},))
+    for size in (80, 90, 127):
+        x = torch.randn(size)
+        assert torch.allclose(program.module()(x), function(x), atol=1e-5)
+    with pytest.raises(AssertionError, match="Guard failed"):
+        program.module()(torch.ones(128))
