@@ -68,7 +68,9 @@ class Level:
         """Another tangent for a base; its views' are made anew when they are next asked for."""
         for reference, _ in list(self.tangents.values()):
             one = reference()
-            info = None if one is None else one._node
+            if one is None:
+                continue
+            info = one._node
             if info.__class__ is View and info.base is base and info.manner.forward:
                 self.put(one, None)
         self.put(base, tangent)

@@ -35,6 +35,7 @@ def data_inside(tensor: Tensor, bare: Tensor) -> Tensor:
 def _made_in(tensor: Tensor, derivatives: tuple[Derivative, ...]) -> Derivative | None:
     """The innermost derivative in whose function the tensor was made, or that it is an input of."""
     edge = edge_of(tensor)
+    one: Derivative
     for one in reversed(derivatives):
         if any(given is tensor for given in one.inputs):
             return one

@@ -21,7 +21,7 @@ from pullback.core.device import CPU
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.mode import changed, current, settle
 from pullback.core.tensor import Tensor
-from pullback.core.version import own_cell, writes
+from pullback.core.version import writes
 from pullback.utils.checkpoint import errors
 from pullback.utils.checkpoint.groups import current_use, is_shared
 
@@ -82,9 +82,18 @@ class Holder:
             raise errors.used_by_two_passes() if is_shared(use) else errors.unpacked_twice()
         self.values[id(use)] = (weakref.ref(use), None, None)
         if version is not None and value._cell[0] != version:
-            made = writes(value._cell, version)
-            raise errors.overwritten(value.shape, value.dtype, made)
+            _refuse_written(value, version)
         return value
+
+
+def _refuse_written(tensor: Tensor, version: int) -> None:
+    """Raise if operators wrote to a tensor since.
+
+    Whoever frees its memory and fills it again with what was there (fully_shard) counts a write,
+    too, and names none.
+    """
+    if made := writes(tensor._cell, version):
+        raise errors.overwritten(tensor.shape, tensor.dtype, made)
 
 
 def _forget(holder: weakref.ref[Holder], key: int, over: Any) -> None:
@@ -133,7 +142,9 @@ class Frame:
         self.holders: list[weakref.ref[Holder]] = []
         self.metadata: list[Looks | Metadata] = []
         self.cells: list[Any] = []  # the counters of what the holders stand for
-        self.versions: list[int] = []  # of these when the forward was done
+        # Of these when the forward was done. Those of what the function found, and did not make,
+        # are the same ones in a re-run.
+        self.versions: list[int] = []
         self.is_complete = False  # whether the forward is done
         self.uses: weakref.WeakSet[Any] = weakref.WeakSet()  # those the function was re-run for
         self.last: weakref.ref[Any] | None = None  # of these
@@ -143,25 +154,14 @@ class Frame:
         holder = _new(Holder)
         holder.values = {}
         self.holders.append(weakref.ref(holder))
-        self.cells.append(own_cell(tensor))
+        cell = tensor._cell
+        if cell.__class__ is tuple:  # `own_cell` in line
+            cell = tensor._cell = [*cell]
+        self.cells += (cell,)
         if self.checked:
             plain = tensor.__class__ is Tensor and type(tensor._array) is ndarray
             self.metadata.append(Looks(tensor._array) if plain else metadata_of(tensor))
         return holder
-
-    def complete(self) -> None:
-        """The forward is done; later writes to what it saved, and found, are told.
-
-        What the function makes is made anew by its re-run, with another counter.
-        """
-        self.is_complete = True
-        if self.watching:
-            self.versions = [cell[0] for cell in self.cells]
-
-    def written(self) -> set[int]:
-        """The places whose tensors, should the re-run meet the same ones, have changed since."""
-        pairs = enumerate(zip(self.cells, self.versions, strict=False))
-        return {place for place, (cell, version) in pairs if cell[0] != version}
 
     def unpack(self, holder: Holder) -> Tensor:
         """Backward: the tensor again, after a re-run if this is the first one that is needed."""
@@ -184,7 +184,10 @@ class Rerun:
         self.use = use
         self.count = 0
         self.mismatches: list[tuple[int, Metadata, Metadata]] = []
-        self.written = frame.written()
+        now: list[int] = []
+        for cell in frame.cells:
+            now += cell[:1]
+        self.written = now != frame.versions  # whether anything was, since the forward
 
     def run(self) -> None:
         """Fill the holders, and check that it was the same function as before."""
@@ -220,9 +223,8 @@ class Rerun:
         value = tensor if tensor._node is None else tensor._alias()
         if position >= len(frame.holders):
             return value
-        if position in self.written and tensor._cell is frame.cells[position]:
-            made = writes(tensor._cell, frame.versions[position])
-            raise errors.overwritten(tensor.shape, tensor.dtype, made)
+        if self.written and frame.versions and tensor._cell is frame.cells[position]:
+            _refuse_written(tensor, frame.versions[position])
         holder = frame.holders[position]()
         if holder is not None:
             holder.put(self.use, value, watching=frame.watching)

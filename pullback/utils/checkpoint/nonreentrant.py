@@ -110,7 +110,10 @@ def run(
     unpack = frame.unpack if log is None else log.explaining(frame.unpack)
     with packing(frame.pack, unpack), contexts[0] if contexts else _NOTHING:
         result = function(*args, **kwargs)
-        frame.complete()
+        frame.is_complete = True
+        if frame.watching:
+            for cell in frame.cells:
+                frame.versions += cell[:1]
         return result
     raise RuntimeError(
         "checkpoint: the forward context of context_fn suppressed an exception of the function, so "
