@@ -104,9 +104,8 @@ def _value(node: Any, sizes: Mapping[str, int]) -> Any:
             pairs = zip(ops, found, found[1:], strict=False)
             return all(_BINARY[type(op)](a, b) for op, a, b in pairs)
         case ast.Call(func=ast.Name(id="len"), args=[part]):
-            length, *bounds = _cut(part) or ()
-            start, stop, by = (None if _is_none(one) else _value(one, sizes) for one in bounds)
-            return len(range(_value(length, sizes))[start:stop:by])
+            bounds = [_value(one, sizes) for one in _cut(part) or ()]
+            return len(range(bounds[0])[slice(*bounds[1:])])
         case ast.UnaryOp(op=ast.Not(), operand=inner):
             return not _value(inner, sizes)
         case ast.UnaryOp(operand=inner):
