@@ -104,7 +104,9 @@ def _value(node: Any, sizes: Mapping[str, int]) -> Any:
             pairs = zip(ops, found, found[1:], strict=False)
             return all(_BINARY[type(op)](a, b) for op, a, b in pairs)
         case ast.Call(func=ast.Name(id="len"), args=[part]):
-            length, *bounds = _cut(part) or ()
+            cut = _cut(part)
+            assert cut is not None  # as was checked
+            length, *bounds = cut
             start, stop, by = (None if _is_none(one) else _value(one, sizes) for one in bounds)
             return len(range(_value(length, sizes))[start:stop:by])
         case ast.UnaryOp(op=ast.Not(), operand=inner):
