@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import abc
 import enum
+import itertools
 import operator
 import types
 from typing import Any
@@ -31,6 +32,8 @@ _ITERATORS = words("""
 _VIEWS = frozenset(
     {"dict_keys", "dict_values", "dict_items", "odict_keys", "odict_values", "odict_items"}
 )
+
+_MOST_ITEMS = 10_000  # of a generator that is walked at once
 
 
 class Functions(Operators):
@@ -85,7 +88,10 @@ class Functions(Operators):
     def walked(self, value: Any) -> list[Any]:
         """What a generator yields."""
         self.touched += 1
-        return list(value)
+        found = list(itertools.islice(value, _MOST_ITEMS + 1))
+        if len(found) > _MOST_ITEMS:
+            raise CannotCapture("a generator of many values, or without end")
+        return found
 
     def builtin_reversed(self, value: Any) -> Any:
         """`reversed`."""
@@ -270,6 +276,8 @@ class Functions(Operators):
             return self.step(kind, (value,))
         if is_late(value) and not rest:
             return self.late.converted(kind, value)
+        if isinstance(value, Walk):  # which Python refuses before it takes anything from it
+            raise CannotCapture(f"{kind.__name__}() of a generator")
         return self.pure(kind, (value, *rest), {})
 
     def builtin_abs(self, value: Any) -> Any:

@@ -315,20 +315,24 @@ def _joined(
         if joined.fit.rounds and further is not None:
             return _joined(at, [*known, (further, at(further))], prime, None)
         if joined.sizes_of_values() == texts:
-            noted = {**_roundings(ledger.rounded, joined), **_agreed(ledger.compared, joined)}
+            noted = {**_roundings(ledger, joined), **_agreed(ledger.compared, joined)}
             return joined, {**ledger.decisions, **noted, **joined.conditions}
         texts = joined.sizes_of_values()  # two sizes seemed to depend on each other, and do not
 
 
-def _roundings(rounded: dict[str, Any], joined: Joined) -> dict[str, bool]:
+def _roundings(ledger: Ledger, joined: Joined) -> dict[str, bool]:
     """Decisions that what was rounded is what it seemed to be at the points.
 
     It may be a constant at all of them, or another expression, as `n % 64` is `n` below 64; and
     programs may have that.
     """
+    rounded = ledger.rounded
     if not rounded:
         return {}
     points = joined.fit.points
+    decide = evaluator(list(points[0]), [f"({text})" for text in ledger.decisions])
+    # Of those that decide alike: others may have what they have by chance.
+    alike = [decide(**one) == tuple(ledger.decisions.values()) for one in points]
     values = evaluator(list(points[0]), list(rounded))
     try:
         made = list(zip(*[values(**point) for point in points], strict=True))
@@ -336,12 +340,14 @@ def _roundings(rounded: dict[str, Any], joined: Joined) -> dict[str, bool]:
         raise NoFit("a size is divided by what is 0 at another one") from error
     found: dict[str, bool] = {}
     for text, numbers in zip(rounded, made, strict=True):
-        seeming: str | None = repr(numbers[0])
+        seeming: str | None = repr(numbers[-1])
         if len(set(numbers)) > 1:
             try:
                 seeming = joined.fit.text(numbers)
             except NoFit:
-                seeming = None  # then no program has it under another expression
+                some = {one for one, is_so in zip(numbers, alike, strict=True) if is_so}
+                if len(some) > 1:
+                    seeming = None  # then no program has it under another expression
         if seeming is not None and seeming != text:
             found[f"{text} == {seeming}"] = True
     return found

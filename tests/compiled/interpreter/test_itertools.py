@@ -51,3 +51,19 @@ def test_a_function_that_a_transform_gives_back_in_a_tuple_is_called():
 
     x, g = torch.randn(3, 4), torch.randn(3, 4)
     assert torch.allclose(torch.compile(pulled, fullgraph=True)(x, g), pulled(x, g))
+
+
+def test_a_generator_without_end_is_not_walked_to_be_no_number():
+    def endless():
+        while True:
+            yield 1.0
+
+    def used(x, kind):
+        try:
+            return x * kind(endless())
+        except TypeError:
+            return x * 2
+
+    f = torch.compile(used, backend="eager")
+    for kind in (float, int, round, abs, float):
+        assert f(torch.ones(1), kind).item() == 2

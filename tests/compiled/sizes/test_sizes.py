@@ -442,3 +442,13 @@ def test_numbers_that_vary_alone_are_joined_at_the_sizes_that_their_guards_know(
         ours.sum().backward()
         theirs.sum().backward()
         assert torch.equal(x.grad, y.grad)
+
+
+def test_branches_that_are_alike_at_some_sizes_by_chance_are_not_joined(backend):
+    def use(x):
+        return x ** (min(x.shape[0] + 4, 90) % 3)
+
+    f = torch.compile(use, backend=backend)
+    for n in (1000, 101, 129, 7, 199, 5):
+        x = torch.linspace(0.1, 3.0, n)
+        assert torch.allclose(f(x), use(x)), n
