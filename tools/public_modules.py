@@ -13,6 +13,7 @@ from typing import Any
 
 import pullback
 from pullback.checking import names
+from pullback.distributed import not_here
 from tools import reference
 
 __all__ = ["NO_PAGE", "found", "without_page"]
@@ -70,8 +71,11 @@ def found() -> dict[str, ModuleType]:
     """Public modules by their path below pullback: as names lead to them, and as torch has them."""
     modules: dict[str, ModuleType] = {}
     _walk("", pullback, modules)
+    refusing = {f"distributed.{name}" for name in not_here.MODULES}
+    for path in refusing & modules.keys():  # once something has imported them
+        del modules[path]
     for path in names.public():
-        if path != "torch" and path not in modules:
+        if path != "torch" and path not in modules and path not in refusing:
             try:
                 modules[path] = importlib.import_module(f"pullback.{path}")
             except ImportError:  # one that is not here, or wants a package that is not installed

@@ -5,10 +5,11 @@ from __future__ import annotations
 import sys
 from collections import defaultdict
 from contextvars import ContextVar
-from types import TracebackType
+from types import FrameType, TracebackType
 from typing import Any
 
 from pullback.core import passes
+from pullback.core.home import is_in_package, scope_name
 from pullback.core.listing import only_public as _only_public
 from pullback.distributed.call import Call
 from pullback.distributed.tensor.dtensor import DTensor
@@ -65,11 +66,13 @@ def saw(call: Call) -> None:
 
 
 def _is_functional() -> bool:
-    frame = sys._getframe(2)
-    while frame is not None and frame.f_globals.get("__name__", "").startswith("pullback."):
-        if frame.f_globals["__name__"] in _CALLERS:
+    """Whether a collective is called by one of `_CALLERS`, with none of the user's between."""
+    callers = [vars(sys.modules[name]) for name in _CALLERS if name in sys.modules]
+    frame: FrameType | None = sys._getframe(2)
+    while frame is not None and is_in_package(scope_name(frame.f_globals)):
+        if any(frame.f_globals is one for one in callers):
             return True
-        frame = frame.f_back  # type: ignore[assignment]  # None above the outermost
+        frame = frame.f_back
     return False
 
 
