@@ -23,8 +23,7 @@ from collections.abc import Callable
 from typing import Any
 
 SIZES = {"all_reduce 1 kB": 256, "all_reduce 1 MB": 1 << 18, "all_reduce 64 MB": 1 << 24}
-# torch's time over ours, at least, at 2 ranks on a quiet machine; as wanted by the tracker of this
-# project.
+# torch's time over ours, at least, at 2 ranks on a quiet machine.
 BARS = {
     "all_reduce 1 kB": 77.0,
     "all_reduce 1 MB": 9.3,

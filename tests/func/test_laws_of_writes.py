@@ -2,8 +2,8 @@
 
 Every in-place method, written to a tensor itself, to a base that is read through a view made before
 the write, through such a view, to a part, and to a constant that was filled, under the transforms
-and under pairs of them. Forward modes get several directions at once, since a tangent is then a
-batch of which the tensor knows nothing.
+and under pairs of them. Forward modes get one direction, and several at once, since a tangent is
+then a batch of which the tensor knows nothing.
 """
 
 from functools import partial
@@ -13,7 +13,7 @@ import pytest
 
 import pullback as torch
 from pullback.core.tensor import Tensor
-from pullback.func import grad, jvp, vmap
+from pullback.func import grad, hessian, jvp, vmap
 from pullback.testing.samples import SAMPLES, resolve, samples_for
 
 DRAWN = {"bernoulli", "dropout", "alpha_dropout", "feature_dropout", "feature_alpha_dropout"}
@@ -79,6 +79,10 @@ TRANSFORMS = {
     "jvp(grad)": lambda f, x, d: vmap(lambda one: _along(grad(_summed(f)), one)(x))(d),
     "grad(jvp)": lambda f, x, d: vmap(lambda one: grad(_summed(_along(f, one)))(x))(d),
     "grad(grad)": lambda f, x, d: grad(_summed(grad(_summed(f))))(x),
+    # Without vmap around them writes go another way.
+    "jvp of one": lambda f, x, d: _along(f, d[0])(x),
+    "jvp(grad) of one": lambda f, x, d: _along(grad(_summed(f)), d[0])(x),
+    "hessian": lambda f, x, d: hessian(_summed(f))(x),
 }
 
 
