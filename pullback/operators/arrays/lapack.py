@@ -16,7 +16,10 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 
-__all__ = ["has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "triangles_by_scipy", "upper"]
+__all__ = [
+    *("has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "svd_or_nan", "triangles_by_scipy"),
+    "upper",
+]
 
 # Kernel -> the same by public names.
 _PUBLIC: dict[str, Callable[..., Any]] = {
@@ -44,6 +47,8 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     A kernel fills the results of such a matrix with NaN, which a sum shows. The public function
     tells it from NaN that was in the input; with `refuse_nan` that is an error too.
     """
+    if name in _ITERATIONS and not _finite(xp, arrays[0]):
+        return _of_infinities(xp, name, arrays[0])
     if xp is numpy and arrays[0].size >= _LARGE and name in _BY_FACTORS:
         made = _by_scipys_factors(name, *arrays)
         if made is not None:
@@ -64,6 +69,35 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     if several:
         return tuple([x.astype(_SINGLE[x.dtype.char]) for x in results])
     return results.astype(_SINGLE[results.dtype.char])
+
+
+# LAPACK iterates here until something is small, which it never is beside infinity: it may not end.
+_ITERATIONS = frozenset(
+    {"svd", "svd_f", "svd_s", "eigh_lo", "eigh_up", "eigvalsh_lo", "eigvalsh_up"}
+)
+
+
+def _finite(xp: Namespace, array: Array) -> bool:
+    total = xp.add.reduce(array, None)
+    return bool(total - total == 0) or bool(xp.isfinite(array).all())
+
+
+def _of_infinities(xp: Namespace, name: str, A: Array) -> Any:
+    """LinAlgError; but singular values of matrices with infinity and no NaN are NaN, as in torch."""
+    if name.startswith("eig") or xp.isnan(A).any():
+        raise numpy.linalg.LinAlgError(f"{name}: the matrix has infinite or NaN elements.")
+    return svd_or_nan(xp, A, name)
+
+
+def svd_or_nan(xp: Namespace, A: Array, name: str = "svd_s") -> Any:
+    """Singular values of a batch, with vectors: NaN for matrices with infinite or NaN elements."""
+    finite = xp.isfinite(A).all((-2, -1), keepdims=True)
+    results = lapack(xp, name, xp.where(finite, A, A.dtype.type(0)))
+    if results.__class__ is not tuple:
+        return xp.where(finite[..., 0], results, numpy.nan).astype(results.dtype)
+    U, S, Vh = results
+    parts = (U, finite), (S, finite[..., 0]), (Vh, finite)
+    return tuple(xp.where(kept, part, numpy.nan).astype(part.dtype) for part, kept in parts)
 
 
 def _by_public_name(xp: Namespace, name: str, arrays: tuple[Array, ...], refuse_nan: bool) -> Any:

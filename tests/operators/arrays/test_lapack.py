@@ -215,3 +215,59 @@ def test_gradients_of_a_large_system_are_those_of_both_rules():
     assert torch.allclose(of_b, alone)
     assert torch.allclose(of_a, -(of_b @ x.detach().T))
     assert torch.allclose(a.detach().T @ of_b, g)
+
+
+# LAPACK does not come back from its search for singular values of these.
+ENDLESS = [
+    [[2, 1, 1, 0.5], [0.5, numpy.inf, 1, 0.5], [numpy.inf, 1, 0, -1], [-numpy.inf, -1, 0.5, 0]],
+    [[2 - 1j, 0.5, 0.5 + 1j], [-numpy.inf, 1j, 1], [0.5 - 1j, -1, 0.5]],
+]
+BY_SINGULAR_VALUES = {
+    "svd": lambda A: torch.linalg.svd(A).S,
+    "svdvals": torch.linalg.svdvals,
+    "pinv": torch.linalg.pinv,
+    "cond": torch.linalg.cond,
+    "matrix_norm": lambda A: torch.linalg.matrix_norm(A, 2),
+    "nuc": lambda A: torch.linalg.matrix_norm(A, "nuc"),
+    "lstsq": lambda A: torch.linalg.lstsq(A, A).solution,
+    "det, once": lambda A: bent(torch.linalg.det(A), A, 1),
+    "det, twice": lambda A: bent(torch.linalg.det(A), A, 2),
+    "det, three times": lambda A: bent(torch.linalg.det(A), A, 3),
+}
+
+
+def bent(value, x, times):
+    for _ in range(times):
+        (value,) = torch.autograd.grad(value.abs().sum(), x, create_graph=True)
+    return value
+
+
+@pytest.mark.parametrize("name", BY_SINGULAR_VALUES)
+@pytest.mark.parametrize("values", ENDLESS, ids=["real", "complex"])
+@pytest.mark.parametrize("single", [False, True])
+def test_infinity_ends_and_is_nan(name, values, single):
+    A = torch.tensor(values)
+    A = A.to(torch.complex128 if A.is_complex() else torch.float64)
+    A = (A.to(torch.complex64 if A.is_complex() else torch.float32) if single else A).detach()
+    assert BY_SINGULAR_VALUES[name](A.requires_grad_()).isnan().any()
+    both = torch.stack([A.detach(), torch.eye(len(A), dtype=A.dtype)]).requires_grad_()
+    result = BY_SINGULAR_VALUES[name](both)
+    assert result[0].isnan().any()
+    assert result[1].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [numpy.inf, numpy.nan])
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh"])
+def test_eigenvalues_of_what_is_not_finite_are_refused(name, bad):
+    A = torch.eye(3, dtype=torch.float64)
+    A[2, 1] = bad
+    with pytest.raises(torch.linalg.LinAlgError):
+        getattr(torch.linalg, name)(A)
+
+
+@pytest.mark.parametrize("name", ["svd", "svdvals", "pinv", "cond", "matrix_norm", "lstsq"])
+def test_singular_values_of_nan_are_refused(name):
+    A = torch.eye(3, dtype=torch.float64)
+    A[2, 1] = numpy.nan
+    with pytest.raises(torch.linalg.LinAlgError):
+        BY_SINGULAR_VALUES[name](A)
