@@ -324,7 +324,7 @@ def test_inplace_form_writes_what_the_function_returns(name):
 
 @pytest.mark.parametrize("name", [name for name in INPLACE if supports(name, "grad")])
 def test_second_derivatives_through_a_written_view_are_those_of_the_function(name):
-    """The pass that frees comes to the written operator twice: once to differentiate what it kept."""
+    """The pass that frees comes to the written operator twice, once through what it kept."""
     function, write = resolve(pullback, name), getattr(Tensor, f"{name}_")
     for one, other in pairs(name):
         if not isinstance(one.input, Tensor) or not one.input.requires_grad:

@@ -83,7 +83,7 @@ def _finite(xp: Namespace, array: Array) -> bool:
 
 
 def _of_infinities(xp: Namespace, name: str, A: Array) -> Any:
-    """LinAlgError; but singular values of matrices with infinity and no NaN are NaN, as in torch."""
+    """Singular values of infinite matrices without NaN are NaN, as in torch; else LinAlgError."""
     if name.startswith("eig") or xp.isnan(A).any():
         raise numpy.linalg.LinAlgError(f"{name}: the matrix has infinite or NaN elements.")
     return svd_or_nan(xp, A, name)

@@ -93,6 +93,7 @@ def _check_phase(xp: Namespace, phase: Array, caller: str) -> Array:
 
 
 def failed(op: str) -> LinAlgError:
+    """What is raised where LAPACK does not converge."""
     return LinAlgError(
         f"{op}: the iteration did not converge; look for infinite or NaN elements, or matrices "
         "that are extremely badly scaled."

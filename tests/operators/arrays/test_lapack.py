@@ -223,16 +223,16 @@ ENDLESS = [
     [[2 - 1j, 0.5, 0.5 + 1j], [-numpy.inf, 1j, 1], [0.5 - 1j, -1, 0.5]],
 ]
 BY_SINGULAR_VALUES = {
-    "svd": lambda A: torch.linalg.svd(A).S,
+    "svd": lambda a: torch.linalg.svd(a).S,
     "svdvals": torch.linalg.svdvals,
     "pinv": torch.linalg.pinv,
     "cond": torch.linalg.cond,
-    "matrix_norm": lambda A: torch.linalg.matrix_norm(A, 2),
-    "nuc": lambda A: torch.linalg.matrix_norm(A, "nuc"),
-    "lstsq": lambda A: torch.linalg.lstsq(A, A).solution,
-    "det, once": lambda A: bent(torch.linalg.det(A), A, 1),
-    "det, twice": lambda A: bent(torch.linalg.det(A), A, 2),
-    "det, three times": lambda A: bent(torch.linalg.det(A), A, 3),
+    "matrix_norm": lambda a: torch.linalg.matrix_norm(a, 2),
+    "nuc": lambda a: torch.linalg.matrix_norm(a, "nuc"),
+    "lstsq": lambda a: torch.linalg.lstsq(a, a).solution,
+    "det, once": lambda a: bent(torch.linalg.det(a), a, 1),
+    "det, twice": lambda a: bent(torch.linalg.det(a), a, 2),
+    "det, three times": lambda a: bent(torch.linalg.det(a), a, 3),
 }
 
 
@@ -246,11 +246,11 @@ def bent(value, x, times):
 @pytest.mark.parametrize("values", ENDLESS, ids=["real", "complex"])
 @pytest.mark.parametrize("single", [False, True])
 def test_infinity_ends_and_is_nan(name, values, single):
-    A = torch.tensor(values)
-    A = A.to(torch.complex128 if A.is_complex() else torch.float64)
-    A = (A.to(torch.complex64 if A.is_complex() else torch.float32) if single else A).detach()
-    assert BY_SINGULAR_VALUES[name](A.requires_grad_()).isnan().any()
-    both = torch.stack([A.detach(), torch.eye(len(A), dtype=A.dtype)]).requires_grad_()
+    a = torch.tensor(values)
+    a = a.to(torch.complex128 if a.is_complex() else torch.float64)
+    a = (a.to(torch.complex64 if a.is_complex() else torch.float32) if single else a).detach()
+    assert BY_SINGULAR_VALUES[name](a.requires_grad_()).isnan().any()
+    both = torch.stack([a.detach(), torch.eye(len(a), dtype=a.dtype)]).requires_grad_()
     result = BY_SINGULAR_VALUES[name](both)
     assert result[0].isnan().any()
     assert result[1].isfinite().all()
@@ -259,15 +259,15 @@ def test_infinity_ends_and_is_nan(name, values, single):
 @pytest.mark.parametrize("bad", [numpy.inf, numpy.nan])
 @pytest.mark.parametrize("name", ["eigh", "eigvalsh"])
 def test_eigenvalues_of_what_is_not_finite_are_refused(name, bad):
-    A = torch.eye(3, dtype=torch.float64)
-    A[2, 1] = bad
+    a = torch.eye(3, dtype=torch.float64)
+    a[2, 1] = bad
     with pytest.raises(torch.linalg.LinAlgError):
-        getattr(torch.linalg, name)(A)
+        getattr(torch.linalg, name)(a)
 
 
 @pytest.mark.parametrize("name", ["svd", "svdvals", "pinv", "cond", "matrix_norm", "lstsq"])
 def test_singular_values_of_nan_are_refused(name):
-    A = torch.eye(3, dtype=torch.float64)
-    A[2, 1] = numpy.nan
+    a = torch.eye(3, dtype=torch.float64)
+    a[2, 1] = numpy.nan
     with pytest.raises(torch.linalg.LinAlgError):
-        BY_SINGULAR_VALUES[name](A)
+        BY_SINGULAR_VALUES[name](a)
