@@ -107,11 +107,11 @@ def _structured(values: Sequence[Any], *, is_tuple: bool) -> Any:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-def _check_requires_grad(outputs: tuple[Any, ...], function: str, what: str) -> None:
+def _check_requires_grad(outputs: tuple[Any, ...], function: str) -> None:
     for index, one in enumerate(outputs):
         if not one.requires_grad:
             raise RuntimeError(
-                f"{function}: {what} {index} does not require gradients: it does not depend on the "
+                f"{function}: output {index} does not require gradients: it does not depend on the "
                 "inputs, which strict=True forbids."
             )
 
@@ -122,7 +122,7 @@ def _outputs(
     """Whether `func` gives several results, and those; with `strict` all depend on the inputs."""
     many, outputs = _as_tuple(func(*inputs), "the result of func", asked.function)
     if asked.strict:
-        _check_requires_grad(outputs, asked.function, "output")
+        _check_requires_grad(outputs, asked.function)
     return many, outputs
 
 
@@ -368,7 +368,7 @@ def hessian(
         own = tuple(recording.inputs) if recording else points
         value = _one_number(func(*own), "hessian")
         if strict:
-            _check_requires_grad((value,), "hessian", "output")
+            _check_requires_grad((value,), "hessian")
         made = _gradients((value,), own, [ones_like(value)], create_graph=True)
         return _filled(made, own, _Asked("hessian", create_graph=False, strict=strict))
 
@@ -448,7 +448,7 @@ def _first_order(
     entered = _entered(given, create_graph=asked.create_graph)
     output = _one_number(func(*entered), asked.function)
     if asked.strict:
-        _check_requires_grad((output,), asked.function, "output")
+        _check_requires_grad((output,), asked.function)
     gradients = _gradients((output,), entered, [ones_like(output)], create_graph=True)
     filled = _filled(gradients, entered, asked._replace(create_graph=True))
     return many, entered, output, filled

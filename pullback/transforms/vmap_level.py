@@ -270,7 +270,7 @@ class VmapLevel:
                 current.set(before)
         if not is_batched_at(target, self):
             raise _shared_target(called)
-        result = self.process(op, _kept_from_writing(op, target, bound) if before.grad else bound)
+        result = self.process(op, _kept_from_writing(target, bound) if before.grad else bound)
         if result._array.shape != target._array.shape:
             raise RuntimeError(
                 f"{called}: the result of one example has shape {result._array.shape}, the tensor "
@@ -374,7 +374,7 @@ def run_on_examples(
     )
 
 
-def _kept_from_writing(op: Op, target: Any, bound: dict[str, Any]) -> dict[str, Any]:
+def _kept_from_writing(target: Any, bound: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with a copy in the target's place: the graph may keep what is written over."""
     tensors = [one for one in bound.values() if isinstance(one, Tensor)]
     if not any(base_of(one).requires_grad for one in tensors):

@@ -69,7 +69,7 @@ def answer(
     own = table(isinstance(form_of(x), Shapes))
     if name in own:
         return _marked(own[name](func, *args, **kwargs), x)
-    if _is_pointwise(func, name):
+    if _is_pointwise(func):
         return pointwise(func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         plain = getattr(Tensor, name[:-1], None)
@@ -123,7 +123,7 @@ def _first(args: Any, kwargs: dict[str, Any]) -> Any:
     return None
 
 
-def _is_pointwise(func: Any, name: str) -> bool:
+def _is_pointwise(func: Any) -> bool:
     op = getattr(func, "op", None)
     return (
         func.__name__ in COMPOSED

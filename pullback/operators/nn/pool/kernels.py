@@ -167,7 +167,7 @@ def _of_block(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, A
         if lost or has_nan(maxima):
             table = _table(geometry, size)
         if table is None:
-            return maxima, _positions(xp, found, geometry, size)
+            return maxima, _positions(found, geometry, size)
     return largest(xp, input, table, geometry.number)
 
 
@@ -207,7 +207,7 @@ def _by_lines(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, A
     return best, found
 
 
-def _positions(xp: Namespace, found: Array, geometry: Geometry, size: Sizes) -> Array:
+def _positions(found: Array, geometry: Geometry, size: Sizes) -> Array:
     """Positions in the image, from points in windows."""
     moves, starts = _moves(geometry, size)
     places = moves.take(found)
