@@ -34,12 +34,12 @@ ROW_MAJOR_THERE = {
 
 # In another order than torch's, which is not contiguous either, or contiguous where torch's is not.
 ELSEWHERE = {
-    "LAPACK's results lie column by column in torch, row by row here": """
-        linalg.inv inverse linalg.solve linalg.solve_triangular linalg.inv_ex
-        linalg.solve_ex triangular_solve linalg.cholesky linalg.cholesky_ex cholesky
-        cholesky_solve cholesky_inverse linalg.qr qr geqrf linalg.householder_product orgqr
-        ormqr linalg.lu_solve lu_solve linalg.ldl_factor linalg.ldl_factor_ex
-        linalg.ldl_solve linalg.lstsq matrix_power linalg.tensorinv
+    "made of several operators, or beside a part of what LAPACK wrote": """
+        triangular_solve cholesky_inverse linalg.householder_product orgqr ormqr linalg.lu_solve
+        linalg.lstsq
+    """,
+    "of vectors, torch solves the whole batch as one matrix": """
+        linalg.solve linalg.solve_ex
     """,
     "transforms work along the last dimension of memory in torch": """
         fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fftn fft.ifftn fft.rfftn
