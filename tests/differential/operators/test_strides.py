@@ -52,15 +52,7 @@ ELSEWHERE = {
         nn.functional.local_response_norm
     """,
     "written into memory of their own, row by row": """
-        erfc isneginf isposinf isreal pow float_power special.ndtr special.zeta complex
-        polar fill special.chebyshev_polynomial_t special.chebyshev_polynomial_u
-        special.chebyshev_polynomial_v special.chebyshev_polynomial_w
-        special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
-        special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w
-        special.hermite_polynomial_h special.hermite_polynomial_he
-        special.laguerre_polynomial_l special.legendre_polynomial_p index_fill put sort
-        argsort msort addr unravel_index Tensor.__getitem__ nn.functional.pad
-        constant_pad_nd pixel_unshuffle
+        put sort argsort msort addr unravel_index Tensor.__getitem__ pixel_unshuffle
     """,
     "operands in unlike orders: the first decides in torch, row by row here": """
         addcmul addcdiv
