@@ -17,7 +17,7 @@ from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import _ModeContext
 from pullback.compiled.capture.reasons import CannotCapture, refusals
 from pullback.compiled.capture.traced import TracedArray
-from pullback.compiled.interpreter import library, polyfills
+from pullback.compiled.interpreter import library, memory, polyfills
 from pullback.compiled.interpreter.entering import Entering
 from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.late import is_late
@@ -279,6 +279,7 @@ class Calls(Entering):
         name = getattr(function, "__name__", "")
         if name.startswith("register_") and args and self.source(args[0]) is not None:
             raise CannotCapture(f"{name} of a tensor from outside")
+        memory.ask(self, name, args, kwargs)
         args = self._with_numbers(function, args)
         given = tuple([self.handed(one) for one in args])
         words = {word: self.handed(one) for word, one in kwargs.items()}
