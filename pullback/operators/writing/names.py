@@ -21,6 +21,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, blanks, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach, edge_of
+from pullback.operators.arrays.gaps import FEW, write_few
 from pullback.operators.arrays.large import LARGE, large
 
 F16 = numpy.dtype(numpy.float16)
