@@ -109,10 +109,10 @@ def _has_history(op: Op) -> str:
 def _adopted(op: Op) -> list[str]:
     """What is written into a tensor without history may say why it has none."""
     others = [param for param in op.inputs[1:] if param.kind == "tensor"]
-    asked = [steps.of_tensor(op, one, f"{one.local}._cell is not UNWRITTEN") for one in others]
-    known = " or ".join(asked)
+    told = "is not UNWRITTEN and (its.__class__ is not tuple or its[1].__class__ not in CONSTANTS)"
+    asked = [steps.of_tensor(op, one, f"(its := {one.local}._cell) {told}") for one in others]
     adopted = f"adopt({', '.join(one.local for one in (op.inputs[0], *others))})"
-    return block(f"if {known}", [adopted]) if known else []
+    return block(f"if {' or '.join(asked)}", [adopted]) if asked else []
 
 
 def _memory_checked(op: Op, bail_out: str) -> list[str]:
