@@ -34,3 +34,15 @@ def test_gradients_of_half_precision_are_summed_in_single(dtype, name):
     LONG[name](x, w).backward()
     assert w.grad.dtype is kind
     assert w.grad.item() == pytest.approx(3000, rel=0.005)
+
+
+def test_sparse_gradients_are_added_in_place_as_dense_ones_are(both_passes):
+    rows = torch.tensor([0, 2, 2])
+    for sparse in (True, False):
+        w = torch.ones(3, 2, requires_grad=True)
+        torch.nn.functional.embedding(rows, w, sparse=sparse).sum().backward()
+        first, version = w.grad, w.grad._version
+        torch.nn.functional.embedding(rows[:2], w, sparse=sparse).sum().backward()
+        assert w.grad is first
+        assert w.grad._version == version + 1
+        assert w.grad.to_dense().tolist() == [[2, 2], [0, 0], [3, 3]]
