@@ -58,6 +58,10 @@ class Namespace:
         self._names[id(obj)] = name
         self._used.add(name)
 
+    def holder(self, name: str) -> Any:
+        """Whose name it is; None where it is nobody's."""
+        return self._objects.get(name)
+
     def forget(self, obj: Any) -> None:
         """An object needs its name no longer; the name stays taken."""
         name = self._names.pop(id(obj), None)

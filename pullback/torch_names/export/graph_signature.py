@@ -123,7 +123,7 @@ class ExportGraphSignature:
     >>> program = torch.export.export(torch.nn.Linear(2, 1), (torch.ones(3, 2),))
     >>> signature = program.graph_signature
     >>> signature.parameters, signature.user_inputs
-    (('weight', 'bias'), ('input_1',))
+    (('weight', 'bias'), ('input',))
     """
 
     input_specs: list[InputSpec]
