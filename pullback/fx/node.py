@@ -307,7 +307,7 @@ class Node:
             return self._rename(name)
         if holder is not None and getattr(holder, "op", "placeholder") == "placeholder":
             return self._rename(name)
-        names.forget(self)
+        names.forget(self, frees=True)
         if holder is not None:
             names.forget(holder)
             holder.name = names.create_name(name, holder)

@@ -290,5 +290,5 @@ def test_a_module_is_called_as_usual_while_another_thread_traces():
 
 
 def test_a_parameter_that_is_called_as_a_builtin_does_not_hide_it():
-    traced = fx.symbolic_trace(lambda x, slice, getattr: x[1:2].T + slice + getattr)
+    traced = fx.symbolic_trace(lambda x, slice, tuple: x[1:2] + slice + tuple)
     assert traced(torch.ones(3), 1, 2).tolist() == [4.0]
