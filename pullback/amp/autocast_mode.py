@@ -119,7 +119,12 @@ class _Region(Whole):
 
 
 def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs inside a region."""
+    """A function that runs inside a region.
+
+    Args:
+        autocast_instance: Region to enter around each call.
+        func: Function to wrap.
+    """
 
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:

@@ -56,7 +56,13 @@ _IN_PLACE |= {"ilshift": "<<", "irshift": ">>"}
 
 @dataclass
 class PythonCode:
-    """The source of a forward, and the globals that it needs."""
+    """The source of a forward, and the globals that it needs.
+
+    Args:
+        globals: Names that the source uses, and their values.
+        _lineno_map: Line of the source to index of the node.
+        _prologue_start: Line on which the body begins.
+    """
 
     src: str
     globals: dict[str, Any]
@@ -390,7 +396,13 @@ class _PyTreeCodeGen(CodeGen):
 
 
 class PyTreeInfo(NamedTuple):
-    """Names of the arguments as users pass them, and how they and the output nest."""
+    """Names of the arguments as users pass them, and how they and the output nest.
+
+    Args:
+        orig_args: Names of the arguments.
+        in_spec: Tree of the arguments.
+        out_spec: Tree of the output; None for a single value.
+    """
 
     orig_args: list[str]
     in_spec: Any

@@ -38,6 +38,10 @@ def has_side_effect(fn: Any) -> Any:
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Every leaf of nested tuples, lists, dicts and slices through `fn`, into immutable copies.
 
+    Args:
+        a: Nested value.
+        fn: Function of one leaf.
+
     >>> from pullback.fx.node import map_aggregate
     >>> map_aggregate((1, [2, {"a": 3}]), lambda x: x + 1)
     (2, [3, {'a': 4}])
