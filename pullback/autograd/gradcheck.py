@@ -51,7 +51,7 @@ def gradcheck(
 ) -> bool:
     """True if the gradients of `func` agree with central differences; else GradcheckError.
 
-    Inputs should be float64 or complex128: in single precision the differences drown in rounding.
+    Inputs should be float64 or complex128: in single precision, rounding errors dominate.
     Elements are moved in place by `eps`, and back, while `func` runs. `fast_mode` compares a random
     projection of each Jacobian, two evaluations where the full check takes two per element.
 

@@ -61,9 +61,9 @@ def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHand
 
 
 class Optimizer:
-    """What all optimizers have: `param_groups`, `state`, `step`, `zero_grad`, hooks, state dicts.
+    """Base class of optimizers: `param_groups`, `state`, `step`, `zero_grad`, hooks, state dicts.
 
-    An optimizer of one's own hands its parameters and its options' defaults on, and writes `step`:
+    A subclass passes its parameters and default options to `super().__init__`, and defines `step`:
 
     >>> import pullback as torch
     >>> class Plain(torch.optim.Optimizer):
