@@ -324,7 +324,13 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer is not initialised yet."""
+    """Whether a parameter or buffer is not initialised yet.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.parameter import is_lazy
+    >>> is_lazy(torch.nn.LazyLinear(2).weight), is_lazy(torch.nn.Linear(1, 2).weight)
+    (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 

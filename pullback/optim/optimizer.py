@@ -51,12 +51,28 @@ _maximize_doc = "maximize (bool, optional): climb instead of descending"
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer.
+
+    >>> import pullback as torch
+    >>> from pullback.optim.optimizer import register_optimizer_step_pre_hook
+    >>> sgd = torch.optim.SGD([torch.ones(1, requires_grad=True)])
+    >>> with register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     sgd.step()
+    step
+    """
     return RemovableHandle.add(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer.
+
+    >>> import pullback as torch
+    >>> from pullback.optim.optimizer import register_optimizer_step_post_hook
+    >>> sgd = torch.optim.SGD([torch.ones(1, requires_grad=True)])
+    >>> with register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     sgd.step()
+    step
+    """
     return RemovableHandle.add(_global_optimizer_post_hooks, hook)
 
 
