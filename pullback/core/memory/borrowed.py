@@ -25,7 +25,8 @@ def lend(owner: Any) -> None:
     """Note that an array on this memory was handed out."""
     key = id(owner)
     if key not in _lent:
-        _lent[key] = ref(owner, lambda _, forget=_lent.pop: forget(key, None))
+        forget = _lent.pop
+        _lent[key] = ref(owner, lambda _: forget(key, None))
 
 
 def receiver_of(owner: Any) -> str | None:
