@@ -17,8 +17,8 @@ import numpy
 from pullback.core.arrays import Array, Namespace
 
 __all__ = [
-    *("has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "svd_or_nan", "triangles_by_scipy"),
-    "upper",
+    *("by_columns", "has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "svd_or_nan"),
+    *("triangles_by_scipy", "upper"),
 ]
 
 # Kernel -> the same by public names.
@@ -36,6 +36,17 @@ _PUBLIC: dict[str, Callable[..., Any]] = {
     "svd": lambda linalg, A: linalg.svd(A, compute_uv=False),
     "svd_f": lambda linalg, A: linalg.svd(A),
     "svd_s": lambda linalg, A: linalg.svd(A, False),
+}
+# Which results are matrices. Those lie column by column, as LAPACK leaves them, and so torch.
+_MATRICES = {
+    "cholesky_lo": (True,),
+    "cholesky_up": (True,),
+    "eigh_lo": (False, True),
+    "eigh_up": (False, True),
+    "inv": (True,),
+    "solve": (True,),
+    "svd_f": (True, False, True),
+    "svd_s": (True, False, True),
 }
 _KERNELS = getattr(numpy.linalg, "_umath_linalg", None)
 _DIRECT = {name: getattr(_KERNELS, name, None) for name in (*_PUBLIC, "qr_r_raw", "qr_reduced")}
@@ -57,18 +68,30 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     if kernel is None or not arrays[0].size:
         return _by_public_name(xp, name, arrays, refuse_nan)
     single = arrays[0].dtype.char in "fF"
+    given: Any = [x.astype(_DOUBLE[x.dtype.char]) for x in arrays] if single else arrays
     try:
-        results = kernel(*[x.astype(_DOUBLE[x.dtype.char]) for x in arrays] if single else arrays)
+        results = kernel(*given)
     except FloatingPointError:  # the user has asked for it by numpy.seterr
         return _by_public_name(xp, name, arrays, refuse_nan)
     several = results.__class__ is tuple
     if has_nan(numpy, results[0] if several else results):
         return _by_public_name(xp, name, arrays, refuse_nan)
-    if not single:
-        return results
+    matrices = _MATRICES.get(name)
     if several:
-        return tuple([x.astype(_SINGLE[x.dtype.char]) for x in results])
-    return results.astype(_SINGLE[results.dtype.char])
+        return tuple(
+            [
+                _finished(x, single, matrix)
+                for x, matrix in zip(results, matrices or (False,) * len(results), strict=True)
+            ]
+        )
+    return _finished(results, single, matrices is not None)
+
+
+def _finished(x: Array, single: bool, matrix: bool) -> Array:
+    """A result of a kernel of double precision, rounded and turned, which take one copy."""
+    if matrix:
+        return x.mT.astype(_SINGLE[x.dtype.char] if single else x.dtype, "C").mT
+    return x.astype(_SINGLE[x.dtype.char]) if single else x
 
 
 # LAPACK iterates here until something is small, which it never is beside infinity: it may not end.
@@ -104,7 +127,19 @@ def _by_public_name(xp: Namespace, name: str, arrays: tuple[Array, ...], refuse_
     results = _PUBLIC[name](xp.linalg, *arrays)
     if refuse_nan and has_nan(xp, results):
         raise numpy.linalg.LinAlgError(f"{name}: NaN came up.")
-    return results
+    matrices = _MATRICES.get(name)
+    if matrices is None:
+        return results
+    if not isinstance(results, tuple):
+        return by_columns(xp, results)
+    return tuple(
+        by_columns(xp, x) if matrix else x for x, matrix in zip(results, matrices, strict=True)
+    )
+
+
+def by_columns(xp: Namespace, matrices: Array) -> Array:
+    """The same matrices, each lying column by column."""
+    return xp.ascontiguousarray(matrices.mT).mT
 
 
 # Single precision is computed in double, as numpy.linalg does.
@@ -122,14 +157,14 @@ def qr(xp: Namespace, A: Array) -> tuple[Array, Array]:
     """The reduced factors Q and R of each matrix."""
     reflections, columns = _DIRECT["qr_r_raw"], _DIRECT["qr_reduced"]
     if xp is not numpy or reflections is None or columns is None or not A.size:
-        return tuple(xp.linalg.qr(A))
+        return tuple(by_columns(xp, factor) for factor in xp.linalg.qr(A))
     # NumPy has both in double precision only, and leaves R and the reflections in its input.
     packed = A.astype(numpy.complex128 if A.dtype.kind == "c" else numpy.float64, "C")
     vectors = columns(packed, reflections(packed))
     k = vectors.shape[-1]
-    triangle = numpy.zeros((*A.shape[:-2], k, A.shape[-1]), A.dtype)
+    triangle = numpy.zeros((*A.shape[:-2], A.shape[-1], k), A.dtype).mT
     numpy.copyto(triangle, packed[..., :k, :], "same_kind", upper(k, A.shape[-1]))
-    return vectors.astype(A.dtype, copy=False), triangle
+    return vectors.mT.astype(A.dtype, "C").mT, triangle
 
 
 def magnitude(xp: Namespace, x: Array) -> Array:
@@ -232,11 +267,11 @@ def _by_scipys_factors(name: str, a: Array, b: Array | None = None) -> Any:
         return None
     if name == "inv":
         ones = numpy.eye(len(a), dtype=a.dtype).T
-        turned, _ = getrs(factors, pivots, ones, not by_rows, True)
-        return None if has_nan(numpy, turned) else turned.T
+        made, _ = getrs(factors, pivots, ones, by_rows, True)
+        return None if has_nan(numpy, made) else made
     if b is not None:
         made, _ = getrs(factors, pivots, numpy.array(b, order="F"), by_rows, True)
-        return None if has_nan(numpy, made) else numpy.ascontiguousarray(made)
+        return None if has_nan(numpy, made) else made
     changes = numpy.count_nonzero(pivots != numpy.arange(len(a)))
     negative = (changes + numpy.count_nonzero(diagonal < 0)) % 2
     sign = a.dtype.type(-1 if negative else 1)
