@@ -271,3 +271,15 @@ def test_singular_values_of_nan_are_refused(name):
     a[2, 1] = numpy.nan
     with pytest.raises(torch.linalg.LinAlgError):
         BY_SINGULAR_VALUES[name](a)
+
+
+@pytest.mark.parametrize("recorded", [False, True])
+@pytest.mark.parametrize("single", [False, True])
+def test_no_singular_value_is_below_zero(recorded, single):
+    """LAPACK has -0.0 for this one, by which a condition number came out as minus infinity."""
+    a = torch.tensor([[0, 0, 0, 0], [1.0, 0, -0.5, 0], [0, 0, 0, -0.5]])
+    a = (a if single else a.double()).requires_grad_(recorded)
+    for values in (torch.linalg.svdvals(a), torch.linalg.svd(a).S):
+        assert not values.signbit().any()
+        assert values.dtype == a.dtype
+    assert torch.linalg.cond(a) == torch.inf
