@@ -23,7 +23,6 @@ from pullback.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, v
 from pullback.utils.checkpoint import checkpoint
 from pullback.utils.data import DataLoader, TensorDataset
 
-
 PACKAGE = Path(torch.__file__).parent
 
 
