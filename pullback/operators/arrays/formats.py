@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
-from pullback.core.layout import empty_like
+from pullback.core.layout import empty_like, order_kept
 from pullback.operators.arrays.row_major import in_order, row_major
 
 __all__ = [
@@ -21,6 +21,7 @@ __all__ = [
     "in_format_of",
     "joined_in_order",
     "keeps_format",
+    "keeps_order",
     "ordered",
     "was_laid_out",
 ]
@@ -113,3 +114,21 @@ def ordered(forward: Callable[..., Any]) -> Callable[..., Any]:
         return in_order(forward(xp, *args, **given))
 
     return row_by_row
+
+
+def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
+    """Arithmetic of one array element by element, with a result that lies as its input does.
+
+    NumPy's functions do that themselves; this is for forwards that fill memory of their own, which
+    then see the dimensions in the order of memory.
+    """
+
+    @functools.wraps(forward)
+    def turned(xp: Namespace, input: Array, *args: Any, **given: Any) -> Any:
+        if input.flags.c_contiguous or input.ndim < 2:
+            return forward(xp, input, *args, **given)
+        order = order_kept(input)
+        made = forward(xp, input.transpose(order), *args, **given)
+        return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+    return turned

@@ -157,7 +157,7 @@ def _sparse_gradient(g: Any, input_shape: Any, dim: int, index: Any) -> Any:
 def gather(
     xp: Namespace, input: Array, dim: Dim, index: Array, *, sparse_grad: bool = False
 ) -> Array:
-    """The elements of `input` that `index` names along `dim`.
+    """Pick the elements of `input` at the positions `index` along `dim`.
 
     With `sparse_grad=True` the gradient is a sparse tensor of the elements that were read.
 

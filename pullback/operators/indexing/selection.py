@@ -190,7 +190,7 @@ def _fill_tangent(d_input: Any, d_value: Any, input: Any, mask: Any) -> Any:
     meta="lengths kept",
 )
 def masked_fill(xp: Namespace, input: Array, mask: Array, value: Array) -> Array:
-    """`input` with `value`, a number or 0-d tensor, where `mask` is true.
+    """A copy of `input` with `value`, a number or 0-d tensor, where `mask` is true.
 
     >>> import pullback as torch
     >>> torch.masked_fill(torch.tensor([1.0, 2.0]), torch.tensor([True, False]), 9)

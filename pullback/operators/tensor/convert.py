@@ -35,6 +35,7 @@ from pullback.core.layout import (
     order_kept,
     order_of,
     preserve_format,
+    sparse_coo,
     suggested_format,
 )
 from pullback.core.memory.narrow import converted, held
@@ -396,9 +397,12 @@ _LATER = {"complex32": "ComplexHalf"} | {name: name.capitalize() for name in LAT
 _DTYPE_NAMES = {f"torch.{name}Tensor": of for of, name in (TYPE_NAMES | _LATER).items()}
 
 
-def type_name(of: torch_dtype) -> str:
-    """The old name of a dtype's tensors."""
-    return f"torch.{(TYPE_NAMES | _LATER).get(of._name, of._name)}Tensor"
+def type_name(tensor: Tensor) -> str:
+    """The old name of a tensor's type: where it is, whether it is sparse, and its dtype."""
+    of, place = tensor.dtype._name, tensor.device.type
+    where = "" if place == "cpu" else f"{place}."
+    how = "sparse." if tensor.layout is sparse_coo else ""
+    return f"torch.{where}{how}{(TYPE_NAMES | _LATER).get(of, of)}Tensor"
 
 
 def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
@@ -410,11 +414,12 @@ def _type(self: Tensor, dtype: Any = None, non_blocking: bool = False) -> Any:
         ('torch.FloatTensor', tensor([1]))
     """
     if dtype is None:
-        return type_name(self.dtype)
+        return type_name(self)
     if dtype is Tensor:  # the class itself stands for the default type
         dtype = get_default_dtype()
     if isinstance(dtype, str | type):
         name = dtype if isinstance(dtype, str) else getattr(dtype, "type_name", dtype.__name__)
+        name = name.replace("torch.sparse.", "torch.")  # which leaves the layout as it is
         if name not in _DTYPE_NAMES:
             known = ", ".join(_DTYPE_NAMES)
             raise ValueError(f"type(): {name!r} names no tensor type; known are {known}.")
