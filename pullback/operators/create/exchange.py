@@ -28,9 +28,7 @@ from pullback.operators.create.narrow_dlpack import exported, imported
 from pullback.operators.declare import METHODS, method, quick
 from pullback.operators.running.inplace import write_out
 
-FOUND_IN = {
-    "torch": "from_dlpack from_numpy",
-}
+FOUND_IN = {"torch": "from_dlpack from_numpy"}
 
 
 # NumPy ------------------------------------------------------------------------------------------

@@ -14,12 +14,7 @@ from pullback.core.layout import (
     preserve_format,
 )
 from pullback.operators.arrays.row_major import row_major
-from pullback.operators.declare import (
-    Array,
-    Namespace,
-    elementwise,
-    method,
-)
+from pullback.operators.declare import Array, Namespace, elementwise, method
 
 
 @elementwise(input=lambda g: g, inplace=False, promote=None)
