@@ -405,13 +405,13 @@ FACES: dict[str, dict[str, str]] = {
         "fourier.transforms": """
             fft fft2 fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2 ihfftn
             irfft irfft2 irfftn rfft rfft2 rfftn
-        """
+        """,
     },
     "masked": {
         "reduce.masked": """
             amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median norm
             normalize prod softmax softmin std sum var
-        """
+        """,
     },
     "sparse": {
         "sparse.diagonals": "spdiags",
