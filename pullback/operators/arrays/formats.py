@@ -116,6 +116,16 @@ def ordered(forward: Callable[..., Any]) -> Callable[..., Any]:
     return row_by_row
 
 
+def in_order_of(function: Callable[..., Array], *arrays: Array) -> Array:
+    """What a function of arrays of one shape, or of none, gives, lying as the first of them does.
+
+    It is called for dimensions in the order of memory, so it may fill its result row by row.
+    """
+    order = order_kept(arrays[0])
+    made = function(*[one.transpose(order) if one.ndim else one for one in arrays])
+    return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+
 def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Arithmetic of one array element by element, with a result that lies as its input does.
 
