@@ -25,7 +25,12 @@ def lend(owner: Any) -> None:
     """Note that an array on this memory was handed out."""
     key = id(owner)
     if key not in _lent:
-        _lent[key] = ref(owner, lambda _, forget=_lent.pop: forget(key, None))
+        forget = _lent.pop
+
+        def gone(_: Any) -> None:
+            forget(key, None)
+
+        _lent[key] = ref(owner, gone)
 
 
 def receiver_of(owner: Any) -> str | None:

@@ -61,7 +61,8 @@ def _typed(name: str) -> _SparseType:
         "dtype_name": of,
         "type_name": f"torch.sparse.{name}Tensor",
     }
-    return _SparseType(f"{name}Tensor", (), members)
+    made: _SparseType = _SparseType(f"{name}Tensor", (), members)
+    return made
 
 
 TYPES = {f"{name}Tensor": _typed(name) for name in _NAMES}
