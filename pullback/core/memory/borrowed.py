@@ -26,11 +26,7 @@ def lend(owner: Any) -> None:
     key = id(owner)
     if key not in _lent:
         forget = _lent.pop
-
-        def gone(_: Any) -> None:
-            forget(key, None)
-
-        _lent[key] = ref(owner, gone)
+        _lent[key] = ref(owner, lambda _: forget(key, None))
 
 
 def receiver_of(owner: Any) -> str | None:

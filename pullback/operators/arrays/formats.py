@@ -19,6 +19,7 @@ __all__ = [
     "has_channels_last",
     "image_format_of",
     "in_format_of",
+    "in_order_of",
     "joined_in_order",
     "keeps_format",
     "keeps_order",
@@ -137,8 +138,6 @@ def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
     def turned(xp: Namespace, input: Array, *args: Any, **given: Any) -> Any:
         if input.flags.c_contiguous or input.ndim < 2:
             return forward(xp, input, *args, **given)
-        order = order_kept(input)
-        made = forward(xp, input.transpose(order), *args, **given)
-        return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+        return in_order_of(lambda one: forward(xp, one, *args, **given), input)
 
     return turned

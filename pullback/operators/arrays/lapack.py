@@ -17,7 +17,7 @@ import numpy
 from pullback.core.arrays import Array, Namespace
 
 __all__ = [
-    *("by_columns", "has_nan", "lapack", "lu_by_scipy", "magnitude", "qr"),
+    *("by_columns", "has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "svd_or_nan"),
     *("triangles_by_scipy", "upper"),
 ]
 
@@ -58,6 +58,8 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     A kernel fills the results of such a matrix with NaN, which a sum shows. The public function
     tells it from NaN that was in the input; with `refuse_nan` that is an error too.
     """
+    if name in _ITERATIONS and not _finite(xp, arrays[0]):
+        return _of_infinities(xp, name, arrays[0])
     if xp is numpy and arrays[0].size >= _LARGE and name in _BY_FACTORS:
         made = _by_scipys_factors(name, *arrays)
         if made is not None:
@@ -90,6 +92,35 @@ def _finished(x: Array, single: bool, matrix: bool) -> Array:
     if matrix:
         return x.mT.astype(_SINGLE[x.dtype.char] if single else x.dtype, "C").mT
     return x.astype(_SINGLE[x.dtype.char]) if single else x
+
+
+# LAPACK iterates here until something is small, which it never is beside infinity: it may not end.
+_ITERATIONS = frozenset(
+    {"svd", "svd_f", "svd_s", "eigh_lo", "eigh_up", "eigvalsh_lo", "eigvalsh_up"}
+)
+
+
+def _finite(xp: Namespace, array: Array) -> bool:
+    total = xp.add.reduce(array, None)
+    return bool(total - total == 0) or bool(xp.isfinite(array).all())
+
+
+def _of_infinities(xp: Namespace, name: str, A: Array) -> Any:
+    """Singular values of infinite matrices without NaN are NaN, as in torch; else LinAlgError."""
+    if name.startswith("eig") or xp.isnan(A).any():
+        raise numpy.linalg.LinAlgError(f"{name}: the matrix has infinite or NaN elements.")
+    return svd_or_nan(xp, A, name)
+
+
+def svd_or_nan(xp: Namespace, A: Array, name: str = "svd_s") -> Any:
+    """Singular values of a batch, with vectors: NaN for matrices with infinite or NaN elements."""
+    finite = xp.isfinite(A).all((-2, -1), keepdims=True)
+    results = lapack(xp, name, xp.where(finite, A, A.dtype.type(0)))
+    if results.__class__ is not tuple:
+        return xp.where(finite[..., 0], results, numpy.nan).astype(results.dtype)
+    U, S, Vh = results
+    parts = (U, finite), (S, finite[..., 0]), (Vh, finite)
+    return tuple(xp.where(kept, part, numpy.nan).astype(part.dtype) for part, kept in parts)
 
 
 def _by_public_name(xp: Namespace, name: str, arrays: tuple[Array, ...], refuse_nan: bool) -> Any:

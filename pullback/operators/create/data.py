@@ -63,7 +63,7 @@ def tensor(
     """A new tensor with a copy of `data`: a number, nested sequences or an array.
 
     Python floats get the default dtype, ints int64; arrays and NumPy scalars keep their dtype.
-    Passing a tensor warns: `clone().detach()` says what is meant.
+    Passing a tensor warns: use `clone().detach()` instead.
 
     Example:
         >>> import pullback as torch
@@ -384,7 +384,7 @@ def _number(op: str, element: Any) -> Any:
 def as_tensor(
     data: Any, *, dtype: dtype | type | None = None, device: DeviceLike | None = None
 ) -> Tensor:
-    """`data` as a tensor, copied only where it must be: arrays share their memory, tensors stay.
+    """Convert `data` to a tensor, without a copy if possible: arrays share their memory.
 
     Example:
         >>> import pullback as torch

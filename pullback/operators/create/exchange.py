@@ -39,9 +39,9 @@ FOUND_IN = {
 def _numpy(self: Tensor, *, force: bool = False) -> Array:
     """The values as a NumPy array that shares memory: a write to one shows in the other.
 
-    RuntimeError for a tensor that requires grad, whose history the array would leave; `force=True`
-    detaches it. Where torch refuses bfloat16, this gives an array of ml_dtypes' bfloat16,
-    and so for the other dtypes that NumPy does not have.
+    RuntimeError for a tensor that requires grad, since the array would lose its history;
+    `force=True` detaches it. For bfloat16, which torch rejects, the array has ml_dtypes' bfloat16,
+    and likewise for other dtypes that NumPy lacks.
 
     Example:
         >>> import pullback as torch

@@ -110,7 +110,7 @@ def _add_rows(xp: Namespace, input: Array, dim: int, index: Array, values: Array
     exact_out=True,
 )
 def index_select(xp: Namespace, input: Array, dim: Dim, index: Array) -> Array:
-    """The slices of `input` that `index` names along `dim`, in new memory.
+    """Copy the slices of `input` at the positions `index` along `dim`.
 
     >>> import pullback as torch
     >>> torch.index_select(torch.eye(3), 0, torch.tensor([2, 0]))
