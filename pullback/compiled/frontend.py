@@ -96,6 +96,7 @@ class CompiledFunction:
         # Calls whose programs take longer than the function itself (trial.py).
         self._slower: dict[Any, Any] = {}
         self._is_eager: Any = None  # whether arguments are those of the last such call
+        self._passes = False  # whether it runs backward passes of its own between programs
         self._dropped = 0  # programs that were, of calls that cannot run twice
         self._weighs = make is Entry  # parts are weighed with the whole
         self._sized_last = False  # whether a family served the last call that looked for a program
@@ -230,7 +231,7 @@ class CompiledFunction:
         if self.options.get("never_slower", backends.is_default(self.backend)) is False:
             return False
         if outline is None or not _may_vary(entry) or not may_be_tried(entry):
-            if self._weighs and must_be_weighed(entry):
+            if self._weighs and must_be_weighed(entry, passes=self._passes):
                 entry.weighing = Weighing()
             return False
         entry.quick = quick = quick_way(entry, args, {})
@@ -356,11 +357,23 @@ class CompiledFunction:
         try:
             with passes_captured():
                 while going.__class__ is Going:
+                    if going.at.is_pass and not self._passes:
+                        self._weigh_passes()
                     going = going.at.step(going, self._part)
         except BaseException:
             current.set(home)
             raise
         return going
+
+    def _weigh_passes(self) -> None:
+        """Weigh programs that record gradients too: the call itself uses them."""
+        self._passes = True
+        if self.options.get("never_slower", backends.is_default(self.backend)) is False:
+            return
+        for entry in self.entries:
+            if isinstance(entry.captured.tree, Broken) and entry.captured.tangents:
+                entry.weighing = Weighing()
+        self.forget_quick()
 
     def _part(self, resumed: Any) -> Any:
         """The rest of the function behind a break, compiled; as it is where there are too many."""

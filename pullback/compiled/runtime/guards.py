@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.captured import Captured
 from pullback.compiled.capture.known import facts
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import same_value
