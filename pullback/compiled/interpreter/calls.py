@@ -315,7 +315,7 @@ class Calls(Entering):
         return self.admitted(made)
 
     def check_flag(self, tensor: Any, requires_grad: Any = True) -> None:
-        """Let Python change whether a tensor from outside requires grad: it is another leaf then."""
+        """Let Python change whether a tensor from outside requires grad: another leaf, then."""
         if self.source(tensor) is None:
             return
         has_history = self.originals[id(tensor)].grad_fn is not None  # which may refuse

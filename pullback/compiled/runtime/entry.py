@@ -19,7 +19,7 @@ from pullback.compiled.runtime.quick import MOST_UNUSED
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_unflatten
-from pullback.core.version import INFERENCE_CELL, bump_all
+from pullback.core.version import INFERENCE_CELL, bump_all, own_cell
 from pullback.core.view import edge_of
 from pullback.operators.random.generator import default_generator
 
@@ -392,6 +392,7 @@ class Entry:
         ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
         node.saved = None if ahead else rest
+        node.kept = None if ahead else _counters(results, rest)
         node.used = [False]
         if ahead:
             self._count_unused(node)
@@ -524,6 +525,17 @@ def apart(made: list[Any], given: list[Any]) -> list[Any]:
             made[number] = owner = one.copy("K")
         seen.add(id(owner))
     return made
+
+
+def _counters(results: list[Tensor], kept: list[Any]) -> list[tuple[Any, int]]:
+    """The counters of results that lie in the memory of arrays kept for backward."""
+    owners = {id(one if one.base is None else owner_of(one)) for one in kept if one is not None}
+    found = []
+    for one in results:
+        array = one._array
+        if id(array if array.base is None else owner_of(array)) in owners:
+            found.append((own_cell(one), one._cell[0]))
+    return found
 
 
 def owned(made: list[Any], given: list[Any]) -> list[Any]:

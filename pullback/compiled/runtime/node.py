@@ -28,11 +28,12 @@ __all__ = ["AskingBackward", "CompiledBackward", "SpentBackward", "attach"]
 class CompiledBackward(OperatorNode, metaclass=BuiltIn):
     """A compiled call, seen from its results."""
 
-    __slots__ = ("_g_sizes", "ahead", "entry", "saved", "sources", "used", "versions")
+    __slots__ = ("_g_sizes", "ahead", "entry", "kept", "saved", "sources", "used", "versions")
 
     entry: Any
     ahead: Any  # gradients computed with the forward, by edge; None where there are none
     saved: Any  # arrays that the backward program reads
+    kept: Any  # counters of results that are on their memory, each with its version, where saved
     sources: Any  # the tensors of the entry's inputs, for running it again; or what freed them
     versions: Any
     used: list[bool]
@@ -49,6 +50,8 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
             if type(g) is numpy.ndarray and g.size == 1 and g.item() == 1:
                 return tuple(ahead)
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
+        if self.saved is not None:
+            self._check_results()
         made: tuple[Any, ...] = self.entry.backward(self, g if isinstance(g, list) else [g])
         return made
 
@@ -97,13 +100,22 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
                     "Clone it before the call, or change it after backward()."
                 )
 
+    def _check_results(self) -> None:
+        """Refuse if a result that is read now was written to since the call."""
+        for cell, version in self.kept:
+            if cell[0] != version:
+                raise RuntimeError(
+                    f"{type(self).name(self)} needs a result of the compiled function as it was, "
+                    "but it was changed in place since. Clone it, or change it after backward()."
+                )
+
     def _steps(self) -> list[str]:
         from pullback.compiled.explain import step_lines
 
         return [line for program in self.entry.programs() for line in step_lines(program)]
 
     def _release(self, freed: Any) -> None:
-        self.ahead = self.saved = None
+        self.ahead = self.saved = self.kept = None
         self.sources = freed
 
     def __call__(self, *gradients: Any) -> Any:
