@@ -28,12 +28,15 @@ __all__ = ["AskingBackward", "CompiledBackward", "SpentBackward", "attach"]
 class CompiledBackward(OperatorNode, metaclass=BuiltIn):
     """A compiled call, seen from its results."""
 
-    __slots__ = ("_g_sizes", "ahead", "entry", "kept", "saved", "sources", "used", "versions")
+    __slots__ = (
+        *("_g_sizes", "ahead", "entry", "given", "kept", "saved", "sources", "used", "versions"),
+    )
 
     entry: Any
     ahead: Any  # gradients computed with the forward, by edge; None where there are none
     saved: Any  # arrays that the backward program reads
-    kept: Any  # counters of results that are on their memory, each with its version, where saved
+    kept: Any  # counters of tensors that are on their memory, each with its version, where saved
+    given: Any  # the arrays of the sources; not there where gradients came with the result
     sources: Any  # the tensors of the entry's inputs, for running it again; or what freed them
     versions: Any
     used: list[bool]
@@ -90,10 +93,14 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         return made
 
     def check_versions(self, read: Iterable[int]) -> None:
-        """Refuse if inputs of these numbers, which are read now, were written to since the call."""
+        """Refuse if inputs of these numbers, which are read now, were changed since the call."""
+        given = getattr(self, "given", None)
         for number in read:
             tensor, version = self.sources[number], self.versions[number]
-            if tensor is not None and tensor._cell[0] != version:
+            if tensor is None:
+                continue
+            exchanged = given is not None and tensor._array is not given[number]
+            if exchanged or tensor._cell[0] != version:
                 raise RuntimeError(
                     f"{type(self).name(self)} needs a tensor of shape {tuple(tensor.shape)} as it "
                     "was when the compiled function was called, but it was changed in place since. "
@@ -101,12 +108,13 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
                 )
 
     def _check_results(self) -> None:
-        """Refuse if a result that is read now was written to since the call."""
+        """Refuse if a result, or a part of an input, was written to since the call and is read."""
         for cell, version in self.kept:
             if cell[0] != version:
                 raise RuntimeError(
-                    f"{type(self).name(self)} needs a result of the compiled function as it was, "
-                    "but it was changed in place since. Clone it, or change it after backward()."
+                    f"{type(self).name(self)} needs a result of the compiled function, or a tensor "
+                    "given to it, as it was then, but it was changed in place since. Clone it, or "
+                    "change it after backward()."
                 )
 
     def _steps(self) -> list[str]:
@@ -115,7 +123,7 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         return [line for program in self.entry.programs() for line in step_lines(program)]
 
     def _release(self, freed: Any) -> None:
-        self.ahead = self.saved = self.kept = None
+        self.ahead = self.saved = self.kept = self.given = None
         self.sources = freed
 
     def __call__(self, *gradients: Any) -> Any:

@@ -88,3 +88,32 @@ def test_a_result_that_is_not_written_is_read_as_it_is(backend):
     except RuntimeError:
         return
     torch.testing.assert_close(x.grad, before * 2)
+
+
+def test_a_part_of_an_input_that_is_kept_and_written_counts(backend):
+    compiled = torch.compile(lambda x, w: (x @ w.t()).tanh(), backend=backend, fullgraph=True)
+    x, w = torch.full((2, 3), 0.1, requires_grad=True), torch.full((4, 3), 0.2)
+    (expected,) = torch.autograd.grad(compiled(x, w).sum(), x)
+    y = compiled(x, w)
+    w.add_(1)
+    try:
+        (grad,) = torch.autograd.grad(y.sum(), x)
+    except RuntimeError:
+        return
+    torch.testing.assert_close(grad, expected)
+
+
+def test_data_that_was_exchanged_is_not_taken_for_that_of_the_call(backend):
+    def function(x, w):
+        return (x * w).exp(), w * 2
+
+    gradients = []
+    for one in (function, torch.compile(function, backend=backend, fullgraph=True)):
+        x, w = torch.ones(3, requires_grad=True), torch.full((3,), 2.0)
+        y, _ = one(x, w)
+        w.data = torch.full((3,), 5.0)
+        try:
+            gradients.append(torch.autograd.grad(y.sum(), x)[0])
+        except RuntimeError:
+            return
+    torch.testing.assert_close(*gradients)
