@@ -64,7 +64,7 @@ def _on_its_memory(inner: Any, tensor: Tensor) -> list[Tensor]:
 
 
 def _place(tensor: Tensor) -> int:
-    return int(tensor.storage_offset())  # type: ignore[attr-defined]  # added by operators
+    return int(tensor.storage_offset())
 
 
 def _is_view(tensor: Tensor) -> bool:
