@@ -93,6 +93,7 @@ class CompiledFunction:
         self._others: list[Any] = []  # fast paths that ran before it, in the same mode
         # Once no more programs are made: what calls that some program may fit look like.
         self._outlines: set[Any] | None = None
+        self._exact: set[Any] | None = None  # with their sizes, where none of them varies
         # Calls whose programs take longer than the function itself (trial.py).
         self._slower: dict[Any, Any] = {}
         self._is_eager: Any = None  # whether arguments are those of the last such call
@@ -148,6 +149,9 @@ class CompiledFunction:
         """Whether no program can fit a call, by a look that costs less than asking each."""
         known = self._outlines
         foreign = not known or (not kwargs and outline(args) not in known)
+        if not foreign and self._exact is not None and not kwargs:
+            exact = exact_outline(args)
+            foreign = exact is not None and exact not in self._exact
         if foreign:
             counters["misses"]["no program fits, and no more are made"] += 1
         return foreign
@@ -158,6 +162,8 @@ class CompiledFunction:
         found = [one.guards.outline() for one in bases]
         if None not in found:
             self._outlines = set(found)
+            exact = [one.guards.exact_outline() for one in self.entries]
+            self._exact = None if self.families.found or None in exact else set(exact)
 
     def _may_compile(self, mode: Any, args: Any, kwargs: Any) -> bool:
         """Whether the stance lets a call run as a program: one that is there, or a new one."""
@@ -408,7 +414,7 @@ class CompiledFunction:
         self._breaks = self._make is Entry and not self.fullgraph
         self._decides = self._make is Entry
         self._met = False
-        self._outlines = None
+        self._outlines = self._exact = None
         self._slower.clear()
         self._dropped = 0
         self.forget_quick()
