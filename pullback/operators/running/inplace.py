@@ -397,9 +397,12 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
         return shape, tuple([step // size for step in steps]), offset // size
 
     def _release(self, freed: Any) -> None:
-        """Forget the written operator's values, and that it may run again."""
+        """Forget the written operator, and with it its values.
+
+        It is not told to drop them: second derivatives through the result that it kept come to it
+        on their own way, later in the same pass.
+        """
         if isinstance(self.inner, OperatorNode):
-            self.inner._release(freed)
             self.inner = freed
 
 
