@@ -11,8 +11,8 @@ Guards and capture are no part of it: each process captures anew, and what it ca
 from __future__ import annotations
 
 import os
-import platform
 import struct
+import sys
 from collections.abc import Sequence
 from functools import cache
 from typing import Any
@@ -62,7 +62,7 @@ def kept_program(
         return None
     # Of settings of the environment that the code depends on there is but one.
     here = (machine().key, str(machine().vector_bytes), str(machine().unroll), __version__,
-            numpy.__version__, platform.python_version(), _blas(), sources)  # fmt: skip
+            numpy.__version__, sys.version, _blas(), sources)  # fmt: skip
     return Kept("\n".join(["program", *here, *said]))
 
 

@@ -127,24 +127,27 @@ def _check(recipe: Recipe, calls: int) -> None:
     def is_size(n: Any, end: int = 1 << 62) -> bool:
         return type(n) is int and 0 <= n < end
 
-    def are_numbers(tree: Any) -> bool:
-        return isinstance(tree, tuple) and all(type(n) is int for n in tree)
+    def are_strides(tree: Any) -> bool:
+        return isinstance(tree, tuple) and all(type(n) is int and is_size(abs(n)) for n in tree)
+
+    def are_sizes(tree: Any) -> bool:
+        return isinstance(tree, tuple) and all(map(is_size, tree))
 
     def is_shown(tree: Any) -> bool:
-        return len(tree) == 3 and are_numbers(tree[0]) and are_numbers(tree[1]) and is_size(tree[2])
+        return len(tree) == 3 and are_sizes(tree[0]) and are_strides(tree[1]) and is_size(tree[2])
 
     try:
         slots = recipe.slots
         wants(is_size(slots, 1 << 32) and is_size(recipe.arena) and is_size(recipe.work))
         wants(recipe.fault is None or is_size(recipe.fault, slots))
-        wants(len(recipe.strides) <= slots and all(map(are_numbers, recipe.strides)))
+        wants(len(recipe.strides) <= slots and all(map(are_strides, recipe.strides)))
         for number, place in recipe.in_place:
             wants(is_size(number, len(recipe.outputs)) and is_size(place, len(recipe.strides)))
         for slot, where in recipe.offsets:
             wants(is_size(slot, slots) and is_size(where, recipe.arena))
         for what, slot in (*recipe.addresses, *((one[1], one[2]) for one in recipe.fresh)):
             wants(isinstance(what, str) and is_size(slot, slots))
-        wants(all(are_numbers(shape) for shape, _, _ in recipe.fresh))
+        wants(all(are_sizes(shape) for shape, _, _ in recipe.fresh))
         for slot, shown, is_fresh in recipe.outputs:
             wants(is_size(slot, slots) and (shown is None or is_shown(shown)))
             wants(type(is_fresh) is bool)
@@ -159,7 +162,7 @@ def _check(recipe: Recipe, calls: int) -> None:
                 wants(isinstance(dtype, str) and is_shown(shown) and type(is_whole) is bool)
             for number, slot, dtype, strides in results:
                 wants(is_size(number) and is_size(slot, slots) and isinstance(dtype, str))
-                wants(are_numbers(strides))
+                wants(are_strides(strides))
         wants(all(isinstance(one, str) and isinstance(two, str) for one, two in recipe.how))
     except (TypeError, IndexError) as error:
         raise ValueError("not what a program looks like") from error
