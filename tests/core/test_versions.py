@@ -481,3 +481,53 @@ def test_threads_may_write_to_one_tensor_without_agreeing_on_who_goes_first():
         sys.setswitchinterval(interval)
     assert errors == []
     assert len(shared._cell) < 80
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_is_saved_after_detach_is_checked_as_ever_and_what_was_before_is_refused(written):
+    """Of the tensor that was torn from its node, and of another in the same memory."""
+    x, w = (torch.full((3,), value, requires_grad=True) for value in (2.0, 3.0))
+    y = x * 1
+    alias = y.detach()
+    before, of_alias_before = y * w, alias * w
+    y.detach_()
+    after, of_alias = y * w, alias * w
+    if written:
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="detach_"):
+        before.sum().backward()
+    for made in (after, of_alias, of_alias_before):
+        if written:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                torch.autograd.grad(made.sum(), w)
+        else:
+            assert torch.autograd.grad(made.sum(), w)[0].tolist() == [2, 2, 2]
+    assert y._version == alias._version == int(written)
+    for one in (y, alias):  # as it is now
+        assert torch.autograd.grad((one * w).sum(), w)[0].tolist() == one.tolist()
+
+
+INDEXED = {
+    "read": lambda x, indices, v: x[indices],
+    "write": lambda x, indices, v: (x * 1).index_put_(indices, v),
+    "add": lambda x, indices, v: x.index_put(indices, v, accumulate=True),
+}
+
+
+@pytest.mark.parametrize("how", INDEXED)
+@pytest.mark.parametrize("count", range(1, 5))
+def test_each_of_many_index_tensors_is_checked(count, how):
+    """They are saved one by one up to two, and in a tuple beyond."""
+    for written in [None, *range(count)]:
+        x = torch.ones([2] * count, requires_grad=True)
+        v = torch.ones(2, requires_grad=True)
+        indices = tuple(torch.tensor([0, 1]) for _ in range(count))
+        made = INDEXED[how](x, indices, v)
+        if written is None:
+            made.sum().backward()
+            kept = {"read": 2, "write": 2**count - 2, "add": 2**count}[how]
+            assert x.grad.sum().item() == kept
+            continue
+        indices[written].zero_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            made.sum().backward()
