@@ -1,6 +1,7 @@
 """The version counter: what counts as a write, who shares the count, and what escapes it."""
 
 import inspect
+import random
 import sys
 import threading
 
@@ -531,3 +532,38 @@ def test_each_of_many_index_tensors_is_checked(count, how):
         indices[written].zero_()
         with pytest.raises(RuntimeError, match="modified by an inplace operation"):
             made.sum().backward()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_told_of_writes_is_true_and_takes_little_room(seed):
+    """Against all that was written: exact for as long as every write is looked at."""
+    draw = random.Random(seed)
+    code, places = inspect.getsource.__code__, draw.choice([2, 10, 30, 90])
+    cell, written = [0], []
+    while len(written) < 400:
+        place = draw.randrange(places)
+        for _ in range(draw.choice([1, 1, 3, 70])):
+            cell[0] += 1
+            cell.append((f"write_{place}_", code, 2 * place))
+            if len(cell) > version.MOST_WRITES:
+                version.shorten(cell)
+            written.append(place)
+            assert len(cell) <= version.MOST_WRITES
+            assert len(cell[1]) <= 32  # a write, or what many were folded to
+        since = draw.randrange(len(written))
+        told = {int(one.split("_")[1]) for one in version.writes(cell, since)}
+        assert told <= set(written[since:])
+        assert told >= set(written[max(since, len(written) - 8) :])
+        if len(written) <= 130 and places <= 32:
+            assert told == set(written[since:])
+
+
+def test_notes_of_writes_do_not_grow_with_their_number():
+    by_operator, one, *several = (torch.zeros(2) for _ in range(4))
+    for _ in range(300):
+        by_operator.add_(1)
+        version.bump(one, "fill_")
+        version.bump_all(several, "_foreach_add_")
+    for tensor in (by_operator, one, *several):
+        assert tensor._version == 300
+        assert len(tensor._cell) <= version.MOST_WRITES
