@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 import pullback as torch
+from pullback.utils._python_dispatch import TorchDispatchMode
 from tests.leaves import leaf
 
 graph = torch.autograd.graph
@@ -633,3 +634,24 @@ def test_hooks_of_one_value_are_functions_both(wrong):
     with pytest.raises(TypeError, match="pack_hook must be callable"):
         y.grad_fn._raw_saved_result.register_hooks(*hooks)
     y.sum().backward()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_mode_around_is_shown_what_hooks_do(create_graph):
+    """Grad mode is off in there, and nothing else differs from the code around."""
+    seen = []
+
+    class Shown(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **kwargs or {})
+
+    x = leaf()
+    hooks = graph.saved_tensors_hooks(lambda t: t.cosh(), lambda t: t.acosh())
+    with Shown(), hooks:
+        y = x.exp()
+    assert seen == ["aten.exp.default", "aten.cosh.default"]
+    with Shown():
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=create_graph)
+    assert "aten.acosh.default" in seen
+    assert torch.allclose(g, x.exp())
