@@ -1,4 +1,4 @@
-"""One program for every array library: NumPy runs it, and tensors differentiate it.
+"""One program for every array library: it runs on NumPy arrays, and is differentiable on tensors.
 
 `log_likelihood` knows only the array API standard: it asks its arrays for their namespace. NumPy's
 arrays give the numbers; tensors give the gradient too, by which the width, height and noise of a

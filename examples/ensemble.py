@@ -1,4 +1,4 @@
-"""Twenty networks trained at once by `vmap`: where they disagree, they do not know.
+"""Twenty networks trained at once by `vmap`: where they disagree, the prediction is uncertain.
 
 The parameters of all networks are stacked: `vmap` calls them all, one backward gives all of their
 gradients, and one optimizer moves them.

@@ -1,4 +1,4 @@
-"""Gradients of one network in four kinds of numbers: exact, to 100 digits, enclosed, as formulas.
+"""Gradients of one network in fractions, 100-digit floats, intervals and symbolic expressions.
 
 The same few lines run with fractions, with mpmath's long floats and intervals, and with SymPy's
 symbols; each result is held against the others. Needs mpmath (`pip install pullback[numbers]`) and,

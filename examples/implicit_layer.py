@@ -1,4 +1,4 @@
-"""A layer defined by an equation: its output is where an iteration comes to rest.
+"""A layer defined by an equation: its output is the fixed point of an iteration.
 
 Backward never sees the iteration. By the implicit function theorem the gradient is where a linear
 iteration comes to rest, with products by the Jacobian from `torch.func.vjp`. Memory does not grow

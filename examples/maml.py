@@ -1,4 +1,4 @@
-"""Learn to learn: a start from which one gradient step is enough for a new task (MAML).
+"""Meta-learning (MAML): an initialization from which one gradient step solves a new task.
 
 The outer gradient goes through the inner step, so it holds second derivatives; `torch.func` writes
 both as functions and `vmap` runs all tasks of a batch at once.

@@ -1,4 +1,4 @@
-"""Find the rest of a heated membrane by Newton's method, with a sparse Hessian of its energy.
+"""The equilibrium of a heated membrane by Newton's method, with a sparse Hessian of its energy.
 
 Bratu's equation, -(u_xx + u_yy) = heat * exp(u) on a square with u = 0 around it, is where the
 energy of a grid of springs is stationary. The Hessian of that energy has five entries in a row; it

@@ -1,4 +1,4 @@
-"""Train a deep network in a fraction of the memory that its graph would keep: the same bits.
+"""Train a deep network in a fraction of the memory its graph would need, with identical results.
 
 One object, used at each step: the first step measures what is saved and what it costs to compute it
 again, the others follow a plan.

@@ -1,4 +1,4 @@
-"""Learn the law of a motion: a network is the right-hand side of a differential equation.
+"""Learn the dynamics of a system: a network is the right-hand side of a differential equation.
 
 The solver (Runge-Kutta, fourth order) is ordinary code, and the gradient flows back through all of
 its steps. Short pieces of a path are enough to learn from; then the law is followed for long.

@@ -1,4 +1,4 @@
-"""Train one network whose matrices are shared out over ranks, and check it against one process.
+"""Train one network whose weights are sharded over ranks, and check it against one process.
 
     pullback launch -n 4 examples/tensor_parallel.py       processes (pip install 'pullback[mpi]')
     python examples/tensor_parallel.py --threads 4         threads of one process

@@ -1,4 +1,4 @@
-"""Units with gradients: a ball thrown with drag, and the throw that goes farthest.
+"""Units with gradients: a ball thrown with air resistance, and the angle that goes farthest.
 
 `Quantity` is a value with a unit, in a page of code over the array API: it knows nothing of
 tensors, and metres cannot be added to seconds. The path of the ball is computed in quantities, and

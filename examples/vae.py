@@ -1,6 +1,6 @@
-"""A variational autoencoder: pictures into a plane of two numbers, and back.
+"""A variational autoencoder: images encoded into two latent variables, and decoded again.
 
-The pictures are rings and bars drawn by a formula, so nothing is downloaded. The random draw in
+The images are rings and bars drawn by a formula, so nothing is downloaded. The random draw in
 the middle is differentiated through `rsample`, and the divergence comes from `torch.distributions`.
 """
 

@@ -32,10 +32,10 @@ def is_autocast_available(device_type: str) -> bool:
 
 
 class autocast(Reentrant):  # noqa: N801 (torch's name)
-    """Inside, products and convolutions run in a narrow dtype, losses and the like in float32.
+    """Run matrix products and convolutions in low precision inside, losses in float32.
 
-    A context manager and a decorator. The narrow dtype is bfloat16 on the CPU unless another is
-    given; parameters are cast once per region. Regions nest; `enabled=False` makes an exception.
+    A context manager and a decorator. The low-precision dtype is bfloat16 on the CPU unless another
+    is given; parameters are cast once per region. Regions nest; `enabled=False` makes an exception.
 
     >>> import pullback as torch
     >>> x = torch.ones(2, 2)
@@ -119,7 +119,12 @@ class _Region(Whole):
 
 
 def autocast_decorator(autocast_instance: Any, func: Callable[..., Any]) -> Callable[..., Any]:
-    """A function that runs inside a region."""
+    """A function that runs inside a region.
+
+    Args:
+        autocast_instance: Region to enter around each call.
+        func: Function to wrap.
+    """
 
     @functools.wraps(func)
     def inside(*args: Any, **kwargs: Any) -> Any:

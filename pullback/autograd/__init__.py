@@ -88,7 +88,7 @@ def _backward(
     create_graph: bool = False,
     inputs: Any = None,
 ) -> None:
-    """Add the gradient of this tensor to the `.grad` of the leaves it was computed from.
+    """Compute the gradients of this tensor and accumulate them into the `.grad` of its leaves.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, 2.0], requires_grad=True)

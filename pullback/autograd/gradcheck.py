@@ -51,7 +51,7 @@ def gradcheck(
 ) -> bool:
     """True if the gradients of `func` agree with central differences; else GradcheckError.
 
-    Inputs should be float64 or complex128: in single precision the differences drown in rounding.
+    Inputs should be float64 or complex128: in single precision, rounding errors dominate.
     Elements are moved in place by `eps`, and back, while `func` runs. `fast_mode` compares a random
     projection of each Jacobian, two evaluations where the full check takes two per element.
 
@@ -237,7 +237,15 @@ def get_numerical_jacobian(
     eps: float = 1e-3,
     grad_out: float = 1.0,
 ) -> tuple[Tensor, ...]:
-    """Jacobians of the first output of `fn(inputs)` by central differences. Deprecated."""
+    """Jacobians of the first output of `fn(inputs)` by central differences. Deprecated.
+
+    Args:
+        fn: Function to differentiate.
+        inputs: Its arguments.
+        target: Inputs to differentiate with respect to; all of them if not given.
+        eps: Step of the difference.
+        grad_out: Accepted for 1.0 only.
+    """
     from pullback.autograd.check import jacobians
     from pullback.autograd.check.derivatives import is_checked, tensors_of, tupled
 
@@ -255,7 +263,14 @@ def get_numerical_jacobian(
 def get_analytical_jacobian(
     inputs: Any, output: Tensor, nondet_tol: float = 0.0, grad_out: float = 1.0
 ) -> tuple[tuple[Tensor, ...], bool, bool, bool]:
-    """Jacobians by backward; whether they are repeatable, well shaped, well typed. Deprecated."""
+    """Jacobians by backward; whether they are repeatable, well shaped, well typed. Deprecated.
+
+    Args:
+        inputs: Inputs to differentiate with respect to.
+        output: Result of the function for them.
+        nondet_tol: Largest difference between two backward passes that counts as repeatable.
+        grad_out: Accepted for 1.0 only.
+    """
     from pullback.autograd.check import jacobians
     from pullback.autograd.check.derivatives import is_checked, tupled
 

@@ -246,7 +246,7 @@ class Tensor(Methods):
         return self._node.__class__ is View
 
     def why_no_grad(self) -> str:
-        """Why backward() does not reach this tensor, and what to do about it.
+        """Explain why backward() does not reach this tensor, and what to do about it.
 
         >>> import pullback as torch
         >>> x = torch.ones(2, requires_grad=True)
@@ -460,7 +460,7 @@ class Tensor(Methods):
     def detach(self) -> Tensor:
         """A tensor that shares this one's memory, but has no history and does not require grad.
 
-        Inside function transforms it is constant for every derivative.
+        Inside function transforms it counts as a constant at every level.
 
         >>> import pullback as torch
         >>> x = torch.tensor([1.0], requires_grad=True)
@@ -521,7 +521,7 @@ class Tensor(Methods):
     def data(self) -> Tensor:
         """The same memory with a version counter of its own.
 
-        Writes through it escape all checks. Inside nested function transforms it is constant for
+        Writes through it bypass all checks. Inside nested function transforms it is constant for
         the one in which the tensor was made, and for no other.
         """
         if self.__class__ is Tensor and type(self._array) is ndarray:

@@ -24,7 +24,11 @@ __all__ = ["main"]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Entry point; returns the exit status: that of the first rank that failed, or 0."""
+    """Entry point; returns the exit status: that of the first rank that failed, or 0.
+
+    Args:
+        arguments: Command line without the name of the program; that of the process if not given.
+    """
     return launched(parser().parse_args(arguments)).status
 
 

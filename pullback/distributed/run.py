@@ -72,7 +72,11 @@ def run(args: Any) -> None:
 
 
 def main(args: Sequence[str] | None = None) -> None:
-    """Run a script on several ranks, as the words ask for."""
+    """Run a script on several ranks, as the words ask for.
+
+    Args:
+        args: Command line without the name of the program; that of the process if not given.
+    """
     run(parse_args(args))
 
 

@@ -28,7 +28,13 @@ __all__ = [
 
 
 class Constraint:
-    """A region of values; subclasses say in `check` which values lie in it."""
+    """A region of values; subclasses say in `check` which values lie in it.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions import constraints
+    >>> constraints.positive.check(torch.tensor([-1.0, 2.0]))
+    tensor([False,  True])
+    """
 
     is_discrete: Any = False
     event_dim: Any = 0
@@ -81,7 +87,12 @@ class _Dependent(Constraint):
 
 
 def is_dependent(constraint: Any) -> bool:
-    """Whether a constraint can be known on instances only."""
+    """Whether a constraint can be known on instances only.
+
+    >>> from pullback.distributions import constraints
+    >>> constraints.is_dependent(constraints.dependent), constraints.is_dependent(constraints.real)
+    (True, False)
+    """
     return isinstance(constraint, _Dependent)
 
 
@@ -120,7 +131,15 @@ class _DependentProperty(property, _Dependent):
 
 
 class _Bounded(Constraint):
-    """Between bounds, whose names make up the printed form."""
+    """Between bounds, whose names make up the printed form.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions import constraints
+    >>> constraints.greater_than(1).check(torch.tensor([1.0, 2.0]))
+    tensor([False,  True])
+    >>> constraints.interval(0, 1).check(torch.tensor([1.0, 2.0]))
+    tensor([ True, False])
+    """
 
     def __repr__(self) -> str:
         bounds = ", ".join(f"{name}={value}" for name, value in vars(self).items())
@@ -289,7 +308,14 @@ class _PositiveDefinite(_Symmetric):
 
 
 class _IndependentConstraint(Constraint):
-    """Another constraint, with some more last dimensions making up an event."""
+    """Another constraint, with some more last dimensions making up an event.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions import constraints
+    >>> rows = torch.tensor([[1.0, 2.0], [1.0, -1.0]])
+    >>> constraints.independent(constraints.positive, 1).check(rows)
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Any, reinterpreted_batch_ndims: int) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -326,7 +352,14 @@ class _IndependentConstraint(Constraint):
 
 
 class MixtureSameFamilyConstraint(Constraint):
-    """Values that every component of a mixture could give."""
+    """Values that every component of a mixture could give.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions import constraints
+    >>> values = constraints.MixtureSameFamilyConstraint(constraints.positive)
+    >>> values.check(torch.tensor([1.0, -1.0]))
+    tensor([ True, False])
+    """
 
     def __init__(self, base_constraint: Constraint) -> None:
         if not isinstance(base_constraint, Constraint):
@@ -375,7 +408,14 @@ class _Joined(Constraint):
 
 
 class _Cat(_Joined):
-    """Constraints for sections of given lengths along `dim`, as `torch.cat` joins them."""
+    """Constraints for sections of given lengths along `dim`, as `torch.cat` joins them.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions import constraints
+    >>> both = constraints.cat([constraints.positive, constraints.real], lengths=[1, 1])
+    >>> both.check(torch.tensor([-1.0, -1.0]))
+    tensor([False,  True])
+    """
 
     def __init__(self, cseq: Sequence[Any], dim: int = 0, lengths: Any = None) -> None:
         super().__init__(cseq, dim)

@@ -71,7 +71,13 @@ def _sum_rightmost(value: Any, count: int) -> Any:
 
 
 def logits_to_probs(logits: Tensor, is_binary: bool = False) -> Any:
-    """Probabilities from log-odds (binary), or from logarithms up to a constant per row."""
+    """Probabilities from log-odds (binary), or from logarithms up to a constant per row.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions.utils import logits_to_probs
+    >>> logits_to_probs(torch.zeros(4))
+    tensor([0.2500, 0.2500, 0.2500, 0.2500])
+    """
     return torch.sigmoid(logits) if is_binary else torch.softmax(logits, -1)
 
 
@@ -82,7 +88,13 @@ def sigmoid_inside(x: Any) -> Any:
 
 
 def clamp_probs(probs: Tensor) -> Any:
-    """Probabilities, none so close to 0 or 1 that its logarithm is infinite."""
+    """Probabilities, none so close to 0 or 1 that its logarithm is infinite.
+
+    >>> import pullback as torch
+    >>> from pullback.distributions.utils import clamp_probs
+    >>> clamp_probs(torch.tensor([0.0, 0.5])).log().isfinite()
+    tensor([True, True])
+    """
     eps = finfo_of(probs).eps
     return probs.clamp(min=eps, max=1 - eps)
 
@@ -100,7 +112,19 @@ def probs_to_logits(probs: Tensor, is_binary: bool = False) -> Any:
 
 
 class lazy_property:  # noqa: N801 (torch's name)
-    """An attribute that is computed when first asked for, and then kept on the instance."""
+    """An attribute that is computed when first asked for, and then kept on the instance.
+
+    >>> from pullback.distributions.utils import lazy_property
+    >>> class Circle:
+    ...     @lazy_property
+    ...     def area(self):
+    ...         print("computed")
+    ...         return 3
+    >>> circle = Circle()
+    >>> circle.area, circle.area
+    computed
+    (3, 3)
+    """
 
     def __init__(self, wrapped: Callable[[Any], Any]) -> None:
         self.wrapped = wrapped

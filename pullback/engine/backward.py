@@ -46,7 +46,7 @@ def backward(
     grad_variables: Any = None,
     inputs: Any = None,
 ) -> Any:
-    """Add the gradients of `tensors` to the `.grad` of the leaves (or of `inputs`).
+    """Accumulate the gradients of `tensors` into the `.grad` of the leaves (or of `inputs`).
 
     >>> import pullback as torch
     >>> x = torch.tensor(3.0, requires_grad=True)

@@ -158,7 +158,7 @@ def jacfwd(
     *,
     randomness: str = "error",
 ) -> Callable[..., Any]:
-    """The function that gives the Jacobian of `func`, in one run with a tangent per input element.
+    """A function that computes the Jacobian of `func` in one pass, a tangent per input element.
 
     >>> import pullback as torch
     >>> torch.func.jacfwd(torch.sin)(torch.zeros(2))
@@ -206,7 +206,7 @@ def one_ndim(tensor: Any) -> int:
 
 
 def hessian(func: Callable[..., Any], argnums: int | tuple[int, ...] = 0) -> Callable[..., Any]:
-    """The function that gives the Hessian of `func`, forward over reverse.
+    """A function that computes the Hessian of `func`, by forward over reverse mode.
 
     >>> import pullback as torch
     >>> torch.func.hessian(lambda x: (x ** 3).sum())(torch.ones(2))

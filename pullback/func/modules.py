@@ -23,7 +23,7 @@ def functional_call(
 ) -> Any:
     """Call `module` with the given tensors in place of its parameters and buffers.
 
-    They are put back afterwards. A name that the module does not have is an attribute during the
+    They are restored afterwards. A name that the module does not have is an attribute during the
     call. With `tie_weights`, one name of several that share a tensor stands for all of them; with
     `strict`, every name must be given and known.
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import builtins
 import functools
+import itertools
 import keyword
 import math
 import operator
@@ -55,7 +56,13 @@ _IN_PLACE |= {"ilshift": "<<", "irshift": ">>"}
 
 @dataclass
 class PythonCode:
-    """The source of a forward, and the globals that it needs."""
+    """The source of a forward, and the globals that it needs.
+
+    Args:
+        globals: Names that the source uses, and their values.
+        _lineno_map: Line of the source to index of the node.
+        _prologue_start: Line on which the body begins.
+    """
 
     src: str
     globals: dict[str, Any]
@@ -69,6 +76,8 @@ class _Writing(NamedTuple):
     root: str  # what the module is called in it: "self"
     names: Namespace
     globals: dict[str, Any]
+    locals: dict[Node, str]  # of inputs that are called as a builtin is
+    inputs: set[str]  # names of parameters, which hide builtins
 
 
 class CodeGen:
@@ -115,7 +124,8 @@ class CodeGen:
         for name in (*_ALWAYS, root):
             names.create_name(name, None)
         scope.update(dict(self.additional_globals()))
-        writing = _Writing(root, names, scope)
+        given = {str(node.target) for node in graph.nodes if node.op == "placeholder"}
+        writing = _Writing(root, names, scope, _beside_builtins(graph), given)
         inputs: list[str] = []
         unpacked: list[str] = []
         returned = ""
@@ -130,7 +140,7 @@ class CodeGen:
             line = _line(self, writing, node)
             dropped = unused.get(node, [])
             if dropped:
-                line += f";  {' = '.join(one.name for one in dropped)} = None"
+                line += f";  {' = '.join(_local(writing, one) for one in dropped)} = None"
             lines.append(f"{line}\n")
         if not lines:
             lines.append("pass\n")
@@ -144,9 +154,26 @@ class CodeGen:
         kind = "" if node.type is None else f" : {_annotation(writing, node.type)}"
         default = f" = {_text(writing, node.args[0])}" if node.args else ""
         target = str(node.target)
-        if target.lstrip("*") != node.name:
-            unpacked.append(f"{node.name} = {target.lstrip('*')}")
+        local = _local(writing, node)
+        if target.lstrip("*") != local:
+            unpacked.append(f"{local} = {target.lstrip('*')}")
         return f"{target}{kind}{default}"
+
+
+def _beside_builtins(graph: Graph) -> dict[Node, str]:
+    """Variables for nodes that have the name of a builtin, which the code may call itself."""
+    used = {node.name for node in graph.nodes}
+    found: dict[Node, str] = {}
+    for node in graph.nodes:
+        if hasattr(builtins, node.name):
+            numbered = (f"{node.name}_{n}" for n in itertools.count(1))
+            found[node] = next(name for name in numbered if name not in used)
+            used.add(found[node])
+    return found
+
+
+def _local(writing: _Writing, node: Node) -> str:
+    return writing.locals.get(node, node.name)
 
 
 def _last_uses(graph: Graph) -> dict[Node, list[Node]]:
@@ -180,7 +207,7 @@ _ALWAYS: dict[str, Any] = {
 def _line(codegen: CodeGen, writing: _Writing, node: Node) -> str:
     """What a node does, as a statement."""
     kind = "" if node.type is None else f" : {_annotation(writing, node.type)}"
-    to = f"{node.name}{kind} = "
+    to = f"{_local(writing, node)}{kind} = "
     if node.op == "get_attr":
         return f"{to}{attribute_path(writing.root, str(node.target))}"
     if node.op == "output":
@@ -216,11 +243,13 @@ def _as_sign(writing: _Writing, node: Node, to: str) -> str | None:
     if name == "getitem" and len(args) == 2:
         return f"{to}{_operand(writing, args[0])}[{_text(writing, args[1])}]"
     if name == "setitem" and len(args) == 3 and isinstance(args[0], Node):
-        place = f"{args[0].name}[{_text(writing, args[1])}]"
-        return f"{place} = {_text(writing, args[2])};  {to}{args[0].name}"
+        owner = _local(writing, args[0])
+        place = f"{owner}[{_text(writing, args[1])}]"
+        return f"{place} = {_text(writing, args[2])};  {to}{owner}"
     if name in _IN_PLACE and len(args) == 2 and isinstance(args[0], Node):
-        changed = f"{args[0].name} {_IN_PLACE[name]}= {_text(writing, args[1])}"
-        return f"{changed};  {to}{args[0].name}"
+        owner = _local(writing, args[0])
+        changed = f"{owner} {_IN_PLACE[name]}= {_text(writing, args[1])}"
+        return f"{changed};  {to}{owner}"
     return None
 
 
@@ -238,7 +267,7 @@ def _operand(writing: _Writing, value: Any) -> str:
 def _text(writing: _Writing, value: Any) -> str:
     """An argument as an expression."""
     if isinstance(value, Node):
-        return value.name
+        return _local(writing, value)
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         inner = ", ".join(_text(writing, one) for one in value)
         return f"{_callable(writing, type(value))}({inner})"
@@ -253,7 +282,7 @@ def _text(writing: _Writing, value: Any) -> str:
         return f"{{{inner}}}"
     if isinstance(value, slice):
         parts = (_text(writing, one) for one in (value.start, value.stop, value.step))
-        return f"slice({', '.join(parts)})"
+        return f"{_callable(writing, slice)}({', '.join(parts)})"
     if isinstance(value, dtype | str | device) or value is None or value is Ellipsis:
         return repr(value)
     if callable(value) or isinstance(value, type):
@@ -288,6 +317,8 @@ def _callable(writing: _Writing, target: Any) -> str:
     name = global_name(target)
     if name.startswith("torch."):
         return name
+    if name in writing.inputs:
+        name = writing.names.create_name(f"builtin_{name}", target)
     if getattr(builtins, name, None) is target and not keyword.iskeyword(name):
         writing.globals.setdefault(name, target)
         return name
@@ -365,7 +396,13 @@ class _PyTreeCodeGen(CodeGen):
 
 
 class PyTreeInfo(NamedTuple):
-    """Names of the arguments as users pass them, and how they and the output nest."""
+    """Names of the arguments as users pass them, and how they and the output nest.
+
+    Args:
+        orig_args: Names of the arguments.
+        in_spec: Tree of the arguments.
+        out_spec: Tree of the output; None for a single value.
+    """
 
     orig_args: list[str]
     in_spec: Any

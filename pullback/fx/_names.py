@@ -58,11 +58,17 @@ class Namespace:
         self._names[id(obj)] = name
         self._used.add(name)
 
-    def forget(self, obj: Any) -> None:
-        """An object needs its name no longer; the name stays taken."""
+    def holder(self, name: str) -> Any:
+        """Whose name it is; None where it is nobody's."""
+        return self._objects.get(name)
+
+    def forget(self, obj: Any, *, frees: bool = False) -> None:
+        """An object needs its name no longer; the name stays taken unless it `frees` it."""
         name = self._names.pop(id(obj), None)
         if name is not None:
             self._objects.pop(name, None)
+            if frees:
+                self._used.discard(name)
 
     def _allowed(self, name: str, obj: Any) -> bool:
         if name in _ALLOWED_BUILTINS:

@@ -297,7 +297,14 @@ def _thawed(frozen: Any) -> Graph:
 
 
 def reduce_graph_module(base: Any, name: str, state: dict[str, Any], frozen: Any) -> GraphModule:
-    """A graph module from its pickle."""
+    """A graph module from its pickle.
+
+    Args:
+        base: Class of the module that was traced.
+        name: Name of the class of the result.
+        state: Attributes of the module, its graph among them.
+        frozen: What the pickle keeps beside the attributes.
+    """
     made: GraphModule = GraphModule.__new__(base)
     made.__dict__.update(state)
     type(made).__name__ = name

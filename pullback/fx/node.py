@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+import keyword
 import operator
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from pullback.core.listing import only_public as _only_public
-from pullback.fx._names import qualified_name
+from pullback.fx._names import RESERVED, qualified_name
 from pullback.fx.immutable_collections import immutable_dict, immutable_list
 
 if TYPE_CHECKING:
@@ -36,6 +37,10 @@ def has_side_effect(fn: Any) -> Any:
 
 def map_aggregate(a: Any, fn: Callable[[Any], Any]) -> Any:
     """Every leaf of nested tuples, lists, dicts and slices through `fn`, into immutable copies.
+
+    Args:
+        a: Nested value.
+        fn: Function of one leaf.
 
     >>> from pullback.fx.node import map_aggregate
     >>> map_aggregate((1, [2, {"a": 3}]), lambda x: x + 1)
@@ -297,6 +302,22 @@ class Node:
         if candidate != self.name:
             self.graph._names.forget(self)
             self.name = self.graph._names.create_name(candidate, self)
+
+    def _take_name(self, name: str) -> None:
+        """Have just this name, were it that of a builtin: a step that has it gets another."""
+        names = self.graph._names
+        holder = names.holder(name)
+        if not name.isidentifier() or keyword.iskeyword(name) or name in RESERVED:
+            return self._rename(name)
+        if holder is not None and getattr(holder, "op", "placeholder") == "placeholder":
+            return self._rename(name)
+        names.forget(self, frees=True)
+        if holder is not None:
+            names.forget(holder)
+            holder.name = names.create_name(name, holder)
+        names.associate_name_with_obj(name, self)
+        self.name = name
+        return None
 
     def __repr__(self) -> str:
         return self._repr_fn(self) if self._repr_fn else self.name

@@ -98,7 +98,12 @@ def create_type_hint(x: Any) -> Any:
 
 
 def type_matches(signature_type: Any, argument_type: Any) -> bool:
-    """Whether a value of one type may be passed where another is declared."""
+    """Whether a value of one type may be passed where another is declared.
+
+    >>> from pullback.fx.operator_schemas import type_matches
+    >>> type_matches(float, int), type_matches(int, float)
+    (True, False)
+    """
     if signature_type is argument_type or signature_type in (Any, inspect.Parameter.empty):
         return True
     if signature_type is float and argument_type is int:

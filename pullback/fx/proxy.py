@@ -32,14 +32,24 @@ class TraceError(ValueError):
 
 
 class Scope:
-    """The module that is being traced: its path and its class."""
+    """The module that is being traced: its path and its class.
+
+    Args:
+        module_path: Path of the module in the traced one.
+        module_type: Class of the module.
+    """
 
     def __init__(self, module_path: str, module_type: Any) -> None:
         self.module_path, self.module_type = module_path, module_type
 
 
 class ScopeContextManager:
-    """Says which module is being traced, for the time of a `with` block."""
+    """Says which module is being traced, for the time of a `with` block.
+
+    Args:
+        scope: Scope to change, and to restore at the end.
+        current_scope: What it is inside the block.
+    """
 
     def __init__(self, scope: Scope, current_scope: Scope) -> None:
         self._before = Scope(scope.module_path, scope.module_type)
@@ -171,7 +181,11 @@ def _unpacks(frame: FrameType) -> int | None:
 
 
 class GraphAppendingTracer(TracerBase):
-    """Puts what is done to its proxies at the end of a graph."""
+    """Puts what is done to its proxies at the end of a graph.
+
+    Args:
+        graph: Graph to append to.
+    """
 
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
@@ -315,7 +329,11 @@ def _asserted(frame: FrameType | None) -> str | None:
 
 
 class Attribute(Proxy):
-    """An attribute of a proxy; becomes a node when it is used, or a method call when called."""
+    """An attribute of a proxy; becomes a node when it is used, or a method call when called.
+
+    Args:
+        attr: Name of the attribute.
+    """
 
     def __init__(self, root: Proxy, attr: str) -> None:
         WATCH.begin(("proxy", id(self)))
@@ -337,7 +355,14 @@ class Attribute(Proxy):
 
 
 class ParameterProxy(Proxy):
-    """Stands for a parameter; what is known of it beforehand is not traced."""
+    """Stands for a parameter; what is known of it beforehand is not traced.
+
+    Args:
+        tracer: Tracer that records.
+        node: Node of the graph.
+        name: Path of the parameter in the module.
+        param: The parameter.
+    """
 
     def __init__(self, tracer: TracerBase, node: Node, name: str, param: Any) -> None:
         super().__init__(node, tracer)

@@ -32,7 +32,13 @@ class Future(Generic[T]):
 
 
 def fork(func: Callable[..., T], *args: Any, **kwargs: Any) -> Future[T]:
-    """Call a function, to `wait` for its result; as torch does outside of scripts, right away."""
+    """Call a function, to `wait` for its result; as torch does outside of scripts, right away.
+
+    >>> import pullback as torch
+    >>> future = torch.jit.fork(torch.add, torch.ones(2), 1)
+    >>> torch.jit.wait(future)
+    tensor([2., 2.])
+    """
     return Future(func(*args, **kwargs))
 
 

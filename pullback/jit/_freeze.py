@@ -18,6 +18,11 @@ def freeze(
     """A copy of a scripted module in evaluation mode, whose parameters need no gradients.
 
     Unlike in torch, parameters stay visible: the module runs as Python.
+
+    >>> import pullback as torch
+    >>> frozen = torch.jit.freeze(torch.jit.script(torch.nn.Linear(2, 1)).eval())
+    >>> frozen(torch.ones(1, 2)).requires_grad
+    False
     """
     if not isinstance(mod, ScriptModule):
         raise RuntimeError("freeze() takes what jit.script or jit.trace gave, not a plain module.")
@@ -36,5 +41,11 @@ def run_frozen_optimizations(mod: Any, *args: Any, **kwargs: Any) -> None:
 
 
 def optimize_for_inference(mod: Any, other_methods: list[str] | None = None) -> Any:
-    """A frozen copy; modules that are training are taken as they are, as torch does."""
+    """A frozen copy; modules that are training are taken as they are, as torch does.
+
+    >>> import pullback as torch
+    >>> scripted = torch.jit.script(torch.nn.Dropout().eval())
+    >>> torch.jit.optimize_for_inference(scripted)(torch.ones(2))
+    tensor([1., 1.])
+    """
     return freeze(mod.eval()) if isinstance(mod, ScriptModule) else mod

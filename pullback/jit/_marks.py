@@ -52,7 +52,12 @@ BroadcastingList4 = BroadcastingList5 = BroadcastingList6 = BroadcastingList1
 
 
 def is_scripting() -> bool:
-    """Whether the program runs compiled: never, it runs as Python."""
+    """Whether the program runs compiled: never, it runs as Python.
+
+    >>> import pullback as torch
+    >>> torch.jit.is_scripting()
+    False
+    """
     return False
 
 
@@ -62,7 +67,16 @@ def _marked(fn: F, mark: str) -> F:
 
 
 def export(fn: F) -> F:
-    """Mark a method to be compiled even if forward does not call it."""
+    """Mark a method to be compiled even if forward does not call it.
+
+    >>> import pullback as torch
+    >>> class Net(torch.nn.Module):
+    ...     @torch.jit.export
+    ...     def half(self, x):
+    ...         return x / 2
+    >>> torch.jit.script(Net()).half(torch.ones(2))
+    tensor([0.5000, 0.5000])
+    """
     return _marked(fn, FunctionModifiers.EXPORT)
 
 

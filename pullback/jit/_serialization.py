@@ -20,6 +20,14 @@ def save(m: Any, f: Any, _extra_files: dict[str, Any] | None = None) -> None:
 
     The file is for `jit.load` of this package, where the same Python classes can be imported; it
     is no archive that torch or C++ could read.
+
+    >>> import io
+    >>> import pullback as torch
+    >>> file = io.BytesIO()
+    >>> torch.jit.save(torch.jit.script(torch.nn.ReLU()), file)
+    >>> _ = file.seek(0)
+    >>> torch.jit.load(file)(torch.tensor([-1.0, 1.0]))
+    tensor([0., 1.])
     """
     if not isinstance(m, ScriptModule | ScriptFunction):
         raise TypeError(

@@ -24,7 +24,12 @@ _onednn = False
 
 
 def annotate(the_type: Any, the_value: Any) -> Any:
-    """The value; the type is for the compiler."""
+    """The value; the type is for the compiler.
+
+    >>> import pullback as torch
+    >>> torch.jit.annotate(list[int], [1, 2])
+    [1, 2]
+    """
     return the_value
 
 
@@ -86,7 +91,12 @@ def set_module(obj: Any, mod: str) -> None:
 
 
 def isinstance_(obj: Any, target_type: Any) -> bool:
-    """`isinstance` that knows `list[int]`, `dict[str, Tensor]`, `tuple[int, ...]` and unions."""
+    """`isinstance` that knows `list[int]`, `dict[str, Tensor]`, `tuple[int, ...]` and unions.
+
+    >>> import pullback as torch
+    >>> torch.jit.isinstance([1, 2], list[int]), torch.jit.isinstance([1, "a"], list[int])
+    (True, False)
+    """
     if isinstance(target_type, tuple | list):
         return any(isinstance_(obj, one) for one in target_type)
     origin, inner = typing.get_origin(target_type), typing.get_args(target_type)

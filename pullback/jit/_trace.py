@@ -494,7 +494,15 @@ def _copied(given: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def script_if_tracing(fn: Callable[..., Any]) -> Callable[..., Any]:
-    """Mark a function to be compiled when a program that calls it is traced; it stays Python."""
+    """Mark a function to be compiled when a program that calls it is traced; it stays Python.
+
+    >>> import pullback as torch
+    >>> @torch.jit.script_if_tracing
+    ... def double(x):
+    ...     return x * 2 if x.sum() > 0 else x
+    >>> double(torch.ones(2))
+    tensor([2., 2.])
+    """
     return fn
 
 

@@ -21,6 +21,9 @@ __all__ = ["StorageWeakRef", "init_reductions", "rebuild_tensor", "reduce_tensor
 class StorageWeakRef:
     """Tells whether storages are the same memory, without keeping that alive.
 
+    Args:
+        storage: Storage to refer to.
+
     >>> import pullback as torch
     >>> from pullback.multiprocessing.reductions import StorageWeakRef
     >>> x = torch.zeros(4)
@@ -56,6 +59,9 @@ def reduce_tensor(tensor: Tensor) -> tuple[Any, ...]:
 
     A tensor that is not in shared memory yet moves there, so that both sides see the same memory
     afterwards; if others look at its memory, it stays and the receiver gets a copy.
+
+    Args:
+        tensor: Tensor to send; it must be a leaf or need no gradient.
     """
     if tensor.requires_grad and not tensor.is_leaf:
         raise RuntimeError(
@@ -93,7 +99,15 @@ def rebuild_tensor(
     requires_grad: bool,
     attributes: dict[str, Any],
 ) -> Tensor:
-    """The tensor again, on the block that came along."""
+    """The tensor again, on the block that came along.
+
+    Args:
+        kind: Class of the tensor.
+        block: Shared memory.
+        place: Data type, shape, strides and offset in it.
+        requires_grad: Whether it requires grad.
+        attributes: Python attributes of the tensor.
+    """
     shape, strides, dtype, offset = place
     array = numpy.ndarray(shape, dtype, block, offset, strides)
     result = leaf(array, kind, requires_grad=requires_grad)

@@ -40,7 +40,13 @@ def _of_input(dims: int) -> Callable[..., Any]:
         return transposed(grad_output, weight, None, steps, pads, rest, groups, spread)
 
     conv_input.__name__ = conv_input.__qualname__ = f"conv{dims}d_input"
-    conv_input.__doc__ = f"The gradient of conv{dims}d by its input, whose size is given."
+    conv_input.__doc__ = f"""The gradient of conv{dims}d with respect to its input, of given size.
+
+    >>> import pullback as torch
+    >>> weight, grad = torch.ones(1, 1{", 2" * dims}), torch.ones(1, 1{", 3" * dims})
+    >>> torch.nn.grad.conv{dims}d_input((1, 1{", 4" * dims}), weight, grad).shape
+    torch.Size([1, 1{", 4" * dims}])
+    """
     return conv_input
 
 
@@ -65,7 +71,13 @@ def _of_weight(dims: int) -> Callable[..., Any]:
         return grad(out, weight, grad_output, create_graph=recorded)[0]
 
     conv_weight.__name__ = conv_weight.__qualname__ = f"conv{dims}d_weight"
-    conv_weight.__doc__ = f"The gradient of conv{dims}d by its weight, whose size is given."
+    conv_weight.__doc__ = f"""The gradient of conv{dims}d with respect to its weight, of given size.
+
+    >>> import pullback as torch
+    >>> x, grad = torch.ones(1, 1{", 4" * dims}), torch.ones(1, 1{", 3" * dims})
+    >>> torch.nn.grad.conv{dims}d_weight(x, (1, 1{", 2" * dims}), grad).shape
+    torch.Size([1, 1{", 2" * dims}])
+    """
     return conv_weight
 
 

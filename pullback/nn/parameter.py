@@ -61,7 +61,7 @@ def _marked(data: Tensor, requires_grad: bool) -> Tensor:
 
 
 class Parameter(Tensor, metaclass=_MarkedMeta):
-    """A leaf tensor on the memory of `data` that requires grad unless told otherwise.
+    """A leaf tensor that shares the memory of `data`, and requires grad by default.
 
     Results computed from it are plain tensors. Modules recognise parameters by this class; data
     of a tensor class of your own keeps its class, and is marked instead.
@@ -324,7 +324,13 @@ class UninitializedBuffer(UninitializedTensorMixin, Tensor):
 
 
 def is_lazy(param: Any) -> bool:
-    """Whether a parameter or buffer is not initialised yet."""
+    """Whether a parameter or buffer is not initialised yet.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.parameter import is_lazy
+    >>> is_lazy(torch.nn.LazyLinear(2).weight), is_lazy(torch.nn.Linear(1, 2).weight)
+    (True, False)
+    """
     return isinstance(param, UninitializedTensorMixin)
 
 

@@ -72,11 +72,19 @@ class _Stub(Module):
 
 
 class QuantStub(_Stub):
-    """The place where inputs would be quantised; before that, the input as it is."""
+    """The place where inputs would be quantised; before that, the input as it is.
+
+    Args:
+        qconfig: Accepted: it has no effect.
+    """
 
 
 class DeQuantStub(_Stub):
-    """The place where results would come back to floating point; before that, as they are."""
+    """The place where results would come back to floating point; before that, as they are.
+
+    Args:
+        qconfig: Accepted: it has no effect.
+    """
 
 
 refuse_others(globals())

@@ -104,7 +104,7 @@ class Adafactor(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
+        """Take one step; `closure`, if given, first recomputes the loss, which is returned."""
         loss = evaluated(closure)
         for group in self.param_groups:
             for p in group["params"]:

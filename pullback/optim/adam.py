@@ -127,7 +127,7 @@ def decoupled_or_decayed(x: Any, g: Any, options: dict[str, Any]) -> Any:
 
 
 class Adam(ElementwiseOptimizer):
-    """Adam: steps by averaged gradients, divided by the root of averaged squares.
+    """Adam: steps by running averages of the gradient, divided by the root of those of its square.
 
     With gradient `g` at step `t`: `m = beta1 * m + (1 - beta1) * g`, `v = beta2 * v + (1 - beta2) *
     g**2`; then `p = p - lr * (m / (1 - beta1**t)) / (sqrt(v / (1 - beta2**t)) + eps)`.

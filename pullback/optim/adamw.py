@@ -13,7 +13,7 @@ __all__ = ["AdamW", "adamw"]
 
 
 class AdamW(Adam):
-    """Adam whose weight decay shrinks the parameters themselves, not through the averages.
+    """Adam with decoupled weight decay, which shrinks the parameters directly.
 
     First `p = p * (1 - lr * weight_decay)`, then the step of `Adam` without penalty.
 

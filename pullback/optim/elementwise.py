@@ -96,7 +96,7 @@ class ElementwiseOptimizer(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
+        """Take one step; `closure`, if given, first recomputes the loss, which is returned."""
         loss = None if closure is None else evaluated(closure)
         alone = running.get() is None  # no pass could still add to what is stored
         for number, group in enumerate(self.param_groups):

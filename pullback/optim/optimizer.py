@@ -51,19 +51,35 @@ _maximize_doc = "maximize (bool, optional): climb instead of descending"
 
 
 def register_optimizer_step_pre_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` before each step of every optimizer.
+
+    >>> import pullback as torch
+    >>> from pullback.optim.optimizer import register_optimizer_step_pre_hook
+    >>> sgd = torch.optim.SGD([torch.ones(1, requires_grad=True)])
+    >>> with register_optimizer_step_pre_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     sgd.step()
+    step
+    """
     return RemovableHandle.add(_global_optimizer_pre_hooks, hook)
 
 
 def register_optimizer_step_post_hook(hook: Callable[..., Any]) -> RemovableHandle:
-    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer."""
+    """Call `hook(optimizer, args, kwargs)` after each step of every optimizer.
+
+    >>> import pullback as torch
+    >>> from pullback.optim.optimizer import register_optimizer_step_post_hook
+    >>> sgd = torch.optim.SGD([torch.ones(1, requires_grad=True)])
+    >>> with register_optimizer_step_post_hook(lambda optimizer, args, kwargs: print("step")):
+    ...     sgd.step()
+    step
+    """
     return RemovableHandle.add(_global_optimizer_post_hooks, hook)
 
 
 class Optimizer:
-    """What all optimizers have: `param_groups`, `state`, `step`, `zero_grad`, hooks, state dicts.
+    """Base class of optimizers: `param_groups`, `state`, `step`, `zero_grad`, hooks, state dicts.
 
-    An optimizer of one's own hands its parameters and its options' defaults on, and writes `step`:
+    A subclass passes its parameters and default options to `super().__init__`, and defines `step`:
 
     >>> import pullback as torch
     >>> class Plain(torch.optim.Optimizer):

@@ -56,7 +56,7 @@ class SparseAdam(Optimizer):
 
     @_use_grad_for_differentiable
     def step(self, closure: Callable[[], Any] | None = None) -> Any:
-        """Take one step; `closure`, if given, computes the loss anew first, which is returned."""
+        """Take one step; `closure`, if given, first recomputes the loss, which is returned."""
         loss = evaluated(closure)
         for group in self.param_groups:
             stepped = [(p, p.grad) for p in group["params"] if p.grad is not None]

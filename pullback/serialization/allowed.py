@@ -64,7 +64,18 @@ def clear_safe_globals() -> None:
 
 @contextmanager
 def safe_globals(safe_globals: list[SafeGlobal]) -> Iterator[None]:
-    """Allow classes and functions within a block only."""
+    """Allow classes and functions within a block only.
+
+    >>> import io
+    >>> from fractions import Fraction
+    >>> import pullback as torch
+    >>> file = io.BytesIO()
+    >>> torch.save(Fraction(1, 3), file)
+    >>> _ = file.seek(0)
+    >>> with torch.serialization.safe_globals([Fraction]):
+    ...     torch.load(file)
+    Fraction(1, 3)
+    """
     global _added
     before = _added
     try:

@@ -47,7 +47,12 @@ _materializing: ContextVar[bool] = ContextVar("pullback_materialize_fakes", defa
 
 
 def get_default_load_endianness() -> LoadEndianness | None:
-    """The byte order assumed for files that do not say theirs; None is this machine's."""
+    """The byte order assumed for files that do not say theirs; None is this machine's.
+
+    >>> from pullback.serialization import get_default_load_endianness
+    >>> print(get_default_load_endianness())
+    None
+    """
     return _Choices.endianness
 
 
@@ -77,7 +82,13 @@ def assumed_byteorder() -> str:
 
 
 def get_default_mmap_options() -> int | None:
-    """The flag for `load(mmap=True)`: `mmap.MAP_PRIVATE` unless chosen otherwise."""
+    """The flag for `load(mmap=True)`: `mmap.MAP_PRIVATE` unless chosen otherwise.
+
+    >>> import mmap
+    >>> from pullback.serialization import get_default_mmap_options
+    >>> get_default_mmap_options() == mmap.MAP_PRIVATE
+    True
+    """
     return _Choices.mmap_flags
 
 

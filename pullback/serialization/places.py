@@ -45,7 +45,14 @@ def location_tag(storage: UntypedStorage) -> str:
 
 
 def default_restore_location(storage: UntypedStorage, location: str) -> UntypedStorage:
-    """A storage at the place that a file names; RuntimeError where there is no such device."""
+    """A storage at the place that a file names; RuntimeError where there is no such device.
+
+    >>> import pullback as torch
+    >>> from pullback.serialization import default_restore_location
+    >>> storage = torch.ones(2).untyped_storage()
+    >>> default_restore_location(storage, "cpu") is storage
+    True
+    """
     for _, _, _, restorer in _packages:
         restored: UntypedStorage | None = restorer(storage, location)
         if restored is not None:

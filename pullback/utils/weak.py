@@ -189,7 +189,18 @@ WeakTensorKeyDictionary = WeakIdKeyDictionary
 
 
 class TensorWeakRef:
-    """A weak reference to a tensor."""
+    """A weak reference to a tensor.
+
+    >>> import pullback as torch
+    >>> from pullback.utils.weak import TensorWeakRef
+    >>> x = torch.ones(2)
+    >>> weak = TensorWeakRef(x)
+    >>> weak() is x
+    True
+    >>> del x
+    >>> weak() is None
+    True
+    """
 
     ref: WeakRef[Tensor]
 

@@ -19,10 +19,28 @@ def every():
             yield f"{title}.{name}", getattr(reference.found(path), name)
 
 
+# Inner modules whose parameters need no words: Python's own classes, and named tuples.
+NO_WORDS = {
+    *("fx.immutable_collections", "installed", "multiprocessing.pool", "multiprocessing.queue"),
+    *("return_types", "utils.collect_env"),
+}
+
+
+def inner():
+    """What is in modules that have no page of their own."""
+    found = public_modules.found()
+    for path, names in public_modules.without_page().items():
+        if path not in NO_WORDS:
+            values = ((f"torch.{path}.{name}", getattr(found[path], name)) for name in names)
+            yield from (
+                one for one in values if inspect.isclass(one[1]) or inspect.isroutine(one[1])
+            )
+
+
 def test_every_parameter_of_every_public_callable_is_described():
     missing = [
         f"{title}({parameter.name})"
-        for title, value in every()
+        for title, value in [*every(), *inner()]
         for parameter in arguments.parameters(title, value)
         if parameter.name not in arguments.described(title, value)
     ]
@@ -49,7 +67,7 @@ def test_a_new_module_is_noticed(monkeypatch):
 
 def test_args_sections_name_parameters_that_exist():
     unknown = []
-    for title, value in every():
+    for title, value in [*every(), *inner()]:
         own = arguments._of_docstring(inspect.getdoc(value) or "")
         names = {parameter.name for parameter in arguments.parameters(title, value)}
         if not title.startswith("torch.Tensor."):  # a docstring of the function names the receiver

@@ -42,38 +42,41 @@ SHOWN_ELSEWHERE = {
     "torch.distributed.tensor.parallel": """
         PrepareModuleInput PrepareModuleInputOutput PrepareModuleOutput SequenceParallel
     """,
+    "torch.fx.experimental.symbolic_shapes": "has_free_symbols",
+    "torch.fx.passes.graph_drawer": "FxGraphDrawer",
+    "torch.fx.passes.shape_prop": "TensorMetadata",
     "torch.nn.attention": """
         activate_flash_attention_impl register_flash_attention_impl restore_flash_attention_impl
     """,
+    "torch.nn.modules.module": "register_module_backward_hook",
+    "torch.nn.parameter": "UninitializedTensorMixin",
+    "torch.serialization": "LoadEndianness",
     "torch.utils.benchmark": "Colorize Language Measurement TaskSpec timer",
+    "torch.utils.dlpack": "DLDeviceType",
+    **{  # as functions, what the classes of the same names show
+        f"torch.optim.{name}": name
+        for name in (
+            *("adadelta", "adagrad", "adam", "adamax", "adamw", "asgd", "nadam", "radam"),
+            *("rmsprop", "rprop", "sgd", "sparse_adam"),
+        )
+    },
 }
 
 # Devices' names, inner modules and what few programs call by itself: described, and without an
 # example for each name.
 DESCRIBED = """
-    accelerator autograd.function autograd.numbers backends backends.cuda backends.cudnn
-    backends.mha backends.miopen backends.mkl backends.mkldnn backends.mps backends.native
-    backends.nnpack backends.opt_einsum cpu cpu.amp cuda cuda.amp cuda.comm cuda.nccl cuda.nvtx
-    cuda.profiler distributed.algorithms.ddp_comm_hooks
+    accelerator autograd.function backends.cuda backends.cudnn backends.mha backends.miopen
+    backends.mkl backends.mkldnn backends.mps backends.native backends.nnpack backends.opt_einsum
+    cpu cpu.amp cuda cuda.amp cuda.comm cuda.nccl cuda.nvtx cuda.profiler
     distributed.algorithms.ddp_comm_hooks.debugging_hooks
     distributed.algorithms.ddp_comm_hooks.default_hooks
     distributed.algorithms.ddp_comm_hooks.post_localSGD_hook
     distributed.algorithms.ddp_comm_hooks.powerSGD_hook distributed.algorithms.join
-    distributed.algorithms.model_averaging.averagers
-    distributed.algorithms.model_averaging.utils distributed.checkpoint.format_utils
-    distributed.checkpoint.staging distributed.fsdp.sharded_grad_scaler distributed.fsdp.wrap
-    distributed.nn distributed.pipelining.microbatch distributed.pipelining.schedules
-    distributed.tensor.debug distributed.tensor.experimental distributions.constraints
-    distributions.transforms distributions.utils export fx.experimental.proxy_tensor
-    fx.experimental.symbolic_shapes fx.operator_schemas fx.passes.graph_drawer
-    fx.passes.shape_prop fx.passes.split_module
-    fx.subgraph_rewriter fx.traceback jit mps mps.profiler mtia multiprocessing nn.grad
-    nn.modules.module nn.modules.utils nn.parameter onnx optim.adadelta optim.adagrad optim.adam
-    optim.adamax optim.adamw optim.asgd optim.nadam optim.optimizer optim.radam optim.rmsprop
-    optim.rprop optim.sgd optim.sparse_adam serialization storage utils utils.cpp_extension
-    utils.data.datapipes.iter utils.data.datapipes.map utils.data.graph
-    utils.data.graph_settings utils.dlpack utils.hooks utils.model_zoo utils.module_tracker
-    utils.weak xpu
+    distributed.algorithms.model_averaging.averagers distributed.algorithms.model_averaging.utils
+    distributed.checkpoint.staging distributed.fsdp.wrap distributed.nn
+    distributed.pipelining.schedules distributions.constraints export fx.operator_schemas
+    fx.subgraph_rewriter fx.traceback jit mps mps.profiler mtia multiprocessing utils
+    utils.cpp_extension utils.data.graph_settings xpu
 """
 
 

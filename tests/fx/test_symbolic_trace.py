@@ -287,3 +287,8 @@ def test_a_module_is_called_as_usual_while_another_thread_traces():
         assert linear(torch.ones(1, 2)).shape == (1, 2)
         end.set()
         assert torch.equal(traced.result()(torch.ones(1)), torch.tensor([2.0]))
+
+
+def test_a_parameter_that_is_called_as_a_builtin_does_not_hide_it():
+    traced = fx.symbolic_trace(lambda x, slice, tuple: x[1:2] + slice + tuple)
+    assert traced(torch.ones(3), 1, 2).tolist() == [4.0]

@@ -48,11 +48,11 @@ class NanError(FloatingPointError):
 
 
 class detect_nan(Reentrant):
-    """Inside, the first operator that makes a NaN raises a NanError; with `inf`, or an infinity.
+    """Raise NanError at the first operator inside that produces a NaN; with `inf`, or an infinity.
 
-    Forward and backward are watched. NaN that come from outside are passed over: what counts is
-    who made one from values without any. In other threads than the one that entered, NumPy's flags
-    are not heard, only operators that leave none are watched.
+    Forward and backward are checked. NaNs in the input are ignored: what counts is the operator
+    that produced one from values without any. NumPy's floating-point flags are checked only in the
+    thread that entered the block; in others, only operators that raise no flags are checked.
 
     >>> import pullback as torch
     >>> x = torch.tensor([1.0, -1.0], requires_grad=True)

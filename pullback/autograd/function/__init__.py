@@ -84,9 +84,9 @@ class FunctionMeta(type):
 class Function(Legacy, FunctionCtx, metaclass=FunctionMeta):
     """A differentiable function with its own backward: subclass it, then call `apply`.
 
-    `forward` computes the results, with nothing recorded. It either takes `ctx` first, or leaves
+    `forward` computes the results without recording. It either takes `ctx` first, or leaves
     that to `setup_context(ctx, inputs, output)`. `backward` gets ctx and one gradient for each
-    result, and returns one for each argument of forward. `autograd.function.check` tells what is
+    result, and returns one for each argument of forward. `autograd.function.check` reports what is
     wrong with a Function.
 
     >>> import pullback as torch

@@ -13,6 +13,21 @@ class FunctionCtx:
     """The methods of `ctx`. Each call replaces what an earlier one said.
 
     The attributes they set (`to_save`, `dirty_tensors`, ...) are read when forward is done.
+
+    >>> import pullback as torch
+    >>> class Square(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         ctx.save_for_backward(x)
+    ...         return x * x
+    ...     @staticmethod
+    ...     def backward(ctx, g):
+    ...         (x,) = ctx.saved_tensors
+    ...         return 2 * x * g
+    >>> x = torch.tensor(3.0, requires_grad=True)
+    >>> Square.apply(x).backward()
+    >>> x.grad
+    tensor(6.)
     """
 
     to_save: Any

@@ -76,7 +76,17 @@ class _Switch:
 
 
 class BackwardCFunction(OperatorNode, FunctionCtx):
-    """Base of the nodes of all custom Functions; `Cls._backward_cls` derives from it."""
+    """Base of the nodes of all custom Functions; `Cls._backward_cls` derives from it.
+
+    >>> import pullback as torch
+    >>> from pullback.autograd.function import BackwardCFunction
+    >>> class Twice(torch.autograd.Function):
+    ...     @staticmethod
+    ...     def forward(ctx, x):
+    ...         return 2 * x
+    >>> issubclass(Twice._backward_cls, BackwardCFunction)
+    True
+    """
 
     __slots__ = (
         "_g_sizes",

@@ -1,8 +1,8 @@
 """How an error that nobody caught is printed: it ends at the user's line.
 
 Frames of this package are left out, wherever they stand; the exception itself keeps them, for
-debuggers and for who catches it. `PULLBACK_TRACEBACK=full` shows everything. An unknown argument
-is told with the signature, since Python names the argument alone.
+debuggers and for who catches it. `PULLBACK_TRACEBACK=full` shows everything. For an unknown
+argument the signature is printed too, since Python names the argument alone.
 """
 
 from __future__ import annotations
@@ -171,7 +171,14 @@ def _near(error: BaseException, trace: TracebackType | None) -> str:
 # Unknown arguments ------------------------------------------------------------------------------
 
 # What NumPy and others call an argument.
-_OTHERS = {"axis": "dim", "axes": "dim", "dims": "dim", "keepdims": "keepdim", "shape": "size"}
+_OTHERS = {
+    **dict.fromkeys(("axis", "axes", "dims"), "dim"),
+    **dict.fromkeys(("prob", "rate"), "p"),
+    "keepdims": "keepdim",
+    "shape": "size",
+    "learning_rate": "lr",
+    "epsilon": "eps",
+}
 # The second form is of classes that check their arguments themselves, and show their signature.
 _UNKNOWN = r"([\w.]+)\((\)|.*\):) got an unexpected keyword argument '(\w+)'"
 

@@ -256,7 +256,12 @@ def _with_memory(value: Tensor) -> Tensor:
 
 
 def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: bool) -> SavePlan:
-    """All that this rank has; the coordinator says later who writes what several have."""
+    """All that this rank has; the coordinator says later who writes what several have.
+
+    Args:
+        state_dict: Values by name, not nested.
+        is_coordinator: Whether this rank plans for all.
+    """
     return SavePlan(
         [item for name, value in state_dict.items() for item in write_items(name, value)]
     )
@@ -265,7 +270,13 @@ def create_default_local_save_plan(state_dict: dict[str, Any], is_coordinator: b
 def create_default_local_load_plan(
     state_dict: dict[str, Any], metadata: Metadata, strict: bool = True
 ) -> LoadPlan:
-    """What is read for each value of a flat dict."""
+    """What is read for each value of a flat dict.
+
+    Args:
+        state_dict: Values by name, not nested.
+        metadata: Metadata of the checkpoint.
+        strict: Whether a name that the checkpoint lacks is an error.
+    """
     known = metadata.state_dict_metadata
     items = []
     for name, value in state_dict.items():
@@ -279,7 +290,11 @@ def create_default_local_load_plan(
 
 
 def create_default_global_load_plan(all_plans: list[LoadPlan]) -> list[LoadPlan]:
-    """The same: ranks read by themselves."""
+    """The same: ranks read by themselves.
+
+    Args:
+        all_plans: Plans of all ranks.
+    """
     return all_plans
 
 
@@ -311,7 +326,12 @@ def _weight(item: WriteItem) -> int:
 def create_default_global_save_plan(
     all_plans: list[SavePlan], rewrite_index_hints: bool = True
 ) -> tuple[list[SavePlan], Metadata]:
-    """What the checkpoint is when all have written; items get the number of their box."""
+    """What the checkpoint is when all have written; items get the number of their box.
+
+    Args:
+        all_plans: Plans of all ranks.
+        rewrite_index_hints: Whether to number the chunks of each tensor in the returned plans.
+    """
     known: dict[str, Any] = {}
     made = []
     for plan in all_plans:

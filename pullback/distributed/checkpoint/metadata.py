@@ -109,7 +109,13 @@ STATE_DICT_TYPE = dict[str, Any]
 
 @dataclass
 class StorageMeta:
-    """Which save wrote the checkpoint, and which load reads it."""
+    """Which save wrote the checkpoint, and which load reads it.
+
+    Args:
+        save_id: Identifies the save that wrote it.
+        load_id: Identifies the load that reads it.
+        modules: Names of the modules it belongs to.
+    """
 
     checkpoint_id: str | os.PathLike[str] | None = None
     save_id: str | None = None
@@ -131,6 +137,9 @@ class Metadata:
 @dataclass(frozen=True)
 class MetadataIndex:
     """A box of a tensor, or another value, by name. `index` is a hint and does not tell apart.
+
+    Args:
+        fqn: Name of the value in the flat state dict.
 
     >>> from pullback.distributed.checkpoint.metadata import MetadataIndex
     >>> MetadataIndex("weight", [2, 0], 1) == MetadataIndex("weight", [2, 0])

@@ -55,14 +55,22 @@ class LoadItemType(Enum):
 
 @dataclass(frozen=True)
 class BytesIOWriteData:
-    """How large a pickle is."""
+    """How large a pickle is.
+
+    Args:
+        nbytes: Size of the pickle in bytes.
+    """
 
     nbytes: int
 
 
 @dataclass(frozen=True)
 class TensorWriteData:
-    """Which box of which tensor."""
+    """Which box of which tensor.
+
+    Args:
+        chunk: Offsets and sizes of the chunk.
+    """
 
     chunk: ChunkStorageMetadata
     properties: TensorProperties

@@ -50,7 +50,12 @@ def _chunk(name: str, tensor: Tensor) -> ChunkStorageMetadata | None:
 
 
 def write_items(name: str, value: Any) -> list[WriteItem]:
-    """What this rank could write of a value."""
+    """What this rank could write of a value.
+
+    Args:
+        name: Name of the value in the flat state dict.
+        value: The value.
+    """
     if not isinstance(value, Tensor):
         return [WriteItem(MetadataIndex(name), WriteItemType.BYTE_IO)]
     chunk = _chunk(name, value)
@@ -62,7 +67,13 @@ def write_items(name: str, value: Any) -> list[WriteItem]:
 
 
 def read_items(name: str, stored: Any, value: Any) -> list[ReadItem]:
-    """What this rank reads for a value."""
+    """What this rank reads for a value.
+
+    Args:
+        name: Name of the value in the flat state dict.
+        stored: What the checkpoint says of it.
+        value: Value to read into.
+    """
     if isinstance(stored, BytesStorageMetadata):
         index, start = MetadataIndex(name), Size([0])
         return [ReadItem(LoadItemType.BYTE_IO, index, start, index, start, start)]
@@ -83,6 +94,11 @@ def create_read_items_for_chunk_list(
     fqn: str, checkpoint_md: TensorStorageMetadata, local_chunks: list[ChunkStorageMetadata]
 ) -> list[ReadItem]:
     """The boxes of the checkpoint's tensor that fill these, cut to what is needed.
+
+    Args:
+        fqn: Name of the tensor in the flat state dict.
+        checkpoint_md: What the checkpoint says of the tensor.
+        local_chunks: Chunks to fill.
 
     >>> import pullback as torch
     >>> from pullback.distributed.checkpoint.metadata import *

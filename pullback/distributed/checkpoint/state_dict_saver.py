@@ -36,7 +36,12 @@ class AsyncCheckpointerType(Enum):
 
 @dataclass
 class AsyncSaveResponse:
-    """When the copy is there, and when the checkpoint is."""
+    """When the copy is there, and when the checkpoint is.
+
+    Args:
+        staging_completion: Future that is done when the copy has been made.
+        upload_completion: Future that is done when the checkpoint has been written.
+    """
 
     staging_completion: Any
     upload_completion: Any

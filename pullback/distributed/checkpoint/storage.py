@@ -19,7 +19,11 @@ CheckpointId = str | os.PathLike[str]
 
 @dataclass(frozen=True)
 class WriteResult:
-    """Where something was written."""
+    """Where something was written.
+
+    Args:
+        size_in_bytes: Bytes written.
+    """
 
     index: MetadataIndex
     size_in_bytes: int

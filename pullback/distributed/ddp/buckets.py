@@ -149,7 +149,13 @@ def _count_write(tensor: Tensor) -> None:
 
 
 class GradBucket:
-    """What a communication hook is given: one bucket, full, before it travels."""
+    """What a communication hook is given: one bucket, full, before it travels.
+
+    Args:
+        last: Whether no other bucket of this backward pass follows.
+        bucket: Parameters of the bucket.
+        flat: Their gradients, as one flat tensor.
+    """
 
     def __init__(self, index: int, last: bool, bucket: Bucket, flat: Any) -> None:
         self._index, self._last, self._bucket = index, last, bucket

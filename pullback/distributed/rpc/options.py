@@ -81,6 +81,10 @@ def _device(value: Any) -> str:
 class DeviceMaps:
     """Which device a tensor goes to, by the maps of all workers.
 
+    Args:
+        mine: Name of this worker.
+        maps: For each worker, its device map for each callee.
+
     >>> from pullback.distributed.rpc.options import DeviceMaps
     >>> maps = {"a": {"b": {"cuda:0": "cuda:1"}}, "b": {}}
     >>> DeviceMaps("a", maps).there("b", "cuda:0"), DeviceMaps("b", maps).there("a", "cuda:1")

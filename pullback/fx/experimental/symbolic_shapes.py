@@ -244,7 +244,13 @@ def fx_placeholder_vals(gm: Any) -> list[Any]:
 
 
 def fx_placeholder_targets(gm: Any) -> list[str]:
-    """The names of the inputs of a graph."""
+    """The names of the inputs of a graph.
+
+    >>> from pullback import fx
+    >>> from pullback.fx.experimental.symbolic_shapes import fx_placeholder_targets
+    >>> fx_placeholder_targets(fx.symbolic_trace(lambda x, y: x + y))
+    ['x', 'y']
+    """
     return [node.target for node in gm.graph.nodes if node.op == "placeholder"]
 
 

@@ -190,7 +190,7 @@ def destination(args: Any, kwargs: dict[str, Any]) -> tuple[Any, Any, dict[str, 
     if "copy" in options:
         raise RuntimeError("to(): a module takes no `copy`; it is changed itself. Use deepcopy.")
     if unknown := options.keys() - {*names, "memory_format"}:
-        raise TypeError(f"to(): with {names[0]}, {', '.join(sorted(unknown))} means nothing.")
+        raise TypeError(f"to() got an unexpected keyword argument {min(unknown)!r}")
     if not isinstance(options.setdefault("non_blocking", False), bool):
         raise TypeError(f"to(): non_blocking is True or False, not {options['non_blocking']!r}.")
     like = options.pop("tensor", None)

@@ -60,7 +60,14 @@ def register_module_forward_pre_hook(hook: Hook) -> RemovableHandle:
 def register_module_forward_hook(
     hook: Hook, *, with_kwargs: bool = False, always_call: bool = False
 ) -> RemovableHandle:
-    """Call `hook(module, args, output)` after the forward of every module."""
+    """Call `hook(module, args, output)` after the forward of every module.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules.module import register_module_forward_hook
+    >>> with register_module_forward_hook(lambda module, args, output: print(module)):
+    ...     _ = torch.nn.ReLU()(torch.ones(2))
+    ReLU()
+    """
     handle = _entered(forward_hooks, hook, forward_hooks_with_kwargs, forward_hooks_always_called)
     if with_kwargs:
         forward_hooks_with_kwargs[handle.id] = True
@@ -70,12 +77,26 @@ def register_module_forward_hook(
 
 
 def register_module_full_backward_pre_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_output)` before the backward of every module."""
+    """Call `hook(module, grad_output)` before the backward of every module.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules.module import register_module_full_backward_pre_hook
+    >>> with register_module_full_backward_pre_hook(lambda module, grads: print(grads)):
+    ...     torch.nn.Linear(2, 1)(torch.ones(1, 2)).sum().backward()
+    (tensor([[1.]]),)
+    """
     return _entered(backward_pre_hooks, hook)
 
 
 def register_module_full_backward_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, grad_input, grad_output)` after the backward of every module."""
+    """Call `hook(module, grad_input, grad_output)` after the backward of every module.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules.module import register_module_full_backward_hook
+    >>> with register_module_full_backward_hook(lambda module, before, after: print(after)):
+    ...     torch.nn.Linear(2, 1)(torch.ones(1, 2)).sum().backward()
+    (tensor([[1.]]),)
+    """
     _choose(full=True)
     return _entered(backward_hooks, hook)
 
@@ -96,17 +117,43 @@ def _choose(*, full: bool) -> None:
 
 
 def register_module_parameter_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, parameter)` when one is registered; it may return another."""
+    """Call `hook(module, name, parameter)` when one is registered; it may return another.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules import module
+    >>> def shown(owner, name, parameter):
+    ...     print(name)
+    >>> with module.register_module_parameter_registration_hook(shown):
+    ...     _ = torch.nn.Linear(1, 1)
+    weight
+    bias
+    """
     return RemovableHandle.add(parameter_registration_hooks, hook)
 
 
 def register_module_buffer_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, buffer)` when one is registered; it may return another."""
+    """Call `hook(module, name, buffer)` when one is registered; it may return another.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules import module
+    >>> with module.register_module_buffer_registration_hook(lambda owner, name, one: print(name)):
+    ...     torch.nn.Module().register_buffer("mean", torch.zeros(2))
+    mean
+    """
     return RemovableHandle.add(buffer_registration_hooks, hook)
 
 
 def register_module_module_registration_hook(hook: Hook) -> RemovableHandle:
-    """Call `hook(module, name, submodule)` when one is registered; it may return another."""
+    """Call `hook(module, name, submodule)` when one is registered; it may return another.
+
+    >>> import pullback as torch
+    >>> from pullback.nn.modules import module
+    >>> def shown(owner, name, child):
+    ...     print(name, child)
+    >>> with module.register_module_module_registration_hook(shown):
+    ...     _ = torch.nn.Sequential(torch.nn.ReLU())
+    0 ReLU()
+    """
     return RemovableHandle.add(module_registration_hooks, hook)
 
 

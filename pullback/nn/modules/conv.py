@@ -225,7 +225,7 @@ class Conv2d(_Conv):
     `out[n, o] = bias[o] + sum over c of correlate(input[n, c], weight[o, c])`
 
     As everywhere in deep learning the filters are not flipped, so this is a cross-correlation.
-    Weight and bias start uniform within `1 / sqrt(fan_in)`, where
+    Weight and bias are initialized uniformly within `1 / sqrt(fan_in)`, where
     `fan_in = in_channels / groups * kernel height * kernel width`.
 
     Args:
@@ -236,7 +236,7 @@ class Conv2d(_Conv):
         padding: Rows and columns added at each side; "same" keeps the size of the input (with
             stride 1), "valid" adds none.
         dilation: Distance between the window's elements; 1 leaves no gaps.
-        groups: Number of groups of channels that are convolved apart; `in_channels` gives each
+        groups: Number of groups of channels that are convolved separately; `in_channels` gives each
             channel filters of its own (depthwise). Must divide both numbers of channels.
         bias: Whether to add a learned bias to each output channel.
         padding_mode: What is padded: "zeros", "reflect", "replicate" or "circular".

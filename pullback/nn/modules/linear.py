@@ -34,10 +34,10 @@ class Identity(Module):
 
 
 class Linear(Module):
-    """Map features linearly: `y = x @ weight.T + bias`.
+    """Apply a linear map to the last dimension: `y = x @ weight.T + bias`.
 
-    Only the last dimension is mapped; all others are batch dimensions. Weight and bias start
-    uniform within `1 / sqrt(in_features)`.
+    All other dimensions are batch dimensions. Weight and bias are initialized uniformly
+    within `1 / sqrt(in_features)`.
 
     Args:
         in_features: Size of the last dimension of the input.

@@ -50,7 +50,7 @@ _TABLES = ("_parameters", "_buffers", "_modules")
 
 
 class Module(Called, Stateful, Convertible, Walking):
-    """Base class of layers and models: define `forward`, and `__init__`, which calls super's.
+    """Base class of layers and models: define `forward`; `__init__` calls `super().__init__()`.
 
     >>> import pullback as torch
     >>> class Scaled(torch.nn.Module):
@@ -247,7 +247,7 @@ class Module(Called, Stateful, Convertible, Walking):
     register_module = add_module
 
     def train(self: M, mode: bool = True) -> M:
-        """Set training mode (or, with False, evaluation mode) here and in all submodules."""
+        """Set training mode (or, with False, evaluation mode) of this module and all submodules."""
         if not isinstance(mode, bool):
             raise ValueError(f"train(): mode must be a bool, got {type(mode).__name__}.")
         self.training = mode

@@ -44,7 +44,7 @@ class _Scaled(Module):
 
 
 class LayerNorm(_Scaled):
-    """Normalise over the last dimensions, each example by itself.
+    """Normalise each example over its last dimensions.
 
     `y = (x - mean) / sqrt(var + eps) * weight + bias`
 

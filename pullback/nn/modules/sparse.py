@@ -69,8 +69,8 @@ class _Table(Module):
 class Embedding(_Table):
     """Look up a learned vector for each index: row `i` of `weight` for index `i`.
 
-    It computes what a linear layer does on one-hot vectors, without making them. Rows start normal,
-    with mean 0 and standard deviation 1.
+    It computes what a linear layer does on one-hot vectors, without materializing them. Rows are
+    initialized from a normal distribution with mean 0 and standard deviation 1.
 
     Args:
         num_embeddings: Number of rows; indices lie in 0 to `num_embeddings - 1`.

@@ -105,7 +105,7 @@ def clip_grad_norm_(
     error_if_nonfinite: bool = False,
     foreach: bool | None = None,
 ) -> Tensor:
-    """Scale gradients down in place to a total norm of at most `max_norm`; returns what it was.
+    """Scale gradients in place to a total norm of at most `max_norm`; returns the norm before.
 
     >>> import pullback as torch
     >>> x = torch.zeros(2, requires_grad=True)

@@ -36,6 +36,10 @@ class SpectralNorm:
     """The hook that divides a weight by its largest singular value, before each call.
 
     The singular vectors are buffers, which a power iteration improves at each call in training.
+
+    Args:
+        name: Name of the parameter.
+        n_power_iterations: Power iterations at each call in training.
     """
 
     _version: int = 1

@@ -24,7 +24,16 @@ def functional_call(
     tie_weights: bool = True,
     strict: bool = False,
 ) -> Any:
-    """Call a module with the given tensors in place of its own."""
+    """Call a module with the given tensors in place of its own.
+
+    Args:
+        module: Module to call.
+        parameters_and_buffers: Tensors by the names of parameters and buffers.
+        args: Positional arguments, or the only one.
+        kwargs: Keyword arguments.
+        tie_weights: Whether a tensor given for one name also stands for names tied to it.
+        strict: Whether every parameter and buffer must be given.
+    """
     warn_of_old("nn.utils.stateless.functional_call", "func.functional_call")
     return _functional_call(
         module, parameters_and_buffers, args, kwargs, tie_weights=tie_weights, strict=strict

@@ -19,7 +19,11 @@ def normalised(v: Tensor, g: Tensor, dim: int = 0) -> Tensor:
 
 
 class WeightNorm:
-    """The hook that computes a weight from its direction and its length, before each call."""
+    """The hook that computes a weight from its direction and its length, before each call.
+
+    Args:
+        name: Name of the parameter.
+    """
 
     def __init__(self, name: str, dim: int | None) -> None:
         self.name = name

@@ -78,7 +78,7 @@ def scatter(
     out: Any = None,
     axis: int | None = None,
 ) -> Any:
-    """`input` with `src`, a tensor or a number, where `index` says along `dim`.
+    """A copy of `input` with values of `src`, a tensor or a number, written at `index` along `dim`.
 
     Places that come twice get one of the values. `reduce`, "add" or "multiply", combines with what
     is there instead; unlike in torch that has a gradient.

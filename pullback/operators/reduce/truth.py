@@ -132,7 +132,7 @@ def allclose(
     atol: float = 1e-08,
     equal_nan: bool = False,
 ) -> bool:
-    """Whether all elements of two tensors are as close as `isclose` asks.
+    """Whether all elements of two tensors are close, as by `isclose`.
 
     >>> import pullback as torch
     >>> torch.allclose(torch.tensor([1.0]), torch.tensor([1.0 + 1e-9]))

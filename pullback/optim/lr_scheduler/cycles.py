@@ -182,10 +182,10 @@ _ANNEALINGS = {"cos": _along_cosine, "linear": _along_line}
 
 
 class OneCycleLR(LRScheduler):
-    """One cycle over the whole training: up to `max_lr`, then down far below the start.
+    """One cycle over the whole training: warm up to `max_lr`, then anneal far below the start.
 
     The rate rises from `max_lr / div_factor` to `max_lr`, then falls to `max_lr / div_factor /
-    final_div_factor`; momentum goes the other way. Call `step` after each batch.
+    final_div_factor`; momentum moves in the opposite direction. Call `step` after each batch.
 
     Args:
         optimizer: Optimizer whose rates are set.

@@ -29,7 +29,7 @@ class ReduceLROnPlateau(LRScheduler):
         optimizer: Optimizer whose rates are set.
         mode: "min" if the metric should fall, as a loss; "max" if it should rise, as an accuracy.
         factor: Factor of the rate, below 1.
-        patience: Epochs without improvement that are let pass.
+        patience: Epochs without improvement to tolerate.
         threshold: By how much a metric must be better to count as new best.
         threshold_mode: Whether `threshold` is a share of the best ("rel") or a difference ("abs").
         cooldown: Epochs after a change in which nothing is counted.

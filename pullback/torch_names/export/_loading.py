@@ -149,6 +149,7 @@ class _Reading:
                 if not is_name(one["input"]):
                     raise refused(f"an input of it is called {one['input']!r}")
                 made = graph.create_node("placeholder", one["input"], name=name)
+                made._take_name(name)
             else:
                 args = tuple(self.decoder.value(arg) for arg in one["args"])
                 kwargs = {key: self.decoder.value(arg) for key, arg in one["kwargs"]}

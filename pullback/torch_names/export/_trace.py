@@ -268,7 +268,7 @@ def argument_of(one: Any) -> Any:
 
 def rename(node: Node, name: str) -> None:
     """Let an input have a name in the code and in the graph."""
-    node._rename(name)
+    node._take_name(name)
     node.target = name
 
 

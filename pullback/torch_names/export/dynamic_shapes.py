@@ -16,7 +16,11 @@ UNBOUNDED = (1 << 63) - 1
 
 
 class DimHint:
-    """`Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`: whether a size varies, without a name for it."""
+    """`Dim.AUTO`, `Dim.DYNAMIC` or `Dim.STATIC`: whether a size varies, without a name for it.
+
+    Args:
+        kind: "AUTO", "DYNAMIC" or "STATIC".
+    """
 
     def __init__(self, kind: str, min: int | None = None, max: int | None = None) -> None:
         self.kind, self.min, self.max = kind, min, max
@@ -96,7 +100,14 @@ def dims(*names: str, min: int | None = None, max: int | None = None) -> tuple[D
 
 
 class Varying(NamedTuple):
-    """A size that varies: its bounds, where it stands, and whether it must."""
+    """A size that varies: its bounds, where it stands, and whether it must.
+
+    Args:
+        least: Smallest size.
+        most: Largest size.
+        places: Pairs of the flat position of an argument and a dimension of it.
+        demanded: Whether it is an error if the size turns out constant.
+    """
 
     name: str
     least: int

@@ -28,7 +28,12 @@ __all__ = [
 
 
 class CallSpec(NamedTuple):
-    """How the arguments and the result nest."""
+    """How the arguments and the result nest.
+
+    Args:
+        in_spec: Tree of `(args, kwargs)`.
+        out_spec: Tree of the result.
+    """
 
     in_spec: Any
     out_spec: Any

@@ -39,7 +39,11 @@ class SymIntArgument:
 
 @dataclass
 class ConstantArgument:
-    """A number, text or None that is the same in every call."""
+    """A number, text or None that is the same in every call.
+
+    Args:
+        value: The value.
+    """
 
     name: str
     value: Any
@@ -74,7 +78,14 @@ class OutputKind(Enum):
 
 @dataclass
 class InputSpec:
-    """One input of the graph; `target` is the name that it has in the module."""
+    """One input of the graph; `target` is the name that it has in the module.
+
+    Args:
+        kind: What the input is: a parameter, a buffer, a constant or an argument of the caller.
+        arg: Name of the node, or a constant.
+        target: Path in the module; None for an argument of the caller.
+        persistent: Whether the state dict has the buffer; None for others.
+    """
 
     kind: InputKind
     arg: Argument
@@ -87,7 +98,13 @@ class InputSpec:
 
 @dataclass
 class OutputSpec:
-    """One output of the graph; `target` is what in the module takes it."""
+    """One output of the graph; `target` is what in the module takes it.
+
+    Args:
+        kind: What the output is: a result for the caller or the new value of a buffer or an input.
+        arg: Name of the node, or a constant.
+        target: Path of the buffer, or name of the input; None for a result.
+    """
 
     kind: OutputKind
     arg: Argument
@@ -123,7 +140,7 @@ class ExportGraphSignature:
     >>> program = torch.export.export(torch.nn.Linear(2, 1), (torch.ones(3, 2),))
     >>> signature = program.graph_signature
     >>> signature.parameters, signature.user_inputs
-    (('weight', 'bias'), ('input_1',))
+    (('weight', 'bias'), ('input',))
     """
 
     input_specs: list[InputSpec]

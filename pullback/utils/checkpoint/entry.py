@@ -26,12 +26,12 @@ def checkpoint(
 ) -> Any:
     """`function(*args, **kwargs)` without keeping its intermediates: backward recomputes them.
 
-    Pass `use_reentrant=False`; the other variant, still torch's default, can do less. The function
-    must do the same when run again; random numbers are the same unless `preserve_rng_state=False`
-    is given. `context_fn` gives a context for the forward and one for re-runs;
-    `determinism_check="none"` skips the comparison of shapes and dtypes; `debug` compares the
-    values of both runs and names the first operator that differs; `early_stop` ends a re-run once
-    it has what is needed.
+    Pass `use_reentrant=False`; the other variant, still torch's default, is more limited. The
+    function must do the same when run again; random numbers are the same unless
+    `preserve_rng_state=False` is given. `context_fn` gives a context for the forward and one for
+    re-runs; `determinism_check="none"` skips the comparison of shapes and dtypes; `debug` compares
+    the values of both runs and names the first operator that differs; `early_stop` ends a re-run
+    once it has what is needed.
 
     >>> import pullback as torch
     >>> from pullback.utils.checkpoint import checkpoint

@@ -56,7 +56,7 @@ class _InfiniteConstantSampler(Sampler[None]):
 class DataLoader(Generic[T_co]):
     """Iterate over a dataset in batches, optionally shuffled, optionally with worker processes.
 
-    Workers end with the iterator, also when it is dropped early, and when this process dies.
+    Workers exit with the iterator, even if it is dropped early, and if this process dies.
 
     Args:
         dataset: Dataset with `__getitem__` and `__len__`, or an `IterableDataset`.

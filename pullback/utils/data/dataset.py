@@ -262,9 +262,9 @@ class Subset(Dataset[T_co]):
 def random_split(
     dataset: Any, lengths: Sequence[int | float], generator: Generator | None = default_generator
 ) -> list[Subset[Any]]:
-    """Split a dataset by chance into parts of these lengths, or fractions that add up to 1.
+    """Split a dataset randomly into parts of the given lengths, or fractions that sum to 1.
 
-    What fractions leave over goes to the parts one by one, from the first on.
+    Examples left over by fractions go to the parts one by one, from the first on.
 
     Example:
         >>> from pullback.utils.data import random_split

@@ -231,3 +231,41 @@ def test_an_argument_that_is_a_parameter_stands_for_others():
     module = Adds()
     run = export(module, (module.weight,)).module()
     assert torch.equal(run(torch.full((2,), 3.0)), torch.full((2,), 2.0))
+
+
+class Shadowing(nn.Module):
+    """Inputs called as builtins, operators and steps of the graph are."""
+
+    def forward(self, input, sum, slice, add, mul_1=None):
+        return (input * sum + add)[:, 1:].sum() + slice.max()
+
+
+NAMES = {
+    "Linear": (nn.Linear(3, 2), ["p_weight", "p_bias", "input", "linear", "output"]),
+    "ReLU": (nn.ReLU(), ["input", "relu", "output"]),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_inputs_have_the_names_that_forward_gives_them(name):
+    module, names = NAMES[name]
+    program = export(module, (torch.ones(2, 3),))
+    assert [node.name for node in program.graph.nodes] == names
+    assert program.graph_signature.user_inputs == ("input",)
+    given = torch.randn(2, 3)
+    assert torch.equal(program.module()(input=given), module(given))
+
+
+@pytest.mark.parametrize("stage", ["exported", "saved", "decomposed"])
+def test_inputs_hide_neither_builtins_nor_steps(stage, tmp_path):
+    given = (torch.randn(2, 3), torch.ones(3), torch.arange(4.0), torch.ones(1))
+    program = export(Shadowing(), given)
+    if stage == "saved":
+        torch.export.save(program, tmp_path / "program.pt2")
+        program = torch.export.load(tmp_path / "program.pt2")
+    if stage == "decomposed":
+        program = program.run_decompositions()
+    inputs = [node.name for node in program.graph.nodes if node.op == "placeholder"]
+    assert inputs == ["input", "sum", "slice", "add"]
+    program.validate()
+    assert torch.equal(program.module()(*given), Shadowing()(*given))

@@ -96,7 +96,7 @@ def _scaled(input: Tensor, mask: Any, factor: Any) -> Tensor:
 
 
 def dropout(input: Any, p: float = 0.5, training: bool = True, inplace: bool = False) -> Any:
-    """Set elements to 0 with probability `p`, and scale the others so that the mean stays.
+    """Zero elements with probability `p`, and scale the others to keep the expected value.
 
     >>> import pullback as torch
     >>> torch.nn.functional.dropout(torch.ones(2), p=0.9, training=False)

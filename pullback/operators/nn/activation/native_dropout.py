@@ -24,7 +24,7 @@ FOUND_IN = {
 
 
 def dropout(input: Any, p: float, train: bool) -> Any:
-    """Set elements to 0 with probability `p`, and scale the others so that the mean stays.
+    """Zero elements with probability `p`, and scale the others to keep the expected value.
 
     >>> import pullback as torch
     >>> torch.dropout(torch.ones(2), 0.9, train=False)

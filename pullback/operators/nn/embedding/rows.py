@@ -191,7 +191,7 @@ def _shorten(weight: Any, indices: Any, max_norm: float, norm_type: float) -> No
 
 
 def one_hot(input: Any, num_classes: int = -1) -> Any:
-    """One-hot encoding, in a new last dimension.
+    """One-hot encode integer classes, in a new last dimension.
 
     >>> import pullback as torch
     >>> torch.nn.functional.one_hot(torch.tensor([0, 2]), num_classes=3)

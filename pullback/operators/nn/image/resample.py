@@ -288,7 +288,7 @@ def interpolate(
     recompute_scale_factor: bool | None = None,
     antialias: bool = False,
 ) -> Any:
-    """Resample images (n, channels, ...) to a size or by factors.
+    """Resize images (n, channels, ...) to a given size or by a scale factor.
 
     >>> import pullback as torch
     >>> x = torch.tensor([[[1.0, 3.0]]])

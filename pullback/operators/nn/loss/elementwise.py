@@ -147,7 +147,7 @@ def mse_loss(
     reduction: str = "mean",
     weight: Any = None,
 ) -> Any:
-    """Squared error, averaged unless `reduction` says otherwise.
+    """Mean squared error, or by `reduction` the sum or the error of each element.
 
     >>> import pullback as torch
     >>> torch.nn.functional.mse_loss(torch.tensor([1.0, 3.0]), torch.zeros(2))

@@ -16,7 +16,12 @@ __all__ = ["CollatorIterDataPipe", "MapperIterDataPipe"]
 
 @functional_datapipe("map")
 class MapperIterDataPipe(IterDataPipe[Any]):
-    """A function of each item, or of some columns of it."""
+    """A function of each item, or of some columns of it.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, Mapper
+    >>> list(Mapper(IterableWrapper([(1, 2), (3, 4)]), lambda n: -n, input_col=1))
+    [(1, -2), (3, -4)]
+    """
 
     def __init__(
         self,
@@ -65,7 +70,12 @@ class MapperIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("collate")
 class CollatorIterDataPipe(MapperIterDataPipe):
-    """Each item, a list of items, as one batch of tensors."""
+    """Each item, a list of items, as one batch of tensors.
+
+    >>> from pullback.utils.data.datapipes.iter import Collator, IterableWrapper
+    >>> list(Collator(IterableWrapper([[1, 2], [3, 4]])))
+    [tensor([1, 2]), tensor([3, 4])]
+    """
 
     def __init__(
         self,

@@ -14,7 +14,12 @@ __all__ = ["SamplerIterDataPipe", "ShufflerIterDataPipe"]
 
 
 class SamplerIterDataPipe(IterDataPipe[Any]):
-    """What a sampler makes of a pipe with a length."""
+    """What a sampler makes of a pipe with a length.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, Sampler
+    >>> list(Sampler(IterableWrapper([5, 6, 7])))
+    [0, 1, 2]
+    """
 
     def __init__(
         self,
@@ -35,7 +40,12 @@ class SamplerIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("shuffle")
 class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
-    """Items in random order: a buffer of them, of which one is drawn each time."""
+    """Items in random order: a buffer of them, of which one is drawn each time.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, Shuffler
+    >>> sorted(Shuffler(IterableWrapper(range(4))))
+    [0, 1, 2, 3]
+    """
 
     def __init__(self, datapipe: Any, *, buffer_size: int = 10000, unbatch_level: int = 0) -> None:
         if buffer_size <= 0:

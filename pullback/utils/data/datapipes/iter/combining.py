@@ -32,7 +32,12 @@ def _checked(name: str, datapipes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @functional_datapipe("concat")
 class ConcaterIterDataPipe(IterDataPipe[Any]):
-    """The items of the first pipe, then of the second, and so on."""
+    """The items of the first pipe, then of the second, and so on.
+
+    >>> from pullback.utils.data.datapipes.iter import Concater, IterableWrapper
+    >>> list(Concater(IterableWrapper("ab"), IterableWrapper("c")))
+    ['a', 'b', 'c']
+    """
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = _checked("concat", datapipes)
@@ -47,7 +52,12 @@ class ConcaterIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("mux")
 class MultiplexerIterDataPipe(IterDataPipe[Any]):
-    """An item of each pipe in turn, until one of them has ended."""
+    """An item of each pipe in turn, until one of them has ended.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, Multiplexer
+    >>> list(Multiplexer(IterableWrapper("abc"), IterableWrapper("xy")))
+    ['a', 'x', 'b', 'y']
+    """
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = _checked("mux", datapipes)
@@ -62,7 +72,12 @@ class MultiplexerIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("zip")
 class ZipperIterDataPipe(IterDataPipe[tuple[Any, ...]]):
-    """Tuples of an item of each pipe, until one of them has ended."""
+    """Tuples of an item of each pipe, until one of them has ended.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, Zipper
+    >>> list(Zipper(IterableWrapper("ab"), IterableWrapper(range(3))))
+    [('a', 0), ('b', 1)]
+    """
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = _checked("zip", datapipes)

@@ -15,7 +15,16 @@ __all__ = ["FileListerIterDataPipe"]
 
 @functional_datapipe("list_files")
 class FileListerIterDataPipe(IterDataPipe[str]):
-    """Paths of the files below folders, of those whose name fits a mask."""
+    """Paths of the files below folders, of those whose name fits a mask.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pullback.utils.data.datapipes.iter import FileLister
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("abc")
+    ...     [path[-5:] for path in FileLister(folder, "*.txt")]
+    ['a.txt']
+    """
 
     def __init__(
         self,

@@ -17,7 +17,16 @@ __all__ = ["FileOpenerIterDataPipe"]
 
 @functional_datapipe("open_files")
 class FileOpenerIterDataPipe(IterDataPipe[tuple[str, Any]]):
-    """Each path with its file, opened to be read; closed when nobody holds it any more."""
+    """Each path with its file, opened to be read; closed when nobody holds it any more.
+
+    >>> import tempfile
+    >>> from pathlib import Path
+    >>> from pullback.utils.data.datapipes.iter import FileOpener
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     _ = Path(folder, "a.txt").write_text("abc")
+    ...     [file.read() for _, file in FileOpener([f"{folder}/a.txt"])]
+    ['abc']
+    """
 
     def __init__(
         self,

@@ -16,7 +16,12 @@ __all__ = ["BatcherIterDataPipe", "GrouperIterDataPipe", "UnBatcherIterDataPipe"
 
 @functional_datapipe("batch")
 class BatcherIterDataPipe(Batching, IterDataPipe[DataChunk[Any]]):
-    """Items in batches of one size; the last may be smaller, or is dropped."""
+    """Items in batches of one size; the last may be smaller, or is dropped.
+
+    >>> from pullback.utils.data.datapipes.iter import Batcher, IterableWrapper
+    >>> list(Batcher(IterableWrapper(range(5)), 2))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __iter__(self) -> Iterator[Any]:
         batch = []
@@ -31,7 +36,12 @@ class BatcherIterDataPipe(Batching, IterDataPipe[DataChunk[Any]]):
 
 @functional_datapipe("unbatch")
 class UnBatcherIterDataPipe(IterDataPipe[Any]):
-    """The items of batches, through so many levels of batches; -1: through all."""
+    """The items of batches, through so many levels of batches; -1: through all.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, UnBatcher
+    >>> list(UnBatcher(IterableWrapper([[1, 2], [3]])))
+    [1, 2, 3]
+    """
 
     def __init__(self, datapipe: Any, unbatch_level: int = 1) -> None:
         self.datapipe, self.unbatch_level = datapipe, unbatch_level
@@ -58,7 +68,13 @@ class UnBatcherIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("groupby")
 class GrouperIterDataPipe(IterDataPipe[Any]):
-    """Items in groups of one key, from a buffer; when that is full the largest group leaves it."""
+    """Items in groups of one key, from a buffer; when that is full the largest group leaves it.
+
+    >>> from pullback.utils.data.datapipes.iter import Grouper, IterableWrapper
+    >>> words = IterableWrapper(["ant", "bee", "ape"])
+    >>> list(Grouper(words, group_key_fn=lambda word: word[0]))
+    [['ant', 'ape'], ['bee']]
+    """
 
     def __init__(
         self,

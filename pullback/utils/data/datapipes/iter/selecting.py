@@ -15,7 +15,12 @@ __all__ = ["FilterIterDataPipe"]
 
 @functional_datapipe("filter")
 class FilterIterDataPipe(IterDataPipe[Any]):
-    """The items, or those with columns, of which a function is true."""
+    """The items, or those with columns, of which a function is true.
+
+    >>> from pullback.utils.data.datapipes.iter import Filter, IterableWrapper
+    >>> list(Filter(IterableWrapper(range(6)), lambda n: n % 2 == 0))
+    [0, 2, 4]
+    """
 
     def __init__(self, datapipe: Any, filter_fn: Callable[..., Any], input_col: Any = None) -> None:
         warn_of_local(filter_fn)

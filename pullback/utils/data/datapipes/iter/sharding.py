@@ -22,7 +22,14 @@ class SHARDING_PRIORITIES(IntEnum):  # noqa: N801  # torch's name
 
 @functional_datapipe("sharding_filter")
 class ShardingFilterIterDataPipe(IterDataPipe[Any]):
-    """Every n-th item; a loader says which ones a worker gets."""
+    """Every n-th item; a loader says which ones a worker gets.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper, ShardingFilter
+    >>> shard = ShardingFilter(IterableWrapper(range(6)))
+    >>> shard.apply_sharding(2, 1)
+    >>> list(shard)
+    [1, 3, 5]
+    """
 
     def __init__(self, source_datapipe: Any, sharding_group_filter: Any = None) -> None:
         self.source_datapipe, self.sharding_group_filter = source_datapipe, sharding_group_filter

@@ -38,7 +38,13 @@ def _checked_buffer(name: str, buffer_size: int) -> int:
 
 @functional_datapipe("fork")
 class ForkerIterDataPipe(IterDataPipe[Any]):
-    """Several pipes with the same items, as a list; what the slowest has not read is kept."""
+    """Several pipes with the same items, as a list; what the slowest has not read is kept.
+
+    >>> from pullback.utils.data.datapipes.iter import Forker, IterableWrapper
+    >>> one, two = Forker(IterableWrapper(range(3)), 2)
+    >>> list(one), list(two)
+    ([0, 1, 2], [0, 1, 2])
+    """
 
     def __new__(
         cls, datapipe: Any, num_instances: int, buffer_size: int = 1000, copy: Any = None
@@ -52,7 +58,13 @@ class ForkerIterDataPipe(IterDataPipe[Any]):
 
 @functional_datapipe("demux")
 class DemultiplexerIterDataPipe(IterDataPipe[Any]):
-    """A pipe for each class of items, as a list; items that are not asked for yet are kept."""
+    """A pipe for each class of items, as a list; items that are not asked for yet are kept.
+
+    >>> from pullback.utils.data.datapipes.iter import Demultiplexer, IterableWrapper
+    >>> even, odd = Demultiplexer(IterableWrapper(range(5)), 2, lambda n: n % 2)
+    >>> list(even), list(odd)
+    ([0, 2, 4], [1, 3])
+    """
 
     def __new__(
         cls,

@@ -13,7 +13,13 @@ __all__ = ["StreamReaderIterDataPipe"]
 
 @functional_datapipe("read_from_stream")
 class StreamReaderIterDataPipe(IterDataPipe[tuple[str, Any]]):
-    """Each path with what is read from its stream, as a whole or in parts of one size."""
+    """Each path with what is read from its stream, as a whole or in parts of one size.
+
+    >>> import io
+    >>> from pullback.utils.data.datapipes.iter import StreamReader
+    >>> list(StreamReader([("a.txt", io.StringIO("abc"))], chunk=2))
+    [('a.txt', 'ab'), ('a.txt', 'c')]
+    """
 
     def __init__(self, datapipe: Any, chunk: int | None = None) -> None:
         self.datapipe, self.chunk = datapipe, chunk

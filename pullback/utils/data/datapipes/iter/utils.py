@@ -14,7 +14,12 @@ __all__ = ["IterableWrapperIterDataPipe"]
 
 
 class IterableWrapperIterDataPipe(IterDataPipe[Any]):
-    """A pipe around an iterable, of which each iteration reads a copy."""
+    """A pipe around an iterable, of which each iteration reads a copy.
+
+    >>> from pullback.utils.data.datapipes.iter import IterableWrapper
+    >>> list(IterableWrapper(range(3)).map(lambda n: n * n))
+    [0, 1, 4]
+    """
 
     def __init__(self, iterable: Iterable[Any], deepcopy: bool = True) -> None:
         self.iterable, self.deepcopy = iterable, deepcopy

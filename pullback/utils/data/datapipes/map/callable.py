@@ -19,7 +19,12 @@ def default_fn(data: Any) -> Any:
 
 @functional_datapipe("map")
 class MapperMapDataPipe(MapDataPipe[Any]):
-    """A function of each item."""
+    """A function of each item.
+
+    >>> from pullback.utils.data.datapipes.map import Mapper, SequenceWrapper
+    >>> Mapper(SequenceWrapper([1, 2]), lambda n: n * 10)[1]
+    20
+    """
 
     def __init__(self, datapipe: Any, fn: Callable[[Any], Any] = default_fn) -> None:
         warn_of_local(fn)

@@ -13,7 +13,12 @@ __all__ = ["ShufflerIterDataPipe"]
 
 
 class ShufflerIterDataPipe(Shuffling, IterDataPipe[Any]):
-    """The items in random order, one after the other; their keys are 0, 1, ... or those given."""
+    """The items in random order, one after the other; their keys are 0, 1, ... or those given.
+
+    >>> from pullback.utils.data.datapipes.map import SequenceWrapper, Shuffler
+    >>> sorted(Shuffler(SequenceWrapper(range(4))))
+    [0, 1, 2, 3]
+    """
 
     def __init__(self, datapipe: Any, *, indices: list[Any] | None = None) -> None:
         super().__init__()

@@ -23,7 +23,12 @@ def _checked(name: str, datapipes: tuple[Any, ...]) -> tuple[Any, ...]:
 
 @functional_datapipe("concat")
 class ConcaterMapDataPipe(MapDataPipe[Any]):
-    """The items of the first pipe, then of the second, and so on."""
+    """The items of the first pipe, then of the second, and so on.
+
+    >>> from pullback.utils.data.datapipes.map import Concater, SequenceWrapper
+    >>> Concater(SequenceWrapper("ab"), SequenceWrapper("c"))[2]
+    'c'
+    """
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = _checked("concat", datapipes)
@@ -42,7 +47,12 @@ class ConcaterMapDataPipe(MapDataPipe[Any]):
 
 @functional_datapipe("zip")
 class ZipperMapDataPipe(MapDataPipe[tuple[Any, ...]]):
-    """Tuples of an item of each pipe."""
+    """Tuples of an item of each pipe.
+
+    >>> from pullback.utils.data.datapipes.map import SequenceWrapper, Zipper
+    >>> Zipper(SequenceWrapper("ab"), SequenceWrapper([1, 2]))[0]
+    ('a', 1)
+    """
 
     def __init__(self, *datapipes: Any) -> None:
         self.datapipes = _checked("zip", datapipes)

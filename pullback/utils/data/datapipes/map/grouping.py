@@ -13,7 +13,12 @@ __all__ = ["BatcherMapDataPipe"]
 
 @functional_datapipe("batch")
 class BatcherMapDataPipe(Batching, MapDataPipe[DataChunk[Any]]):
-    """Items in batches of one size; the last may be smaller, or is dropped."""
+    """Items in batches of one size; the last may be smaller, or is dropped.
+
+    >>> from pullback.utils.data.datapipes.map import Batcher, SequenceWrapper
+    >>> list(Batcher(SequenceWrapper(range(5)), 2))
+    [[0, 1], [2, 3], [4]]
+    """
 
     def __getitem__(self, index: int) -> Any:
         if not 0 <= index < len(self):

@@ -13,7 +13,12 @@ __all__ = ["SequenceWrapperMapDataPipe"]
 
 
 class SequenceWrapperMapDataPipe(MapDataPipe[Any]):
-    """A pipe around a copy of a sequence or mapping."""
+    """A pipe around a copy of a sequence or mapping.
+
+    >>> from pullback.utils.data.datapipes.map import SequenceWrapper
+    >>> SequenceWrapper({"a": 1})["a"]
+    1
+    """
 
     def __init__(self, sequence: Any, deepcopy: bool = True) -> None:
         self.sequence = sequence

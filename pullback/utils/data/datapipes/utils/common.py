@@ -75,6 +75,10 @@ def known_length(pipe: Any, length: int) -> int:
 def match_masks(name: str, masks: str | list[str]) -> bool:
     """Whether a file's name fits one of the masks; none given fit every name.
 
+    Args:
+        name: Name of the file.
+        masks: A pattern such as `*.txt`, or several.
+
     >>> match_masks("a.txt", ["*.md", "*.txt"]), match_masks("a.txt", "")
     (True, True)
     """
@@ -115,7 +119,13 @@ def get_file_pathnames_from_root(
 def get_file_binaries_from_pathnames(
     pathnames: Iterable[str], mode: str, encoding: str | None = None
 ) -> Iterator[tuple[str, Any]]:
-    """Each path with the file opened; `b` and `t` alone mean to read."""
+    """Each path with the file opened; `b` and `t` alone mean to read.
+
+    Args:
+        pathnames: Paths to open.
+        mode: Mode as of `open`.
+        encoding: Encoding of text files.
+    """
     if mode in ("b", "t"):
         mode = f"r{mode}"
     for path in pathnames:
@@ -138,6 +148,11 @@ def validate_pathname_binary_tuple(data: Any) -> None:
 
 class StreamWrapper:
     """A stream that is closed when nobody holds it any more.
+
+    Args:
+        file_obj: Stream to wrap.
+        parent_stream: Stream that this one reads from; closed when all that read from it are.
+        name: Name to show.
 
     Example:
         >>> import io
