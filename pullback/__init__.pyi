@@ -19,6 +19,7 @@ from pullback.core.layout import memory_format as _memory_format
 from pullback.core.size import Size as _Size
 from pullback.core.tensor import Tensor as _Tensor
 from pullback.operators.create.factory import Options as _Options
+from pullback.operators.create.legacy import TypedTensor as _TypedTensor
 from pullback.operators.random.generator import Generator as _Generator
 from pullback.return_types import aminmax as _aminmax
 from pullback.return_types import cummax as _cummax
@@ -48,28 +49,28 @@ from typing import Unpack as _Unpack
 from typing import overload as _overload
 
 from pullback.core.faults import AcceleratorError as AcceleratorError
-BFloat16Tensor: _Any
-BoolTensor: _Any
-ByteTensor: _Any
-CharTensor: _Any
-ComplexDoubleTensor: _Any
-ComplexFloatTensor: _Any
+BFloat16Tensor: _TypedTensor
+BoolTensor: _TypedTensor
+ByteTensor: _TypedTensor
+CharTensor: _TypedTensor
+ComplexDoubleTensor: _TypedTensor
+ComplexFloatTensor: _TypedTensor
 from pullback.operators.dispatch.switching import DisableTorchFunction as DisableTorchFunction
 from pullback.operators.dispatch.switching import DisableTorchFunctionSubclass as DisableTorchFunctionSubclass
-DoubleTensor: _Any
+DoubleTensor: _TypedTensor
 from pullback.backends.streams import Event as Event
-FloatTensor: _Any
+FloatTensor: _TypedTensor
 from pullback.futures import Future as Future
 from pullback.operators.random.generator import Generator as Generator
 from pullback.amp.grad_scaler import GradScaler as GradScaler
-HalfTensor: _Any
-IntTensor: _Any
-LongTensor: _Any
+HalfTensor: _TypedTensor
+IntTensor: _TypedTensor
+LongTensor: _TypedTensor
 from pullback.core.faults import OutOfMemoryError as OutOfMemoryError
 PyTorchFileReader: _Any
 from pullback.jit._script import ScriptFunction as ScriptFunction
 from pullback.jit._script import ScriptModule as ScriptModule
-ShortTensor: _Any
+ShortTensor: _TypedTensor
 from pullback.core.size import Size as Size
 from pullback.backends.streams import Stream as Stream
 from pullback.operators.tensor.symbols import SymBool as SymBool
@@ -79,9 +80,9 @@ from pullback.library.schema.tags import Tag as Tag
 from pullback.core.tensor import Tensor as Tensor
 from pullback.library.schema.types import TensorType as TensorType
 from pullback.storage import TypedStorage as TypedStorage
-UInt16Tensor: _Any
-UInt32Tensor: _Any
-UInt64Tensor: _Any
+UInt16Tensor: _TypedTensor
+UInt32Tensor: _TypedTensor
+UInt64Tensor: _TypedTensor
 from pullback.storage import UntypedStorage as UntypedStorage
 __version__: _TorchVersion
 def _add_relu(self: _Tensor, other: _Any, *, alpha: _Any = 1) -> _Tensor:
@@ -193,7 +194,7 @@ def alias_copy(input: _Tensor, *args: _Any, out: _Tensor | _Sequence[_Tensor] | 
 def all(input: _Tensor, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
     """Whether all elements are true (not 0), or all over the dimensions `dim`."""
 def allclose(input: _Tensor, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-    """Whether all elements of two tensors are as close as `isclose` asks."""
+    """Whether all elements of two tensors are close, as by `isclose`."""
 def alpha_dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
     """Set elements to selu's lower limit, then shift and scale so that mean and variance stay."""
 def alpha_dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
@@ -257,7 +258,7 @@ def as_strided_copy(input: _Tensor, *args: _Any, out: _Tensor | _Sequence[_Tenso
 def as_strided_scatter(input: _Tensor, src: _Any, size: _int | _Sequence[_int], stride: _Any, storage_offset: _int | None = None) -> _Tensor:
     """`input` with `src` where `as_strided` with these arguments would look."""
 def as_tensor(data: _Any, *, dtype: _dtype | _type | None = None, device: _DeviceLike | None = None) -> _Tensor:
-    """`data` as a tensor, copied only where it must be: arrays share their memory, tensors stay."""
+    """Convert `data` to a tensor, without a copy if possible: arrays share their memory."""
 def asarray(obj: _Any, *, dtype: _dtype | _type | None = None, device: _DeviceLike | None = None, copy: _bool | None = None, requires_grad: _bool = ...) -> _Tensor:
     """`obj` as a tensor: arrays, buffers and DLPack share their memory unless `copy` is True."""
 def asin(input: _Tensor | _bool | _int | _float | _complex, *, out: _Tensor | None = None) -> _Tensor:
@@ -495,7 +496,7 @@ def dot(input: _Tensor, tensor: _Tensor, *, out: _Tensor | None = None) -> _Tens
     """The sum of the products of two vectors' elements; nothing is conjugated."""
 double: _dtype
 def dropout(input: _Tensor, p: _float, train: _bool) -> _Tensor:
-    """Set elements to 0 with probability `p`, and scale the others so that the mean stays."""
+    """Zero elements with probability `p`, and scale the others to keep the expected value."""
 def dropout_(input: _Tensor, p: _float, train: _bool) -> _Tensor:
     """`dropout`, written into `input`."""
 def dsmm(mat1: _Tensor, mat2: _Tensor) -> _Tensor:
@@ -627,7 +628,7 @@ from pullback import functional as functional
 from pullback import futures as futures
 from pullback import fx as fx
 def gather(input: _Tensor, dim: _int, index: _Tensor, *, sparse_grad: _bool = False, out: _Tensor | None = None) -> _Tensor:
-    """The elements of `input` that `index` names along `dim`."""
+    """Pick the elements of `input` at the positions `index` along `dim`."""
 def gcd(input: _Tensor, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """The greatest common divisor; not negative."""
 def gcd_(input: _Tensor, other: _Tensor) -> _Tensor:
@@ -727,7 +728,7 @@ def index_put_(input: _Tensor, indices: _Any, values: _Any, accumulate: _bool = 
 def index_reduce(input: _Tensor, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True, out: _Tensor | None = None) -> _Tensor:
     """Combine slices of `source` into the slices of `input` that `index` names along `dim`."""
 def index_select(input: _Tensor, dim: _int, index: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
-    """The slices of `input` that `index` names along `dim`, in new memory."""
+    """Copy the slices of `input` at the positions `index` along `dim`."""
 inf: _float
 from pullback.autograd.grad_mode import inference_mode as inference_mode
 def initial_seed() -> _int:
@@ -890,7 +891,7 @@ def margin_ranking_loss(input1: _Any, input2: _Any, target: _Tensor, margin: _fl
     """`max(0, -target * (input1 - input2) + margin)`."""
 from pullback import masked as masked
 def masked_fill(input: _Tensor, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-    """`input` with `value`, a number or 0-d tensor, where `mask` is true."""
+    """A copy of `input` with `value`, a number or 0-d tensor, where `mask` is true."""
 def masked_scatter(input: _Tensor, mask: _Tensor, source: _Tensor) -> _Tensor:
     """`input` with the elements of `source`, in order, where `mask` holds."""
 def masked_select(input: _Tensor, mask: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
@@ -1179,7 +1180,7 @@ from pullback.serialization.writing import save as save
 def scalar_tensor(s: _Any, **options: _Unpack[_Options]) -> _Tensor:
     """A 0-d tensor of one number, in the default dtype unless another is given."""
 def scatter(input: _Tensor, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
-    """`input` with `src`, a tensor or a number, where `index` says along `dim`."""
+    """A copy of `input` with values of `src`, a tensor or a number, written at `index` along `dim`."""
 def scatter_add(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
     """`input` with the elements of `src` added where `index` says along `dim`."""
 def scatter_reduce(input: _Tensor, dim: _int, index: _Tensor, src: _Tensor, reduce: _str, *, include_self: _bool = True, out: _Tensor | None = None) -> _Tensor:

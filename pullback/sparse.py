@@ -11,6 +11,9 @@ from pullback.operators.sparse.gradcheck import as_sparse_gradcheck as as_sparse
 from pullback.operators.sparse.invariants import (
     check_sparse_tensor_invariants as check_sparse_tensor_invariants,
 )
+from pullback.operators.sparse.typed import TYPES as _TYPES
+
+globals().update(_TYPES)
 
 __all__ = sorted(
     [

@@ -1,4 +1,4 @@
-"""How many Python functions a program runs through: no way grows longer unnoticed.
+"""How many functions, files and folders a program runs through: no way grows longer unnoticed.
 
 A warm call of a small program is counted by `sys.setprofile`, all functions that it enters, the
 program's own among them, in a process of its own: what other tests leave behind (hooks, classes of
@@ -8,6 +8,7 @@ they were written down; where a way becomes shorter, its bound goes down with it
 
 import functools
 import gc
+import itertools
 import json
 import os
 import subprocess
@@ -22,16 +23,20 @@ from pullback.func import functional_call, grad, hessian, jacfwd, jacrev, jvp, v
 from pullback.utils.checkpoint import checkpoint
 from pullback.utils.data import DataLoader, TensorDataset
 
+PACKAGE = Path(torch.__file__).parent
 
-def calls_of(program):
-    """How many functions a call enters, once everything that it needs is written."""
+
+def walk_of(program):
+    """How many functions a call enters, once everything that it needs is written; in how many files
+    of the package, and how often the next one is in another folder. Written code is of no folder.
+    """
     for _ in range(3):
         program()
-    count = 0
+    places = []
 
     def profile(frame, event, arg):
-        nonlocal count
-        count += event == "call"
+        if event == "call":
+            places.append(frame.f_code.co_filename)
 
     before, collects = sys.getprofile(), gc.isenabled()
     gc.disable()  # what a collection calls is nobody's way
@@ -42,7 +47,9 @@ def calls_of(program):
         sys.setprofile(before)
         if collects:
             gc.enable()
-    return count
+    files = [one for one in map(Path, places) if PACKAGE in one.parents]
+    changes = sum(a.parent != b.parent for a, b in itertools.pairwise(files))
+    return len(places), len(set(files)), changes
 
 
 def square(x):
@@ -146,9 +153,26 @@ def _small_calls():
     }
 
 
+# Files, and changes of folder, of twelve programs that a reader may want to follow.
+WALKS = {
+    "backward": (13, 9),
+    "checkpoint": (25, 48),
+    "a custom Function": (6, 2),
+    "vmap of grad": (22, 34),
+    "jvp": (10, 19),
+    "vjp": (20, 35),
+    "jacrev": (18, 36),
+    "hessian": (29, 95),
+    "functional_call": (7, 8),
+    "a step of SGD": (27, 24),
+    "a batch of a loader": (5, 2),
+    "a compiled call": (3, 1),
+}
+
+
 @functools.cache
 def counted():
-    """The calls of each program, counted elsewhere."""
+    """The walk of each program, counted elsewhere."""
     path = os.pathsep.join([str(Path(torch.__file__).parents[1]), os.environ.get("PYTHONPATH", "")])
     made = subprocess.run(
         [sys.executable, __file__],
@@ -162,8 +186,15 @@ def counted():
 
 @pytest.mark.parametrize("name", _programs())
 def test_a_program_takes_no_more_calls_than_it_did(name):
-    assert counted()[name] <= _programs()[name][1]
+    assert counted()[name][0] <= _programs()[name][1]
+
+
+@pytest.mark.parametrize("name", WALKS)
+def test_a_program_is_followed_through_no_more_files_and_folders_than_it_was(name):
+    files, changes = WALKS[name]
+    assert counted()[name][1] <= files
+    assert counted()[name][2] <= changes
 
 
 if __name__ == "__main__":
-    print(json.dumps({name: calls_of(program) for name, (program, _) in _programs().items()}))
+    print(json.dumps({name: walk_of(program) for name, (program, _) in _programs().items()}))

@@ -7,7 +7,7 @@ The older functional interface: tensors and tuples of tensors only, derivatives 
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy
 
@@ -27,6 +27,14 @@ from pullback.transforms.pushing import Pushing
 from pullback.transforms.reverse import Recording
 
 __all__ = ["hessian", "hvp", "jacobian", "jvp", "vhp", "vjp"]
+
+
+class _Asked(NamedTuple):
+    """Which function was called, and what it was asked for."""
+
+    function: str
+    create_graph: bool
+    strict: bool
 
 
 # Arguments ----------------------------------------------------------------------------------------
@@ -99,31 +107,27 @@ def _structured(values: Sequence[Any], *, is_tuple: bool) -> Any:
 # Gradients ----------------------------------------------------------------------------------------
 
 
-def _check_requires_grad(outputs: tuple[Any, ...], function: str, what: str) -> None:
+def _check_requires_grad(outputs: tuple[Any, ...], function: str) -> None:
     for index, one in enumerate(outputs):
         if not one.requires_grad:
             raise RuntimeError(
-                f"{function}: {what} {index} does not require gradients: it does not depend on the "
+                f"{function}: output {index} does not require gradients: it does not depend on the "
                 "inputs, which strict=True forbids."
             )
 
 
 def _outputs(
-    func: Callable[..., Any], inputs: tuple[Any, ...], function: str, *, strict: bool
+    func: Callable[..., Any], inputs: tuple[Any, ...], asked: _Asked
 ) -> tuple[bool, tuple[Any, ...]]:
     """Whether `func` gives several results, and those; with `strict` all depend on the inputs."""
-    many, outputs = _as_tuple(func(*inputs), "the result of func", function)
-    if strict:
-        _check_requires_grad(outputs, function, "output")
+    many, outputs = _as_tuple(func(*inputs), "the result of func", asked.function)
+    if asked.strict:
+        _check_requires_grad(outputs, asked.function)
     return many, outputs
 
 
 def _gradients(
-    outputs: tuple[Any, ...],
-    inputs: tuple[Any, ...],
-    seeds: Sequence[Any],
-    *,
-    create_graph: bool,
+    outputs: tuple[Any, ...], inputs: tuple[Any, ...], seeds: Sequence[Any], *, create_graph: bool
 ) -> tuple[Any, ...]:
     """Gradients, None where there are none; outputs without history are left out."""
     for one in outputs:
@@ -140,28 +144,22 @@ def _gradients(
 
 
 def _filled(
-    gradients: Sequence[Any],
-    inputs: Sequence[Any],
-    *,
-    strict: bool,
-    create_graph: bool,
-    function: str,
-    said: str,
+    gradients: Sequence[Any], inputs: Sequence[Any], asked: _Asked, said: str = "the output"
 ) -> tuple[Any, ...]:
     """Zeros for missing gradients; with `strict` they are refused, and so are constant ones."""
     made = []
     for index, (g, one) in enumerate(zip(gradients, inputs, strict=True)):
         if g is None:
-            if strict:
+            if asked.strict:
                 raise RuntimeError(
-                    f"{function}: {said} is independent of input {index}, which strict=True "
+                    f"{asked.function}: {said} is independent of input {index}, which strict=True "
                     "forbids."
                 )
             g = zeros_like(one)
-        elif strict and create_graph and not g.requires_grad:
+        elif asked.strict and asked.create_graph and not g.requires_grad:
             raise RuntimeError(
-                f"{function}: the derivative with respect to input {index} is independent of the "
-                "inputs, which strict=True forbids with create_graph=True."
+                f"{asked.function}: the derivative with respect to input {index} is independent of "
+                "the inputs, which strict=True forbids with create_graph=True."
             )
         made.append(g)
     return tuple(made)
@@ -183,16 +181,14 @@ def vjp(
     >>> torch.autograd.functional.vjp(torch.exp, torch.zeros(2), torch.ones(2))
     (tensor([1., 1.]), tensor([1., 1.]))
     """
+    asked = _Asked("vjp", create_graph, strict)
     with enable_grad():
         many_inputs, given = _as_tuple(inputs, "inputs", "vjp")
         entered = _entered(given, create_graph=create_graph)
-        many_outputs, outputs = _outputs(func, entered, "vjp", strict=strict)
+        many_outputs, outputs = _outputs(func, entered, asked)
         vectors = _direction(v, outputs, "output", "vjp")
         gradients = _gradients(outputs, entered, vectors, create_graph=create_graph)
-        made = _filled(
-            gradients, entered, strict=strict, create_graph=create_graph, function="vjp",
-            said="the output",
-        )  # fmt: skip
+        made = _filled(gradients, entered, asked)
     return (
         _left(_structured(outputs, is_tuple=many_outputs), create_graph=create_graph),
         _left(_structured(made, is_tuple=many_inputs), create_graph=create_graph),
@@ -212,14 +208,13 @@ def jvp(
     >>> torch.autograd.functional.jvp(torch.exp, torch.zeros(2), torch.ones(2))
     (tensor([1., 1.]), tensor([1., 1.]))
     """
+    asked = _Asked("jvp", create_graph, strict)
     with enable_grad():
         _, given = _as_tuple(inputs, "inputs", "jvp")
         entered = _entered(given, create_graph=create_graph)
         vectors = _direction(v, entered, "input", "jvp")
-        many_outputs, outputs = _outputs(func, entered, "jvp", strict=strict)
-        made = _transposed(
-            outputs, entered, vectors, create_graph=create_graph, strict=strict, function="jvp"
-        )
+        many_outputs, outputs = _outputs(func, entered, asked)
+        made = _transposed(outputs, entered, vectors, asked)
     return (
         _left(_structured(outputs, is_tuple=many_outputs), create_graph=create_graph),
         _left(_structured(made, is_tuple=many_outputs), create_graph=create_graph),
@@ -227,25 +222,14 @@ def jvp(
 
 
 def _transposed(
-    outputs: tuple[Any, ...],
-    inputs: tuple[Any, ...],
-    vectors: tuple[Any, ...],
-    *,
-    create_graph: bool,
-    strict: bool,
-    function: str,
+    outputs: tuple[Any, ...], inputs: tuple[Any, ...], vectors: tuple[Any, ...], asked: _Asked
 ) -> tuple[Any, ...]:
     """Jacobian times `vectors`: the transpose of the backward pass, which is linear."""
     probes = tuple(zeros_like(one).requires_grad_(True) for one in outputs)
     gradients = _gradients(outputs, inputs, probes, create_graph=True)
-    said = "the output"
-    filled = _filled(
-        gradients, inputs, strict=strict, create_graph=False, function=function, said=said
-    )
-    products = _gradients(filled, probes, vectors, create_graph=create_graph)
-    return _filled(
-        products, probes, strict=strict, create_graph=create_graph, function=function, said=said
-    )
+    filled = _filled(gradients, inputs, asked._replace(create_graph=False))
+    products = _gradients(filled, probes, vectors, create_graph=asked.create_graph)
+    return _filled(products, probes, asked)
 
 
 # Jacobian -----------------------------------------------------------------------------------------
@@ -271,6 +255,7 @@ def jacobian(
     _check_strategy("jacobian", strategy)
     if vectorize and strict:
         raise RuntimeError("jacobian: strict=True cannot be checked with vectorize=True.")
+    asked = _Asked("jacobian", create_graph, strict)
     with enable_grad():
         many_inputs, given = _as_tuple(inputs, "inputs", "jacobian")
         if strategy == "forward-mode":
@@ -284,11 +269,8 @@ def jacobian(
             many_outputs, blocks = _forward_blocks(func, given)
         else:
             entered = _entered(given, create_graph=create_graph)
-            many_outputs, outputs = _outputs(func, entered, "jacobian", strict=strict)
-            blocks = tuple(
-                _rows(one, entered, create_graph=create_graph, strict=strict, vectorize=vectorize)
-                for one in outputs
-            )
+            many_outputs, outputs = _outputs(func, entered, asked)
+            blocks = tuple(_rows(one, entered, asked, vectorize=vectorize) for one in outputs)
     result = tuple(_structured(row, is_tuple=many_inputs) for row in blocks)
     return _left(_structured(result, is_tuple=many_outputs), create_graph=create_graph)
 
@@ -301,7 +283,7 @@ def _check_strategy(function: str, strategy: str) -> None:
 
 
 def _rows(
-    output: Any, inputs: tuple[Any, ...], *, create_graph: bool, strict: bool, vectorize: bool
+    output: Any, inputs: tuple[Any, ...], asked: _Asked, *, vectorize: bool
 ) -> tuple[Any, ...]:
     """The blocks of one output."""
     size = output._array.size
@@ -310,7 +292,7 @@ def _rows(
         return tuple(one.new_zeros((*output.shape, *one.shape)) for one in inputs)
     if vectorize:
         gradients = grad(
-            output, inputs, wrap(units), retain_graph=True, create_graph=create_graph,
+            output, inputs, wrap(units), retain_graph=True, create_graph=asked.create_graph,
             allow_unused=True, is_grads_batched=True,
         )  # fmt: skip
         return tuple(
@@ -321,17 +303,8 @@ def _rows(
         )
     rows = []
     for unit in units:
-        gradients = _gradients((output,), inputs, [wrap(unit)], create_graph=create_graph)
-        rows.append(
-            _filled(
-                gradients,
-                inputs,
-                strict=strict,
-                create_graph=create_graph,
-                function="jacobian",
-                said="an output",
-            )
-        )
+        gradients = _gradients((output,), inputs, [wrap(unit)], create_graph=asked.create_graph)
+        rows.append(_filled(gradients, inputs, asked, "an output"))
     return tuple(
         reshape(stack(column), (*output.shape, *one.shape))
         for column, one in zip(zip(*rows, strict=True), inputs, strict=True)
@@ -395,11 +368,9 @@ def hessian(
         own = tuple(recording.inputs) if recording else points
         value = _one_number(func(*own), "hessian")
         if strict:
-            _check_requires_grad((value,), "hessian", "output")
+            _check_requires_grad((value,), "hessian")
         made = _gradients((value,), own, [ones_like(value)], create_graph=True)
-        return _filled(
-            made, own, strict=strict, create_graph=False, function="hessian", said="the output"
-        )
+        return _filled(made, own, _Asked("hessian", create_graph=False, strict=strict))
 
     blocks = jacobian(
         gradient, given, create_graph, strict, vectorize, strategy=outer_jacobian_strategy
@@ -407,31 +378,19 @@ def hessian(
     return blocks if many else blocks[0][0]
 
 
-def _second_order(
-    func: Callable[..., Any],
-    inputs: Any,
-    v: Any,
-    function: str,
-    *,
-    create_graph: bool,
-    strict: bool,
-) -> tuple[Any, Any]:
+def _second_order(func: Callable[..., Any], inputs: Any, v: Any, asked: _Asked) -> tuple[Any, Any]:
     """The value, and the product of the gradients' Jacobian with `v`, from the side that is asked.
 
     Of a symmetric one from the left, which takes a pass less.
     """
+    function, create_graph, strict = asked
     with enable_grad():
-        many, entered, output, gradients = _first_order(
-            func, inputs, function, create_graph=create_graph, strict=strict
-        )
+        many, entered, output, gradients = _first_order(func, inputs, asked)
         left = function == "vhp" or (
             not (create_graph or strict) and is_symmetric((output, *gradients), entered)
         )
         product = _from_the_left if left else _transposed
-        vectors = _direction(v, entered, "input", function)
-        made = product(
-            gradients, entered, vectors, create_graph=create_graph, strict=strict, function=function
-        )
+        made = product(gradients, entered, _direction(v, entered, "input", function), asked)
     return (
         _left(output, create_graph=create_graph),
         _left(_structured(made, is_tuple=many), create_graph=create_graph),
@@ -451,24 +410,15 @@ def vhp(
     >>> torch.autograd.functional.vhp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
-    return _second_order(func, inputs, v, "vhp", create_graph=create_graph, strict=strict)
+    return _second_order(func, inputs, v, _Asked("vhp", create_graph, strict))
 
 
 def _from_the_left(
-    gradients: tuple[Any, ...],
-    entered: tuple[Any, ...],
-    vectors: tuple[Any, ...],
-    *,
-    create_graph: bool,
-    strict: bool,
-    function: str,
+    gradients: tuple[Any, ...], entered: tuple[Any, ...], vectors: tuple[Any, ...], asked: _Asked
 ) -> tuple[Any, ...]:
     """`vectors` times the Jacobian of the gradients."""
-    products = _gradients(gradients, entered, vectors, create_graph=create_graph)
-    said = "the gradient of the output"
-    return _filled(
-        products, entered, strict=strict, create_graph=create_graph, function=function, said=said
-    )
+    products = _gradients(gradients, entered, vectors, create_graph=asked.create_graph)
+    return _filled(products, entered, asked, "the gradient of the output")
 
 
 def hvp(
@@ -487,23 +437,20 @@ def hvp(
     >>> torch.autograd.functional.hvp(lambda x: (x ** 3).sum(), torch.ones(2), torch.ones(2))
     (tensor(2.), tensor([6., 6.]))
     """
-    return _second_order(func, inputs, v, "hvp", create_graph=create_graph, strict=strict)
+    return _second_order(func, inputs, v, _Asked("hvp", create_graph, strict))
 
 
 def _first_order(
-    func: Callable[..., Any], inputs: Any, function: str, *, create_graph: bool, strict: bool
+    func: Callable[..., Any], inputs: Any, asked: _Asked
 ) -> tuple[bool, tuple[Any, ...], Any, tuple[Any, ...]]:
     """The value and the gradient, recorded."""
-    many, given = _as_tuple(inputs, "inputs", function)
-    entered = _entered(given, create_graph=create_graph)
-    output = _one_number(func(*entered), function)
-    if strict:
-        _check_requires_grad((output,), function, "output")
-    ones = [ones_like(output)]
-    gradients = _gradients((output,), entered, ones, create_graph=True)
-    filled = _filled(
-        gradients, entered, strict=strict, create_graph=True, function=function, said="the output"
-    )
+    many, given = _as_tuple(inputs, "inputs", asked.function)
+    entered = _entered(given, create_graph=asked.create_graph)
+    output = _one_number(func(*entered), asked.function)
+    if asked.strict:
+        _check_requires_grad((output,), asked.function)
+    gradients = _gradients((output,), entered, [ones_like(output)], create_graph=True)
+    filled = _filled(gradients, entered, asked._replace(create_graph=True))
     return many, entered, output, filled
 
 

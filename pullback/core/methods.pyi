@@ -209,7 +209,7 @@ class Methods:
     def all(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
         """Whether all elements are true (not 0), or all over the dimensions `dim`."""
     def allclose(self, other: _Tensor, rtol: _float = 1e-05, atol: _float = 1e-08, equal_nan: _bool = False) -> _bool:
-        """Whether all elements of two tensors are as close as `isclose` asks."""
+        """Whether all elements of two tensors are close, as by `isclose`."""
     def amax(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
         """The largest elements over `dim`; equal ones share the gradient."""
     def amin(self, dim: _int | _Sequence[_int] | None = None, keepdim: _bool = False, *, out: _Tensor | None = None, axis: _int | _Sequence[_int] | None = None, keepdims: _bool | None = False) -> _Tensor:
@@ -287,7 +287,7 @@ class Methods:
     def atanh_(self) -> _Tensor:
         """In-place form of `atanh`: the result replaces the tensor's values."""
     def backward(self, gradient: _Any = None, retain_graph: _bool | None = None, create_graph: _bool = False, inputs: _Any = None) -> None:
-        """Add the gradient of this tensor to the `.grad` of the leaves it was computed from."""
+        """Compute the gradients of this tensor and accumulate them into the `.grad` of its leaves."""
     def baddbmm(self, batch1: _Tensor, batch2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1, out: _Tensor | None = None) -> _Tensor:
         """`beta * input + alpha * (batch1 @ batch2)`, matrix by matrix; `input` broadcasts."""
     def baddbmm_(self, batch1: _Tensor, batch2: _Tensor, *, beta: _Any = 1, alpha: _Any = 1) -> _Tensor:
@@ -553,7 +553,7 @@ class Methods:
     def frexp(self, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _frexp:
         """Mantissa and exponent, so that `input` is `mantissa * 2 ** exponent`."""
     def gather(self, dim: _int, index: _Tensor, *, sparse_grad: _bool = False, out: _Tensor | None = None) -> _Tensor:
-        """The elements of `input` that `index` names along `dim`."""
+        """Pick the elements of `input` at the positions `index` along `dim`."""
     def gcd(self, other: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
         """The greatest common divisor; not negative."""
     def gcd_(self, other: _Tensor) -> _Tensor:
@@ -639,7 +639,7 @@ class Methods:
     def index_reduce_(self, dim: _int, index: _Tensor, source: _Tensor, reduce: _str, *, include_self: _bool = True) -> _Tensor:
         """In-place form of `index_reduce`: the result replaces the tensor's values."""
     def index_select(self, dim: _int, index: _Tensor, *, out: _Tensor | None = None) -> _Tensor:
-        """The slices of `input` that `index` names along `dim`, in new memory."""
+        """Copy the slices of `input` at the positions `index` along `dim`."""
     def indices(self) -> _Tensor:
         """The coordinates, a column for each element; of a coalesced tensor."""
     def inner(self, other: _Any, *, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
@@ -829,7 +829,7 @@ class Methods:
     def map_(self, other: _Any, callable: _Callable[[_Any, _Any], _Any]) -> _Tensor:
         """Replace each element by what `callable` makes of it and of that of `other` in its place."""
     def masked_fill(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
-        """`input` with `value`, a number or 0-d tensor, where `mask` is true."""
+        """A copy of `input` with `value`, a number or 0-d tensor, where `mask` is true."""
     def masked_fill_(self, mask: _Tensor, value: _Tensor | _bool | _int | _float | _complex) -> _Tensor:
         """In-place form of `masked_fill`: the result replaces the tensor's values."""
     def masked_scatter(self, mask: _Tensor, source: _Tensor) -> _Tensor:
@@ -1069,7 +1069,7 @@ class Methods:
     def rsqrt_(self) -> _Tensor:
         """In-place form of `rsqrt`: the result replaces the tensor's values."""
     def scatter(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, out: _Tensor | _Sequence[_Tensor] | None = None, axis: _int | None = None) -> _Tensor:
-        """`input` with `src`, a tensor or a number, where `index` says along `dim`."""
+        """A copy of `input` with values of `src`, a tensor or a number, written at `index` along `dim`."""
     def scatter_(self, dim: _int | _Sequence[_int] | None = ..., index: _Any = ..., given: _Any = ..., *, src: _Any = None, value: _Any = None, reduce: _str | None = None, axis: _int | None = None) -> _Tensor:
         """In-place form of `scatter`: changes the tensor itself."""
     def scatter_add(self, dim: _int, index: _Tensor, src: _Tensor, *, out: _Tensor | None = None) -> _Tensor:

@@ -301,6 +301,11 @@ class Output:
         self._g_shape = shape
         self._g_dtype = dtype
 
+    @property
+    def _cold(self) -> Cold | None:
+        """The node's."""
+        return self.node._cold
+
 
 Edge: TypeAlias = Node | Output
 
@@ -416,6 +421,8 @@ class Leaf(weakref.ref):  # type: ignore[type-arg]  # of an AccumulateGrad
     _special: ClassVar[bool] = True
     # As views have them: something is behind it, and where that is, should the mark be empty.
     node: ClassVar[bool] = True
+    # What was asked of the gradient that arrives there is asked of the accumulator.
+    _cold: ClassVar[None] = None
     edge: ClassVar[Callable[[Tensor], AccumulateGrad]] = staticmethod(AccumulateGrad.of)
 
 

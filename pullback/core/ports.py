@@ -142,8 +142,6 @@ class Ports:
     is_python: Callable[[Any], bool]
     # engine -> transforms: a function called once with the examples of a batch, results stacked.
     over_batch: Callable[[Callable[..., list[Any]], Any, int], list[Any]]
-    # transforms -> autograd: output and out_dims of a custom Function on a batch.
-    function_rule: Callable[..., tuple[Any, Any]]
 
     def fill(self, **calls: Callable[..., Any]) -> None:
         """Fill ports; a name that is no port, or is filled already, is a mistake of ours.

@@ -136,7 +136,7 @@ class _CudaTensorType(type):
 
     def __instancecheck__(cls, instance: Any) -> bool:
         there = isinstance(instance, _Tensor) and instance.is_cuda
-        return there and instance.type() == f"torch.{cls.__name__}"
+        return there and instance.type() == f"torch.cuda.{cls.__name__}"
 
 
 def _typed(name: str) -> _CudaTensorType:

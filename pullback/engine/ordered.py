@@ -268,13 +268,14 @@ def _accumulate(task: Task, node: AccumulateGrad, gradients: tuple[Any, ...]) ->
     if g is not None:
         if task.create_graph:
             recorded.accumulate(node, g)
-        elif get_mode().dispatch and g.__class__ is Tensor:
-            recorded.accumulate_shown(node, g)
         else:
             is_sole = is_sole_tensor if isinstance(g, Tensor) else is_sole_reference
             references = getrefcount(g)  # a statement of its own: a call would hold it too
             owned = is_sole(g, references, 1)  # `gradients` holds it too
-            recorded.accumulate_any(node, g, owned=owned)
+            if get_mode().dispatch and g.__class__ is Tensor:
+                recorded.accumulate_shown(node, g, owned=owned)
+            else:
+                recorded.accumulate_any(node, g, owned=owned)
     hooks = leaf._post_accumulate_grad_hooks
     if hooks:
         for hook in list(hooks.values()):

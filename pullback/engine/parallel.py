@@ -136,7 +136,6 @@ class Pass:
             target.slots = g if isinstance(g, list) else [g]
             if g is None:
                 target.slots = [None] * len(node._g_sizes or (None,))
-        inbox.heap.clear()
         inbox.gradients.clear()
         inbox.owned.clear()
         for index, node in enumerate(self.order):

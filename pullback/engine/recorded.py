@@ -16,11 +16,13 @@ from pullback.core.ports import ports
 from pullback.core.saved import Freed
 from pullback.core.tensor import Tensor, wrap
 from pullback.engine.accumulate import accumulate as accumulate_array
+from pullback.engine.accumulate import is_dense
 from pullback.engine.filter import Filter
 from pullback.engine.inbox import Inbox
 from pullback.engine.loop import loop_over
 from pullback.engine.ownership import is_sole_tensor
 from pullback.engine.plain import finish
+from pullback.operators.arrays.strides import contiguous_strides, element_strides
 from pullback.operators.tensor.filling import copied_into
 
 
@@ -84,7 +86,7 @@ def store(leaf: AccumulateGrad, total: Any, /, *, create_graph: bool, owned: boo
     if create_graph:
         accumulate(leaf, total)
     elif get_mode().dispatch and total.__class__ is Tensor:
-        accumulate_shown(leaf, total)
+        accumulate_shown(leaf, total, owned=owned)
     else:
         # That nobody holds a plain tensor says nothing of its memory.
         accumulate_any(leaf, total, owned=owned and bool(total._overrides & DISPATCH))
@@ -114,16 +116,18 @@ def _accumulate_answered(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> N
         stored.add_(g)
 
 
-def accumulate_shown(leaf_node: AccumulateGrad, g: Any) -> None:
+def accumulate_shown(leaf_node: AccumulateGrad, g: Any, *, owned: bool) -> None:
     """Add a tensor to `.grad` by operators that the user's mode is shown."""
     leaf = leaf_node.variable
     stored, array, like = leaf._stored_grad, g._array, leaf._array
     if stored is not None or not leaf.requires_grad or not leaf.is_leaf:
         _accumulate_answered(leaf_node, g, owned=False)
-    elif array.base is None and array.strides == like.strides and array.flags.writeable:
+        return
+    dense = is_dense(like)
+    fits = array.strides == like.strides if dense else array.flags.c_contiguous
+    if fits and array.flags.writeable and (owned or hasattr(array, "_device")):  # without data
         leaf._stored_grad = ports.detached_below(g)
-    else:
-        size = array.itemsize
-        strides = tuple(step // size for step in like.strides)
-        fresh = ports.answered_below("new_empty_strided", g, list(array.shape), list(strides))
-        leaf._stored_grad = fresh.copy_(g)
+        return
+    strides = element_strides(like) if dense else contiguous_strides(array.shape)
+    fresh = ports.answered_below("new_empty_strided", g, list(array.shape), list(strides))
+    leaf._stored_grad = fresh.copy_(g)

@@ -138,7 +138,7 @@ def _matches(graph: Graph, wanted: Graph, ignore_literals: bool) -> list[Match]:
         if not all(_attach(graph, one, pairs, ignore_literals) for one in outputs):
             continue
         used = {pairs[one] for one in inside if one in pairs}
-        if len(used) < len(inside) or used & taken or _leaks(wanted, pairs, outputs):
+        if len(used) < len(inside) or used & taken or _leaks(pairs, outputs):
             continue
         taken |= used
         found.append(Match(anchor, pairs))
@@ -157,7 +157,7 @@ def _attach(graph: Graph, output: Any, pairs: dict[Node, Any], ignore_literals: 
     return False
 
 
-def _leaks(wanted: Graph, pairs: dict[Node, Any], outputs: list[Any]) -> bool:
+def _leaks(pairs: dict[Node, Any], outputs: list[Any]) -> bool:
     """Whether something inside of the match is used outside of it."""
     inside = {value for key, value in pairs.items() if key.op != "placeholder"}
     for key, value in pairs.items():

@@ -86,7 +86,7 @@ def cross_entropy(input: _Tensor, target: _Tensor, weight: _Any = None, size_ave
 def ctc_loss(log_probs: _Any, targets: _Any, input_lengths: _Any, target_lengths: _Any, blank: _int = 0, reduction: _str = 'mean', zero_infinity: _bool = False) -> _Tensor:
     """Minus the log-probability of the labels `targets` under frames `log_probs`."""
 def dropout(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
-    """Set elements to 0 with probability `p`, and scale the others so that the mean stays."""
+    """Zero elements with probability `p`, and scale the others to keep the expected value."""
 def dropout1d(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
     """`dropout` of whole channels: (N, C, L) or (C, L)."""
 def dropout2d(input: _Tensor, p: _float = 0.5, training: _bool = True, inplace: _bool = False) -> _Tensor:
@@ -142,7 +142,7 @@ def huber_loss(input: _Tensor, target: _Tensor, reduction: _str = 'mean', delta:
 def instance_norm(input: _Tensor, running_mean: _Tensor | None = None, running_var: _Tensor | None = None, weight: _Any = None, bias: _Tensor | None = None, use_input_stats: _bool = True, momentum: _float = 0.1, eps: _float = 1e-05) -> _Tensor:
     """Give each channel of each example mean 0 and variance 1."""
 def interpolate(input: _Tensor, size: _int | _Sequence[_int] | None = None, scale_factor: _Any = None, mode: _str = 'nearest', align_corners: _bool | None = None, recompute_scale_factor: _bool | None = None, antialias: _bool = False) -> _Tensor:
-    """Resample images (n, channels, ...) to a size or by factors."""
+    """Resize images (n, channels, ...) to a given size or by a scale factor."""
 def kl_div(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', log_target: _bool = False) -> _Tensor:
     """`target * (log(target) - input)`; with log_target the target is a logarithm as well."""
 def l1_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: _Any = None) -> _Tensor:
@@ -204,7 +204,7 @@ def max_unpool3d(input: _Tensor, indices: _Any, kernel_size: _Any, stride: _Any 
 def mish(input: _Tensor, inplace: _bool = False) -> _Tensor:
     """`x * tanh(softplus(x))`."""
 def mse_loss(input: _Tensor, target: _Tensor, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean', weight: _Any = None) -> _Tensor:
-    """Squared error, averaged unless `reduction` says otherwise."""
+    """Mean squared error, or by `reduction` the sum or the error of each element."""
 def multi_head_attention_forward(query: _Any, key: _Any, value: _Any, embed_dim_to_check: _int, num_heads: _int, in_proj_weight: _Any, in_proj_bias: _Any, bias_k: _Any, bias_v: _Any, add_zero_attn: _bool, dropout_p: _float, out_proj_weight: _Any, out_proj_bias: _Any, training: _bool = True, key_padding_mask: _Any = None, need_weights: _bool = True, attn_mask: _Any = None, use_separate_proj_weight: _bool = False, q_proj_weight: _Any = None, k_proj_weight: _Any = None, v_proj_weight: _Any = None, static_k: _Any = None, static_v: _Any = None, average_attn_weights: _bool = True, is_causal: _bool = False) -> _tuple[_Any, _Any]:
     """Project, attend with each head, project back: (length, batch, width), and weights or None."""
 def multi_margin_loss(input: _Tensor, target: _Tensor, p: _float = 1, margin: _float = 1.0, weight: _Any = None, size_average: _bool | None = None, reduce: _bool | None = None, reduction: _str = 'mean') -> _Tensor:
@@ -220,7 +220,7 @@ def nll_loss(input: _Tensor, target: _Tensor, weight: _Any = None, size_average:
 def normalize(input: _Tensor, p: _float = 2.0, dim: _int = 1, eps: _Any = 1e-12, out: _Tensor | _Sequence[_Tensor] | None = None) -> _Tensor:
     """Divide by the norm of order `p` along `dim`, or by `eps` where that is larger."""
 def one_hot(input: _Tensor, num_classes: _int = -1) -> _Tensor:
-    """One-hot encoding, in a new last dimension."""
+    """One-hot encode integer classes, in a new last dimension."""
 def pad(input: _Tensor, pad: _Any, mode: _str = 'constant', value: _float | None = None) -> _Tensor: ...
 def pairwise_distance(x1: _Tensor, x2: _Tensor, p: _float = 2.0, eps: _float = 1e-06, keepdim: _bool = False) -> _Tensor:
     """The norm of order `p` of the differences, along the last dimension; `eps` keeps it off 0."""

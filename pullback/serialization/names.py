@@ -214,10 +214,6 @@ def _device(budget: Budget, *args: Any) -> device:
     return device(*args)
 
 
-def _parameter(budget: Budget, *args: Any) -> Any:
-    return rebuild.make(rebuild.rebuild_parameter, budget, (*args[:2], None))
-
-
 # By what the name stands for; each takes the budget first.
 CALLS: dict[Any, Callable[..., Any]] = {
     set: _set,

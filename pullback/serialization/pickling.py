@@ -59,7 +59,6 @@ _REBUILD_JAGGED = _Global("torch.nested._internal.nested_tensor", "_rebuild_njt"
 _REBUILD_PARAMETER = _Global("torch._utils", "_rebuild_parameter")
 _REBUILD_PARAMETER_WITH_STATE = _Global("torch._utils", "_rebuild_parameter_with_state")
 _REBUILD_WITH_STATE = _Global("torch._tensor", "_rebuild_from_type_v2")
-_TENSOR = _Global("torch", "Tensor")
 # How files call what is put off, see operators/deferred.
 _BITS = (("conj", CONJUGATED), ("neg", NEGATED))
 _NAMES: dict[tuple[str, str], _Global] = {}

@@ -17,7 +17,7 @@ import numpy
 from pullback.core.layout import preserve_format
 from pullback.operators.create import sizes as create_sizes
 from pullback.operators.declare import REQUIRED, Op
-from pullback.operators.indexing import rows, selection
+from pullback.operators.indexing import gather, rows, selection
 from pullback.operators.linalg import affine, matrices, product_sums, products
 from pullback.operators.nn.conv import fold
 from pullback.operators.pointwise import arithmetic, direction, exponentials, extrema, powers
@@ -258,6 +258,30 @@ def _chosen_elements(n: int) -> Iterator[Sample]:
         yield {"condition": condition, "input": one["input"], "other": 0}
         yield {"condition": condition, "input": 0, "other": one["other"]}
         yield {"condition": condition, "input": one["input"][:1], "other": one["other"]}
+
+
+@at(arithmetic.keep_where)
+def _kept_elements(n: int) -> Iterator[Sample]:
+    for input in (*in_layouts(n), numpy.arange(n), drawn(n).astype("e"), drawn(n, char="D")):
+        yield {"input": input, "mask": drawn(n, char="d") > 0}
+    yield {"input": drawn(2, n), "mask": drawn(n, char="d") > 0}
+
+
+@at(selection.tril, selection.triu)
+def _matrices(n: int) -> Iterator[Sample]:
+    for shape in ((n, 3), (3, n), (n, n), (2, n, 3), (2, 3, n), (1, 2, 2)):
+        for diagonal in (-n - 1, -1, 0, 2, n):
+            yield {"input": drawn(*shape), "diagonal": diagonal}
+            yield {"input": drawn(*shape[::-1], char="d").T, "diagonal": diagonal}
+
+
+@at(gather.scatter_add)
+def _added_elements(n: int) -> Iterator[Sample]:
+    for one in each_precision(input=(4, 5), src=(3, 5)):
+        index = numpy.arange(15).reshape(3, 5) % 4
+        yield {**one, "dim": 0, "index": index}
+        yield {**one, "dim": 0, "index": index[:, :2]}
+    yield {"input": drawn(3), "src": drawn(n), "dim": 0, "index": numpy.arange(n) % 3}
 
 
 @at(powers._pow_number)

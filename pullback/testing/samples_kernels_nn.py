@@ -172,6 +172,9 @@ def _pooled(dims: int, n: int) -> Iterator[tuple[Any, Geometry]]:
         drawn(1, 1, *(1,) * (dims - 1), n),
         _pairs(dims, n)._replace(kernel=(*(1,) * (dims - 1), 2), stride=(*(1,) * (dims - 1), 2)),
     )
+    if n > 10_000:  # many images, of few elements each
+        yield drawn(n, 2, *(2,) * dims), _pairs(dims, 2)
+        return
     for char in "fd":
         yield drawn(3, 2, *shape, char=char), _pairs(dims, n)
         yield drawn(3, 2, *shape[:-1], 8, char=char), _pairs(dims, 8)
@@ -183,6 +186,8 @@ def _for_pools(pools: dict[int, Any], *more: str) -> None:
 
         def sampler(n: int, dims: int = dims) -> Iterator[Sample]:
             for input, geometry in _pooled(dims, n):
+                if n > 10_000 and not more:  # which machine code takes no part in
+                    yield {"input": (input * 9).astype("q"), "geometry": geometry}
                 numbers = {"divisor": 2**dims} if "divisor" in more else {}
                 yield {"input": input, "geometry": geometry, **numbers}
             if more:
@@ -222,6 +227,9 @@ def _put_places(n: int) -> Iterator[Sample]:
         for apart in (False, True):
             given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
             yield {**given, "apart": apart}
+    for gradient in (drawn(3, n), drawn(n, 3).T, drawn(3, n).astype("e")):
+        spots = numpy.arange(3 * n).reshape(3, n) % n
+        yield {"gradient": gradient, "places": spots, "size": (n + 2,), "apart": True}
 
 
 # Norms --------------------------------------------------------------------------------------------

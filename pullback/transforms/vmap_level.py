@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 from pullback.core import origin
 from pullback.core.forward import LEVELS, visible_levels
 from pullback.core.mode import Mapped, Mode, changed, current, get_mode
-from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import extent
 from pullback.operators.batching import aligned, filled, one_tensor
@@ -256,29 +255,6 @@ class VmapLevel:
     def refuse_function(self, cls: Any) -> None:
         """Nothing: Functions are mapped by their rules."""
 
-    def process_function(self, cls: Any, args: tuple[Any, ...]) -> Any:
-        """Run a custom Function by its vmap rule; it is applied again below this level."""
-        split = [self._split(arg) if isinstance(arg, Tensor) else (arg, None) for arg in args]
-        before = get_mode()
-        try:
-            current.set(self.below(before))
-            if not any(bdim is not None for _, bdim in split):
-                return cls.apply(*args)
-            values, dims = tuple(v for v, _ in split), tuple(d for _, d in split)
-            output, out_dims = ports.function_rule(
-                cls, self.size, self.randomness, dims, values, run_on_examples
-            )
-        finally:
-            current.set(before)
-        if not isinstance(output, tuple | list):
-            return self._placed(output, out_dims)
-        return tuple(self._placed(one, dim) for one, dim in zip(output, out_dims, strict=True))
-
-    def _placed(self, output: Any, dim: int | None) -> Any:
-        if dim is None or not isinstance(output, Tensor):
-            return output
-        return batched(output, dim % output.ndim, self)
-
     # In-place
     # --------------------------------------------------------------------------------------
 
@@ -294,7 +270,7 @@ class VmapLevel:
                 current.set(before)
         if not is_batched_at(target, self):
             raise _shared_target(called)
-        result = self.process(op, _kept_from_writing(op, target, bound) if before.grad else bound)
+        result = self.process(op, _kept_from_writing(target, bound) if before.grad else bound)
         if result._array.shape != target._array.shape:
             raise RuntimeError(
                 f"{called}: the result of one example has shape {result._array.shape}, the tensor "
@@ -398,7 +374,7 @@ def run_on_examples(
     )
 
 
-def _kept_from_writing(op: Op, target: Any, bound: dict[str, Any]) -> dict[str, Any]:
+def _kept_from_writing(target: Any, bound: dict[str, Any]) -> dict[str, Any]:
     """The arguments, with a copy in the target's place: the graph may keep what is written over."""
     tensors = [one for one in bound.values() if isinstance(one, Tensor)]
     if not any(base_of(one).requires_grad for one in tensors):

@@ -319,3 +319,78 @@ def test_hook_that_refers_to_its_tensor_can_be_collected():
         del t
         gc.collect()
         assert gone() is None
+
+
+class Doubled(torch.autograd.Function):
+    """Writes to both of its arguments."""
+
+    @staticmethod
+    def forward(ctx, a, b):
+        ctx.mark_dirty(a, b)
+        return a.mul_(2), b.mul_(3)
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2, h * 3
+
+
+class Fork(torch.autograd.Function):
+    @staticmethod
+    def forward(ctx, x):
+        return x * 2, x * 3
+
+    @staticmethod
+    def backward(ctx, g, h):
+        return g * 2 + h * 3
+
+
+def _of_view(x):
+    base = x * 1
+    view = base[:2]
+    view.retain_grad()
+    base.mul_(5)
+    return (view * 7).sum(), [(view, 7)]
+
+
+def _of_views(x):
+    base = x * 1
+    first, last = base[:2], base[1:]
+    first.retain_grad()
+    last.retain_grad()
+    first.mul_(3)
+    last.mul_(2)
+    return (first * 5).sum() + (last * 7).sum() + base.sum(), [(first, 5), (last, 7)]
+
+
+def _of_one_function(x):
+    a, b = x * 1, x * 2
+    a.retain_grad()
+    b.retain_grad()
+    Doubled.apply(a, b)
+    return (a * 5 + b * 7).sum(), [(a, 5), (b, 7)]
+
+
+def _of_its_neighbour(x):
+    a, b = Fork.apply(x)
+    a.retain_grad()
+    b.mul_(3)
+    return (a * 5 + b * 7).sum(), [(a, 5), (b, None)]
+
+
+def _of_both_outputs(x):
+    a, b = Fork.apply(x)
+    a.retain_grad()
+    b.retain_grad()
+    b.mul_(3)
+    return (a * 5 + b * 7).sum(), [(a, 5), (b, 7)]
+
+
+@pytest.mark.parametrize(
+    "program", [_of_view, _of_views, _of_one_function, _of_its_neighbour, _of_both_outputs]
+)
+def test_a_retained_gradient_is_that_of_the_value_after_all_writes(program):
+    loss, retained = program(torch.ones(4, requires_grad=True))
+    loss.backward()
+    for tensor, expected in retained:
+        found = None if tensor.grad is None else set(tensor.grad.tolist())
+        assert found == (None if expected is None else {expected})

@@ -269,3 +269,21 @@ def test_an_interrupt_reaches_the_thread_on_which_a_deep_pass_works():
     x = torch.ones(1, requires_grad=True)
     (x * 2).backward()
     assert x.grad.item() == 2
+
+
+@pytest.mark.filterwarnings("ignore:backward.create_graph=True. stores gradients")
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.parametrize("wrong", range(3))
+def test_an_error_says_which_gradient_fits_nowhere(both_passes, wrong, create_graph):
+    class Three(torch.autograd.Function):
+        @staticmethod
+        def forward(ctx, *given):
+            return sum(given)
+
+        @staticmethod
+        def backward(ctx, g):
+            return tuple(g.new_ones(3 if at == wrong else 2) for at in range(3))
+
+    given = [torch.ones(2, requires_grad=True) for _ in range(3)]
+    with pytest.raises(RuntimeError, match=f"ThreeBackward .*at index {wrong}:"):
+        Three.apply(*given).sum().backward(create_graph=create_graph)

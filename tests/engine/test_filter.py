@@ -17,13 +17,15 @@ def program(seed):
     values = list(leaves)
     for _ in range(12):
         a, b = draw.choice(values), draw.choice(values)
-        kind = draw.randrange(4)
+        kind = draw.randrange(5)
         if kind == 0:
             values.append(a * b)
         elif kind == 1:
             values.append(a + 1.0)
         elif kind == 2:
             values += torch.stack([a, b]).unbind()
+        elif kind == 3:  # of three edges, and any of them may lead to what is asked
+            values.append(torch.addcmul(a, b, draw.choice(values)))
         else:
             values.append(a.detach() * b)
     return draw.sample(values[3:], 2), leaves

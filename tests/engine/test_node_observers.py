@@ -153,3 +153,22 @@ def test_leaves_that_grad_captures_do_not_run(log):
     x = torch.ones(2, requires_grad=True)
     torch.autograd.grad(x.exp().sum(), x)
     assert log.started == ["SumBackward0", "ExpBackward0"]
+
+
+def test_several_who_look_on_are_told_the_same_and_each_may_leave():
+    x = torch.ones(2, requires_grad=True)
+    logs = [Log() for _ in range(3)]
+    for count, one in enumerate(logs, start=1):
+        node_observers.add(one)
+        x.exp().sum().backward()
+        assert [len(other.started) for other in logs] == [3 * (count - i) for i in range(count)] + [
+            0
+        ] * (3 - count)
+    assert logs[0].said[-9:] == logs[1].said[-9:] == logs[2].said
+    for count, one in enumerate(logs, start=1):
+        node_observers.remove(one)
+        before = [len(other.started) for other in logs]
+        x.exp().sum().backward()
+        more = [len(other.started) - was for other, was in zip(logs, before, strict=True)]
+        assert more == [0] * count + [3] * (3 - count)
+    assert node_observers.observer is None

@@ -322,6 +322,44 @@ def test_inplace_form_writes_what_the_function_returns(name):
             )
 
 
+@pytest.mark.parametrize("name", [name for name in INPLACE if supports(name, "grad")])
+def test_second_derivatives_through_a_written_view_are_those_of_the_function(name):
+    """The pass that frees comes to the written operator twice, once through what it kept."""
+    function, write = resolve(pullback, name), getattr(Tensor, f"{name}_")
+    for one, other in pairs(name):
+        if not isinstance(one.input, Tensor) or not one.input.requires_grad:
+            continue
+        plain = one.input.clone()
+        expected = function(plain, *one.args, **one.kwargs)
+        if not isinstance(expected, Tensor) or (expected.shape, expected.dtype) != (
+            plain.shape,
+            plain.dtype,
+        ):
+            continue
+        base = other.input.clone()
+        written = base.view_as(base)
+        write(written, *other.args, **other.kwargs)
+        assert_same(
+            second_derivatives(written, other.differentiable),
+            second_derivatives(expected, one.differentiable),
+            exactly=False,
+        )
+
+
+def second_derivatives(result, inputs):
+    """By one pass, which frees what it goes through, after the one that records it."""
+    total = 0
+    if result.requires_grad:
+        first = gradients(result.square(), inputs, create_graph=True)
+        for number, g in enumerate(first):
+            if g is not None:
+                total = total + (g * weights_like(g, number)).sum()
+    if not getattr(total, "requires_grad", False):
+        return [pullback.zeros_like(x) for x in inputs]
+    second = engine.grad(total, inputs, allow_unused=True)
+    return [pullback.zeros_like(x) if g is None else g for x, g in zip(inputs, second, strict=True)]
+
+
 @pytest.mark.parametrize("name", DECLARED)
 def test_built_function_equals_interpreter(name):
     function = resolve(pullback, name)

@@ -46,12 +46,11 @@ REASONS = {
 # Helpers that a forward names and that ask, by family. What all families share, `arrays` and
 # `running`, chooses for itself, as NumPy's functions do. "A choice" is to become a kernel.
 CHOICE = "a choice"
+VALUES = "what the elements are decides among formulas, which no condition knows"
 PRECISION = "what one precision has not the digits or the range for"
 HELPERS = {
     "indexing.advanced._taken": ORDERED,
-    "indexing.gather._write_scatter_add": CHOICE,
     "indexing.places._write_put": "what lies row by row is written to as one row",
-    "indexing.selection._triangle": CHOICE,
     "linalg.matrix_functions._exponential": PRECISION,
     "nn.activation.softmax.exponentials_of": "exponentials that cannot overflow are not shifted",
     "nn.conv.kernels.correlated": CHOICE,
@@ -59,12 +58,9 @@ HELPERS = {
     "nn.norm.layout.layout": "a plan of shapes, which kernels ask for",
     "nn.norm.standardise._laid_out": LAYOUT,
     "nn.pool.kernels._maxima_by_lines": ORDERED,
-    "nn.pool.kernels._of_many": CHOICE,
-    "nn.pool.places._set_apart": CHOICE,
-    "nn.pool.places.spot": CHOICE,
+    "nn.pool.kernels._of_block": "more points than bytes number are looked up",
+    "nn.pool.places.spot": "positions that all ways share: of few, where images begin is known",
     "pointwise.arithmetic._plus_scaled": IN_HALF,
-    "pointwise.arithmetic.choose": CHOICE,
-    "pointwise.arithmetic.kept": CHOICE,
     "pointwise.complex._complex_of": "dtypes that have complex numbers of their parts",
     "pointwise.extrema._limited": "numbers of other dtypes are brought to theirs",
     "pointwise.powers._power": "whole exponents up to one are products, which are exact",
@@ -74,10 +70,10 @@ HELPERS = {
     "shape.reshaping.reshape": LAYOUT,
     "shape.tiling._rolled": ORDERED,
     "shape.views._writable": "what may be written to",
-    "special.functions._derived": CHOICE,
-    "special.polynomials._polynomial": CHOICE,
+    "special.functions._derived": VALUES,
+    "special.polynomials._polynomial": VALUES,
 }
-MOST_CHOICES = 10
+MOST_CHOICES = 1
 
 
 def asked_for_speed(function):

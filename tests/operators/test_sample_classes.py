@@ -64,7 +64,7 @@ def gradients(made, inputs):
         return []
     ones = [torch.ones_like(one) for one in recorded]
     found = torch.autograd.grad(recorded, inputs, ones, allow_unused=True)
-    return [numpy.zeros(()) if g is None else g.detach().numpy() for g in found]
+    return [numpy.zeros(()) if g is None else values(g)[0] for g in found]
 
 
 def same(one, other):
@@ -110,6 +110,21 @@ def test_a_class_that_wraps_tensors_sees_the_calls_of_every_operator(name):
             called(name, other, Wrapper)
         return
     same(values(called(name, other, Wrapper)[0]), values(called(name, plain)[0]))
+
+
+def wrapped(tensor):
+    return Wrapper(tensor.detach()).requires_grad_(tensor.requires_grad)
+
+
+@pytest.mark.parametrize("name", [name for name in DIFFERENTIABLE if name not in BY_VALUES])
+def test_a_class_that_wraps_tensors_gets_the_gradients_of_every_operator(name):
+    plain, other = (next(samples_for(name), None) for _ in range(2))
+    if plain is None:
+        pytest.skip("no samples of real numbers")
+    made, inputs = called(name, other, wrapped)
+    found = gradients(made, inputs)
+    assert all(isinstance(one, Wrapper) for one in inputs)
+    same(found, gradients(*called(name, plain)))
 
 
 # Sizes at which other kernels take over: blocks that stay in cache, threads, chains of sums.

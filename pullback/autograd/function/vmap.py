@@ -11,7 +11,6 @@ from typing import Any, NamedTuple, TypeAlias
 
 from pullback.autograd.function import errors as function_errors
 from pullback.core.mode import changed, current, get_mode
-from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 from pullback.core.trees.pytree import tree_flatten, tree_unflatten
 from pullback.engine.fitting import broadcast_dims
@@ -333,13 +332,3 @@ def _placed(value: Any, dim: int | None, want: int | None, size: int) -> Any:
     if dim is None:
         return value.unsqueeze(want).expand(*value.shape[:want], size, *value.shape[want:])
     return value if dim == want else value.movedim(dim, want)
-
-
-def _on_batch(
-    cls: Any, size: int, randomness: str, in_dims: Dims, args: tuple[Any, ...], run: RunBatched
-) -> tuple[Any, Any]:
-    return batched(cls, VmapInfo(size, randomness), in_dims, args, run)
-
-
-# The layer of transforms knows nothing of custom Functions.
-ports.fill(function_rule=_on_batch)

@@ -19,7 +19,7 @@ import numpy
 from pullback.compiled.capture.captured import Captured, Input, Output
 from pullback.compiled.capture.decisions import Answers
 from pullback.compiled.capture.effects import Effects, Reached
-from pullback.compiled.capture.known import LEAF, Known, facts, met_by_passes
+from pullback.compiled.capture.known import LEAF, Known, facts, leads, met_by_passes
 from pullback.compiled.capture.later import Asked, Later
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.capture.results import taken_apart
@@ -40,7 +40,6 @@ from pullback.compiled.parts.tree import LEAVES, Resumed, broken
 from pullback.compiled.runtime.memory import is_fixed, owner_of, share_memory
 from pullback.compiled.sizes.sized import plain
 from pullback.core.mode import changed, current, settle
-from pullback.core.node import node_and_number
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import TreeSpec, node_of, tree_flatten
 from pullback.core.view import edge_of
@@ -446,7 +445,7 @@ class _Run:
                     self.stored.check(grad, len(stores))
                 value = None if grad is None else self.tracer.value_of(grad._array)
                 stores.append((one, value))
-        if stores or self.tracer.passed:
+        if self.tracer.passed or any(value is not None for _, value in stores):
             self._watch_passes({id(one) for one, _ in stores})
         # None where None was is a store, too: another call may find a gradient there.
         done = {id(one) for one, _ in stores}
@@ -491,7 +490,7 @@ class _Run:
             if output.kind == "value" and output.has_history:
                 roots.append((number, leaf))
         own = [leaf for leaf, one in zip(leaves, outputs, strict=True) if one.is_leaf]
-        if roots and (not wanted or _leads([leaf for _, leaf in roots], own)):
+        if roots and (not wanted or leads([leaf for _, leaf in roots], own)):
             raise CannotCapture("a result whose history leads to a tensor made by the function")
         if not (roots and wanted):  # where recording is off, the function may switch it on
             return [], [], False
@@ -581,22 +580,6 @@ class _Run:
                 )
             found.append(Input("constant", value, array))
         return found
-
-
-def _leads(roots: list[Tensor], ends: list[Tensor]) -> bool:
-    """Whether the history of any of these tensors reaches one of those leaves."""
-    wanted = {id(edge_of(one)) for one in ends}
-    waiting: list[Any] = [node_and_number(edge_of(one))[0] for one in roots] if wanted else []
-    seen: set[int] = set()
-    while waiting:
-        node = waiting.pop()
-        if node is None or id(node) in seen:
-            continue
-        if id(node) in wanted:
-            return True
-        seen.add(id(node))
-        waiting += [following for following, _ in node.next_functions]
-    return False
 
 
 def _dense(array: Any) -> tuple[int, ...]:

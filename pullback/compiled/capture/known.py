@@ -55,6 +55,34 @@ def met_by_passes(tensor: Tensor) -> str:
     return f"{what} with hooks" if hooked else what
 
 
+def leads(roots: list[Tensor], ends: list[Tensor]) -> bool:
+    """Whether the history of any of these tensors reaches one of those leaves."""
+    wanted = {id(edge_of(one)) for one in ends}
+    waiting: list[Any] = [node_and_number(edge_of(one))[0] for one in roots] if wanted else []
+    seen: set[int] = set()
+    while waiting:
+        node = waiting.pop()
+        if node is None or id(node) in seen:
+            continue
+        if id(node) in wanted:
+            return True
+        seen.add(id(node))
+        waiting += [following for following, _ in node.next_functions]
+    return False
+
+
+def check_pass(inner: Any, roots: list[Tensor]) -> None:
+    """Refuse a backward pass that goes on behind the function's own part of the graph.
+
+    Before it begins: what was captured so far is a part then, and Python runs the pass.
+    """
+    for stand in inner.stands.values():
+        if isinstance(stand, Tensor) and stand.requires_grad:
+            met = met_by_passes(inner.originals[id(stand)])
+            if met != LEAF and leads(roots, [stand]):
+                raise CannotCapture(f"a backward pass inside the function that comes to {met}")
+
+
 class Known:
     """One tensor that the captured function can see, and what stands for it meanwhile.
 

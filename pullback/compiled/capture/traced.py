@@ -64,6 +64,10 @@ class TracedArray(numpy.ndarray[Any, Any]):
         value = None if self.storage is None else self.storage.value
         return CPU if value is None or value.place is None else value.place
 
+    def refuse_text(self) -> None:
+        """End the capture for whoever writes a tensor's elements, however that was asked for."""
+        raise CannotCapture("the text of a tensor, which needs its values")
+
     # Sizes ----------------------------------------------------------------------------------
 
     @property

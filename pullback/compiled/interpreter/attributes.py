@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.compiled.capture.reasons import CannotCapture
-from pullback.compiled.interpreter import library
+from pullback.compiled.interpreter import library, memory
 from pullback.compiled.interpreter.containers import Containers
 from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.late import is_late
@@ -359,8 +359,11 @@ class Attributes(Containers):
             return self._own_attribute(value, name, source)
         if name in library.COMPUTED:
             return self.step(getattr, (value, name))
+        memory.ask(self, name, (value,), {})
         if name in ("grad_fn", "is_leaf", "retains_grad", "output_nr", "_node"):
             return self.admitted(natively(getattr, value, name))
+        if isinstance(found, staticmethod | classmethod | types.ClassMethodDescriptorType):
+            return self.bound(found, value, kind, name)  # which does not get the tensor
         method: Any = getattr(kind, name, None)
         if not callable(method) or isinstance(found, property):
             raise CannotCapture(f"{name} of a tensor")

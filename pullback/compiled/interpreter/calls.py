@@ -15,9 +15,10 @@ import numpy
 
 from pullback.autograd.function import Function
 from pullback.autograd.grad_mode import _ModeContext
+from pullback.compiled.capture.known import check_pass
 from pullback.compiled.capture.reasons import CannotCapture, refusals
 from pullback.compiled.capture.traced import TracedArray
-from pullback.compiled.interpreter import library, polyfills
+from pullback.compiled.interpreter import library, memory, polyfills
 from pullback.compiled.interpreter.entering import Entering
 from pullback.compiled.interpreter.frames import Walk
 from pullback.compiled.interpreter.late import is_late
@@ -30,7 +31,7 @@ from pullback.compiled.interpreter.words import words
 from pullback.compiled.sizes.sized import plain
 from pullback.core.dtype import int64
 from pullback.core.tensor import Tensor
-from pullback.core.trees.pytree import TreeSpec
+from pullback.core.trees.pytree import TreeSpec, tree_leaves
 
 __all__ = ["Calls"]
 
@@ -42,6 +43,7 @@ _OF_NUMBERS = frozenset({
 })  # fmt: skip
 _DIVIDING = frozenset({operator.truediv})
 _PASSING = words("backward _backward grad vjp jacobian hessian")
+_ROOTED = words("backward _backward")  # which fill the .grad of whatever leaf they come to
 _COUNTING = words("numel nelement nbytes")
 _OF_SIZES = _COUNTING | words("stride storage_offset")
 _MOST_ITEMS = 10_000  # of a generator that native code is given
@@ -279,6 +281,11 @@ class Calls(Entering):
         name = getattr(function, "__name__", "")
         if name.startswith("register_") and args and self.source(args[0]) is not None:
             raise CannotCapture(f"{name} of a tensor from outside")
+        memory.ask(self, name, args, kwargs)
+        if name in _ROOTED:
+            check_pass(
+                self, [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
+            )
         args = self._with_numbers(function, args)
         given = tuple([self.handed(one) for one in args])
         words = {word: self.handed(one) for word, one in kwargs.items()}

@@ -71,7 +71,7 @@ _EFFECTS = words("""
     set_autocast_cpu_enabled set_autocast_cpu_dtype set_autocast_gpu_dtype set_num_threads
     set_num_interop_threads set_loop_warnings set_warn_on_accumulate_grad_stream_mismatch
     set_override_stale_capture_stream register_post_accumulate_grad_hook is_shared reset
-    take_stance compile compiled_autograd
+    take_stance compile compiled_autograd why_no_grad
 """)
 # Functions whose result shares the memory of an array that they are given.
 SHARING = words("from_numpy as_tensor asarray frombuffer from_dlpack")

@@ -34,7 +34,7 @@ class GroupText(Stages):
         self.em = Emitter()
         count = sum(v.op in FUNCTIONS for v in group.nodes)
         self.outline = count > _INLINED_AT_MOST
-        self.bases: dict[int, str] = {}
+        self.bases: dict[tuple[int, int], str] = {}  # by slot, and bytes from there on
         self.pointers: dict[Any, str] = {}
         self.per_row: dict[int, str] = {}
         self.taken: dict[int, str] = {}  # where the row of a `take` begins that one index names
@@ -69,13 +69,14 @@ class GroupText(Stages):
         if known is not None:
             return known
         em = self.em
-        total = self._row_offset(strides)
+        total, bytes_on = self._row_offset(strides), 0
+        if self.plan.is_fixed(off):
+            bytes_on, off = off * SIZES[dtype], 0
         if off != 0:
             total = str(off) if total == "0" else em.t(f"add i64 {total}, {off}")
         if extra != "0":
             total = extra if total == "0" else em.t(f"add i64 {total}, {extra}")
-        base = self.bases.setdefault(slot, f"%b{len(self.bases)}")
-        made = base
+        made = base = self.bases.setdefault((slot, bytes_on), f"%b{len(self.bases)}")
         if total != "0":
             made = em.t(f"getelementptr {_in_memory(dtype)}, ptr {base}, i64 {total}")
         self.pointers[key] = made
@@ -216,7 +217,7 @@ class GroupText(Stages):
 
     def _say_fault(self, fine: str) -> None:
         assert self.plan.fault is not None
-        fault = self.bases.setdefault(self.plan.fault, f"%b{len(self.bases)}")
+        fault = self.bases.setdefault((self.plan.fault, 0), f"%b{len(self.bases)}")
         say_fault(self.em, fine, fault, "%elsewhere")
 
     def _called(self, op: str, operands: list[str], e: str, w: int) -> str:
@@ -238,13 +239,8 @@ class GroupText(Stages):
 
     # The function -----------------------------------------------------------------------------
 
-    @property
-    def slots(self) -> list[int]:
-        """The slots that the function's bases are found at, in its own order."""
-        return list(self.bases)
-
     def text(self) -> str:
-        """The function's text after its name; equal for groups that differ in slots alone."""
+        """The function's text after its name; equal for groups whose operands lie elsewhere."""
         em, group = self.em, self.group
         loops = group.rows > 1
         em.raw("  br label %rows")
@@ -270,11 +266,19 @@ class GroupText(Stages):
 
     def _head(self) -> list[str]:
         head = ["(ptr noalias %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {", "entry:"]
-        for number, name in enumerate(self.bases.values()):
-            head.append(f"  {name}.s = getelementptr i32, ptr %S, i64 {number}")
-            head.append(f"  {name}.n = load i32, ptr {name}.s, !invariant.load !0")
-            head.append(f"  {name}.a = getelementptr ptr, ptr %B, i32 {name}.n")
-            head.append(f"  {name} = load ptr, ptr {name}.a, !invariant.load !0")
+        count = 0
+        for (_, bytes_on), name in self.bases.items():
+            begin = f"{name}.z" if bytes_on else name
+            head.append(f"  {name}.s = getelementptr i64, ptr %S, i64 {count}")
+            head.append(f"  {name}.n = load i64, ptr {name}.s, !invariant.load !0")
+            head.append(f"  {name}.a = getelementptr ptr, ptr %B, i64 {name}.n")
+            head.append(f"  {begin} = load ptr, ptr {name}.a, !invariant.load !0")
+            count += 1
+            if bytes_on:
+                head.append(f"  {name}.t = getelementptr i64, ptr %S, i64 {count}")
+                head.append(f"  {name}.o = load i64, ptr {name}.t, !invariant.load !0")
+                head.append(f"  {name} = getelementptr i8, ptr {begin}, i64 {name}.o")
+                count += 1
         if any(v.op == "take" for v in self.group.nodes):
             head.append("  %elsewhere = alloca i64")
         by_id = {v.id: v for v in self.group.nodes}

@@ -6,6 +6,7 @@ import math
 from typing import Any
 
 from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.alike import Shared
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, vector_type
 from pullback.compiled.llvm.moves import copy_text
 from pullback.compiled.plan.plan import Plan
@@ -44,15 +45,15 @@ def say_fault(em: Emitter, fine: str, fault: str, elsewhere: str) -> None:
     em.raw(f"  store i64 1, ptr {at}")
 
 
-def place_texts(plan: Plan, name: str, v: Val) -> list[str]:
+def place_texts(plan: Plan, name: str, v: Val) -> list[Shared | str]:
     """What is there before, and the elements written one after the other."""
     strides, axes, adds, shape = v.attr
     part, indices, whole = v.ins[0], v.ins[1 : 1 + len(axes)], v.ins[1 + len(axes) :]
-    texts = []
+    texts: list[Shared | str] = []
     if whole:
-        texts.append(copy_text(plan, f"{name}_0", v, whole[0], 0, v.strides))
+        texts.append(copy_text(plan, v, whole[0], 0, v.strides))
     text = _Placing(plan, v, shape, strides, adds=adds)
-    texts.append(text.text(f"{name}_{len(texts)}", part, indices, axes, clears=not whole))
+    texts.append(text.text(name, part, indices, axes, clears=not whole))
     return texts
 
 

@@ -6,12 +6,14 @@ import ctypes
 import os
 import sys
 import threading
-from functools import cache
+from functools import cache, cached_property
 from typing import Any, NamedTuple
 
 import numpy
 
+from pullback.compiled.llvm.image import Image, NotLoadable
 from pullback.compiled.llvm.kept import Kept
+from pullback.compiled.llvm.processor import processor
 
 __all__ = ["Blas", "Code", "Machine", "can_scale", "is_available", "machine"]
 
@@ -24,14 +26,9 @@ class Blas(NamedTuple):
     name: str
 
 
-@cache
 def is_available() -> bool:
-    """Whether llvmlite can be imported."""
-    try:
-        import llvmlite.binding  # noqa: F401 (is it installed?)
-    except (ImportError, OSError):
-        return False
-    return True
+    """Whether there is an LLVM that can be loaded."""
+    return processor() is not None
 
 
 class Machine:
@@ -40,24 +37,35 @@ class Machine:
     unroll = 2
 
     def __init__(self) -> None:
-        import llvmlite.binding as llvm
-
-        self.llvm = llvm
-        llvm.initialize_native_target()
-        llvm.initialize_native_asmprinter()
-        self.features = llvm.get_host_cpu_features()
-        self.cpu = llvm.get_host_cpu_name()
-        wide = 64 if self.features.get("avx512f") else 32 if self.features.get("avx2") else 16
+        here = processor()
+        if here is None:
+            raise ImportError("llvmlite is not installed, or cannot be loaded")
+        self.processor = here
+        wide = 64 if here.has("avx512f") else 32 if here.has("avx2") else 16
         self.vector_bytes = int(os.environ.get("PULLBACK_VECTOR_BYTES", wide))
-        self._target = llvm.Target.from_default_triple()
         self._lock = threading.Lock()
 
+    @cached_property
+    def llvm(self) -> Any:
+        """LLVM's library: 45 MB, needed for code that is not kept yet."""
+        import llvmlite.binding as llvm
+
+        llvm.initialize_native_target()
+        llvm.initialize_native_asmprinter()
+        return llvm
+
     def target_machine(self, level: int) -> Any:
-        """LLVM's code generator."""
-        return self._target.create_target_machine(
-            cpu=self.cpu, features=self.features.flatten(), opt=level, jit=True,
+        """LLVM's code generator, for addresses of any size: `image.py` relies on it."""
+        return self.llvm.Target.from_default_triple().create_target_machine(
+            cpu=self.processor.name, features=self.processor.features, opt=level, jit=True,
             codemodel="jitdefault",
         )  # fmt: skip
+
+    def compiled(self, text: str, level: int) -> bytes:
+        """Object code of a text, by a generator of its own, which remembers what it compiled."""
+        with self._lock:
+            made = self.target_machine(level).emit_object(self.llvm.parse_assembly(text))
+        return bytes(made)
 
     @cache  # noqa: B019 (there is one machine)
     def blas(self, dtype: str) -> Blas:
@@ -67,8 +75,7 @@ class Machine:
     @property
     def key(self) -> str:
         """What object code depends on besides the text."""
-        version = ".".join(map(str, self.llvm.llvm_version_info))
-        return f"{self.cpu} {self.features.flatten()} {version} {sys.maxsize}"
+        return f"{' '.join(self.processor)} {sys.maxsize}"
 
 
 @cache
@@ -81,7 +88,7 @@ def can_scale(e: str, w: int) -> bool:
     """Whether there is an instruction for x * 2^n that knows overflow and denormals."""
     here = machine()
     whole = w * (4 if e == "float" else 8) % 64 == 0
-    return whole and here.vector_bytes == 64 and bool(here.features.get("avx512f"))
+    return whole and here.vector_bytes == 64 and here.processor.has("avx512f")
 
 
 def _find_blas(letter: str) -> Blas:
@@ -118,36 +125,47 @@ def _loaded_libraries() -> list[str]:
 
 
 class Code:
-    """Machine code of a module's text.
-
-    The text is compiled to object code, and that alone is loaded: an engine that compiles keeps the
-    module, 0.9 MB for a product of matrices and not 0.1.
-    """
+    """Machine code of a module's text."""
 
     def __init__(self, text: str, level: int = 1, *, keep: bool = True) -> None:
         here = machine()
-        llvm = here.llvm
         kept = Kept(f"{here.key} {level}\n{text}")
-        with here._lock:
-            code = kept.load() if keep else None
-            self.was_kept = code is not None
-            if code is None:
-                # By a generator of its own, which remembers what it compiled.
-                code = here.target_machine(level).emit_object(llvm.parse_assembly(text))
-                if keep:
-                    kept.store(code)
-            empty = llvm.parse_assembly("")
-            self.engine = llvm.create_mcjit_compiler(empty, here.target_machine(level))
-            self.engine.add_object_file(llvm.ObjectFileRef.from_data(code))
-            self.engine.finalize_object()
+        code = kept.load() if keep else None
+        self.was_kept = code is not None
+        if code is None:
+            code = here.compiled(text, level)
+            if keep:
+                kept.store(code)
+        try:
+            self._loaded: Any = Image(code)
+        except NotLoadable:
+            self._loaded = _Engine(code)
 
     def address(self, name: str) -> int:
-        """Where a function begins."""
-        return int(self.engine.get_function_address(name))
+        """Where a function begins, or a variable of the module is."""
+        return int(self._loaded.address(name))
 
-    def address_of_data(self, name: str) -> int:
-        """Where a variable of the module is."""
-        return int(self.engine.get_global_value_address(name))
+
+class _Engine:
+    """Object code in memory by LLVM's own loader.
+
+    It gets object code and not the text: an engine that compiles keeps the module, 0.9 MB for a
+    product of matrices and not 0.1.
+    """
+
+    def __init__(self, code: bytes) -> None:
+        here = machine()
+        llvm = here.llvm
+        with here._lock:
+            empty = llvm.parse_assembly("")
+            self._engine = llvm.create_mcjit_compiler(empty, here.target_machine(1))
+            self._engine.add_object_file(llvm.ObjectFileRef.from_data(code))
+            self._engine.finalize_object()
+
+    def address(self, name: str) -> int:
+        """Where a function begins, or a variable is."""
+        found = self._engine.get_function_address(name)
+        return int(found or self._engine.get_global_value_address(name))
 
 
 def _in_child() -> None:

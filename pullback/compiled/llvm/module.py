@@ -2,19 +2,22 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from itertools import groupby
 from typing import Any
 
 from pullback.compiled.ir.indexed import INDEXED
 from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.alike import Shared, Step, rolled
 from pullback.compiled.llvm.convolution import ConvolutionText
 from pullback.compiled.llvm.convolution_weight import WeightText
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, Emitter, literal, vector_type
 from pullback.compiled.llvm.group import GroupText, number_of
 from pullback.compiled.llvm.indexed import place_texts
-from pullback.compiled.llvm.moves import cat_texts, pad_text, padsum_text, put_texts
+from pullback.compiled.llvm.moves import cat_texts, pad_texts, padsum_texts, put_texts
 from pullback.compiled.llvm.pooling import AverageText, MaximumText, PutText, SpreadText
 from pullback.compiled.llvm.products import DotText
-from pullback.compiled.llvm.scans import scan_text
+from pullback.compiled.llvm.scans import scan_texts
 from pullback.compiled.plan.likeness import likeness
 from pullback.compiled.plan.plan import Group, Plan, Update
 
@@ -24,6 +27,11 @@ _UNITS: dict[str, Any] = {
     "avgpool": AverageText, "avgspread": SpreadText, "conv": ConvolutionText,
     "convsum": WeightText, "maxpool": MaximumText, "putplaces": PutText,
 }  # fmt: skip
+_TEXTS: dict[str, Any] = {
+    "cat": cat_texts, "pad": pad_texts, "padsum": padsum_texts, "place": place_texts,
+    "put": put_texts, "scan": scan_texts,
+}  # fmt: skip
+_MANY_CALLS = 32  # from which on they are a loop over a table
 _SHARED_PRODUCT = 40_000  # products of numbers, below which threads cost more than they give
 
 
@@ -44,10 +52,11 @@ class ModuleText:
         }
         self.addresses: dict[str, int] = {}  # what a slot beyond the buffers holds -> slot
         self.parts: list[tuple[str, Any]] = []
-        # By likeness: name of the function, and which buffers of the key it takes, in its order.
+        # By likeness: name of the function, and which operands of the key it takes, in its order.
         self.groups: dict[Any, tuple[str, list[int]]] = {}
+        self.alike: dict[str, str] = {}  # body of a function that steps share -> its name
         self.tables: list[str] = []
-        self._lines: list[str] = []
+        self._lines: list[str | Step] = []
         self._calls = 0
         self.work = 0
         for number, step in enumerate(plan.steps):
@@ -82,12 +91,22 @@ class ModuleText:
         """End a native part, if there is one."""
         if self._lines:
             name = f"part{len(self.parts)}"
-            if any(line.startswith("  br ") for line in self._lines):
+            if any(str(line).startswith("  br ") for line in self._lines):
                 self._lines += ["  br label %out", "out:"]
-            body = "\n".join(self._lines)
+            body = "\n".join(self._rolled())
             self.texts.append(f"define void @{name}(ptr %B) #0 {{\n{body}\n  ret void\n}}")
             self.parts.append(("native", name))
             self._lines = []
+
+    def _rolled(self) -> Iterator[str]:
+        """The lines of a part, with a loop for many calls one after the other."""
+        for are_steps, lines in groupby(self._lines, lambda line: isinstance(line, Step)):
+            found: list[Any] = list(lines)
+            if are_steps and len(found) >= _MANY_CALLS:
+                name = f"steps{len(self.texts)}"
+                self.texts += rolled(name, found)
+                found = [f"  call void @{name}(ptr %B)"]
+            yield from map(str, found)
 
     def _step(self, name: str, step: Any) -> None:
         if isinstance(step, Group):
@@ -104,20 +123,22 @@ class ModuleText:
         elif v.op in _UNITS:
             self._units(name, v)
         elif v.op != "room":
-            texts: Any = {
-                "cat": cat_texts,
-                "pad": pad_text,
-                "padsum": padsum_text,
-                "place": place_texts,
-                "put": put_texts,
-                "scan": scan_text,
-            }[v.op](self.plan, name, v)
-            listed = texts if isinstance(texts, list) else [texts]
-            self.texts += listed
             self.work += v.ins[1].size if v.id in self.plan.over else v.size
-            for number in range(len(listed)):
-                called = f"{name}_{number}" if isinstance(texts, list) else name
-                self._lines.append(f"  call void @{called}(ptr %B)")
+            for one in _TEXTS[v.op](self.plan, name, v):
+                if isinstance(one, Shared):
+                    function, table = self._shared(f"{name}_{len(self.tables)}", one)
+                    self._run(function, 1, table, parallel=False)
+                else:
+                    self.texts.append(one)
+                    self._lines.append(f"  call void @{name}(ptr %B)")
+
+    def _shared(self, name: str, one: Shared) -> tuple[str, str]:
+        """The name of a function that others may have written already, and the call's table."""
+        known = self.alike.get(one.body)
+        if known is None:
+            known = self.alike[one.body] = name
+            self.texts.append(f"define void @{name}{one.body}")
+        return known, self._table(one.words)
 
     def _stop_at_fault(self, number: int) -> None:
         """Nothing is written to what the caller has once an index was none."""
@@ -132,13 +153,14 @@ class ModuleText:
     def _dot(self, name: str, v: Val, update: Update | None = None) -> None:
         writer = DotText(self.plan, name, v, self.machine, update)
         slot = self._address(f"gemm {v.dtype}") if writer.tiles is None else None
-        self.texts.append(writer.text(slot, self.functions, self.declared))
+        written = writer.text(slot, self.functions, self.declared)
+        function, table = self._shared(name, written)
         work = v.size * v.ins[0].shape[-1]
         self.work += work
         parallel = self.plan.threads > 1 and (
             writer.units >= 8 and (writer.tiles is None or work > _SHARED_PRODUCT)
         )
-        self._run(name, writer.units, "null", parallel=parallel)
+        self._run(function, writer.units, table, parallel=parallel)
 
     def _units(self, name: str, v: Val) -> None:
         writer = _UNITS[v.op](self.plan, name, v, self.machine, self.declared)
@@ -148,19 +170,22 @@ class ModuleText:
         self._run(name, writer.units, "null", parallel=parallel)
 
     def _group(self, name: str, group: Group) -> None:
-        key, slots = likeness(self.plan, group)
+        key, begins = likeness(self.plan, group)
         known = self.groups.get(key)
         if known is None:
             writer = GroupText(self.plan, group, self.functions, self.machine)
             self.texts.append(f"define void @{name}{writer.text()}")
             self.declared |= writer.em.declared
-            known = self.groups[key] = (name, [slots.index(slot) for slot in writer.slots])
+            known = self.groups[key] = (name, [begins.index(one) for one in writer.bases])
         function, order = known
         self.work += group.work
         shared, totals = self.plan.is_shared(group), group.accumulated()
         for v in totals:
             self._clear(v, group)
-        table = self._slots([slots[number] for number in order])
+        found = [begins[number] for number in order]
+        table = self._table(
+            [word for slot, on in found for word in ((slot, on) if on else (slot,))]
+        )
         self._run(function, group.rows, table, parallel=shared)
         for v in totals:
             if v.id not in self.plan.copies:
@@ -239,17 +264,18 @@ class ModuleText:
         head = f"define internal void @sum{v.id}(ptr %B, ptr %p, ptr %d) #0 {{"
         return "\n".join([head, "entry:", *em.lines, "  ret void", "}"])
 
-    def _slots(self, slots: list[int]) -> str:
-        """A table of slots, for a function that is called for several groups."""
-        listed = ", ".join(f"i32 {slot}" for slot in slots)
+    def _table(self, words: list[int]) -> str:
+        """What a function that is called for several steps works on in one of them."""
+        listed = ", ".join(f"i64 {word}" for word in words)
         name = f"@slots{len(self.tables)}"
-        self.tables.append(f"{name} = private constant [{len(slots)} x i32] [{listed}]")
+        self.tables.append(f"{name} = private constant [{len(words)} x i64] [{listed}]")
         return name
 
     def _run(self, name: str, count: int, slots: str, *, parallel: bool) -> None:
-        given = f"ptr %B, ptr {slots}"
         if not (parallel and self.plan.threads > 1):
-            self._lines.append(f"  call void @{name}({given}, i64 0, i64 {count}, i64 0)")
+            step = Step(name, slots, count)
+            # A number of rows that varies must be read in the code.
+            self._lines.append(step if self.plan.is_fixed(count) else str(step))
             return
         slot = self._address(f"parallel {self.plan.threads}")
         self._calls += 1
@@ -257,7 +283,7 @@ class ModuleText:
         self._lines += [
             f"  {p}.a = getelementptr ptr, ptr %B, i64 {slot}",
             f"  {p} = load ptr, ptr {p}.a",
-            f"  call void {p}(ptr @{name}, {given}, i64 {count})",
+            f"  call void {p}(ptr @{name}, ptr %B, ptr {slots}, i64 {count})",
         ]
 
 

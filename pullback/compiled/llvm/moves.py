@@ -6,10 +6,11 @@ import math
 from typing import Any
 
 from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.alike import PARAMETERS, Shared, Words
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, vector_type
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["cat_texts", "pad_text", "padsum_text", "put_texts"]
+__all__ = ["cat_texts", "pad_texts", "padsum_texts", "put_texts"]
 
 
 def _merged(shape: Any, sources: Any, targets: Any) -> list[tuple[int, int, int]]:
@@ -26,20 +27,22 @@ def _merged(shape: Any, sources: Any, targets: Any) -> list[tuple[int, int, int]
 
 
 def copy_text(
-    plan: Plan, name: str, target: Val, source: Val, offset: int, strides: Any, clear: int = 0
-) -> str:
+    plan: Plan, target: Val, source: Val, offset: int, strides: Any, clear: int = 0
+) -> Shared:
     """Write `source` into the buffer of `target` at (offset, strides), after clearing bytes."""
-    em = Emitter()
+    em, words = Emitter(), Words(plan)
     e = "i8" if source.dtype == "b1" else ELEMENTS[source.dtype]
     dims = _merged(source.shape, source.strides, strides)
     n, a, b = dims[-1]
     rows = math.prod(one[0] for one in dims[:-1])
-    lines = [f"define void @{name}(ptr %B) #0 {{", "entry:", *_base(plan, source, "s"),
-             *_base(plan, target, "d")]  # fmt: skip
+    words.pointer("s", plan.slot[source.base.id])
+    words.pointer("d", plan.slot[target.base.id])
+    at_source, at_target = words.offset("from", source.off), words.offset("to", offset)
+    lines = [f"{PARAMETERS} #0 {{", "entry:", *words.lines]
     if clear != 0:
         lines.append(f"  call void @llvm.memset.p0.i64(ptr %d, i8 0, i64 {clear}, i1 false)")
     lines += ["  br label %rows", "rows:", "  %r = phi i64 [ 0, %entry ], [ %r1, %inner.end ]"]
-    at_source, at_target, step = str(source.off), str(offset), rows
+    step = rows
     for m, x, y in dims[:-1]:
         step //= m
         q = em.t(f"urem i64 {em.t(f'udiv i64 %r, {step}')}, {m}")
@@ -63,43 +66,37 @@ def copy_text(
         ]  # fmt: skip
     lines += ["inner.end:", "  %r1 = add i64 %r, 1", f"  %rm = icmp slt i64 %r1, {rows}",
               "  br i1 %rm, label %rows, label %end", "end:", "  ret void", "}"]  # fmt: skip
-    return "\n".join(lines)
+    return Shared("\n".join(lines), words.words)
 
 
-def _base(plan: Plan, value: Val, name: str) -> list[str]:
-    slot = plan.slot[value.base.id]
-    return [f"  %{name}a = getelementptr ptr, ptr %B, i64 {slot}",
-            f"  %{name} = load ptr, ptr %{name}a"]  # fmt: skip
-
-
-def cat_texts(plan: Plan, name: str, v: Val) -> list[str]:
+def cat_texts(plan: Plan, name: str, v: Val) -> list[Shared]:
     """One copy for each part."""
     texts, at = [], 0
-    for number, x in enumerate(v.ins):
+    for x in v.ins:
         offset = at * v.strides[v.attr]
-        texts.append(copy_text(plan, f"{name}_{number}", v, x, offset, v.strides))
+        texts.append(copy_text(plan, v, x, offset, v.strides))
         at += x.shape[v.attr]
     return texts
 
 
-def put_texts(plan: Plan, name: str, v: Val) -> list[str]:
+def put_texts(plan: Plan, name: str, v: Val) -> list[Shared]:
     """A part written over a value: over a copy of it, unless it lies where the value did."""
     whole, part = v.ins
     offset, strides = v.attr
     texts = []
     if v.id not in plan.over:
-        texts.append(copy_text(plan, f"{name}_0", v, whole, 0, v.strides))
-    texts.append(copy_text(plan, f"{name}_{len(texts)}", v, part, offset, strides))
+        texts.append(copy_text(plan, v, whole, 0, v.strides))
+    texts.append(copy_text(plan, v, part, offset, strides))
     return texts
 
 
-def pad_text(plan: Plan, name: str, v: Val) -> str:
+def pad_texts(plan: Plan, name: str, v: Val) -> list[Shared]:
     """Zeros with a part written over them."""
     offset, strides = v.attr
-    return copy_text(plan, name, v, v.ins[0], offset, strides, v.size * v.itemsize)
+    return [copy_text(plan, v, v.ins[0], offset, strides, v.size * v.itemsize)]
 
 
-def padsum_text(plan: Plan, name: str, v: Val) -> str:
+def padsum_texts(plan: Plan, name: str, v: Val) -> list[str]:
     """Zeros, and short rows added at their places: a loop over a table for each length of row."""
     e, size = ELEMENTS[v.dtype], v.size * v.itemsize
     rows: dict[int, list[tuple[int, int, int]]] = {}  # length -> slot, offset there, offset here
@@ -141,7 +138,7 @@ def padsum_text(plan: Plan, name: str, v: Val) -> str:
         em.raw(f"  br i1 %{loop}.m, label %{loop}, label %{before}")
         em.raw(f"{before}:")
     head = f"define void @{name}(ptr %B) #0 {{\nentry:"
-    return "\n".join([*tables, head, *em.lines, "  ret void", "}"])
+    return ["\n".join([*tables, head, *em.lines, "  ret void", "}"])]
 
 
 def _added(em: Emitter, q: str, x: str, e: str, n: int, align: int) -> None:

@@ -10,6 +10,7 @@ from typing import Any
 
 from pullback.compiled.ir.symbols import moves
 from pullback.compiled.ir.values import Val
+from pullback.compiled.llvm.alike import PARAMETERS, Shared, Words
 from pullback.compiled.llvm.emit import ELEMENTS, Emitter, literal
 from pullback.compiled.llvm.tiles import Tiles, tiles_pay
 from pullback.compiled.plan.plan import Plan, Update
@@ -62,39 +63,35 @@ class DotText:
     def _parts(self) -> int:
         return 1 if self.tiles is None else self.tiles.panels * self.tiles.blocks
 
-    def text(self, slot: int | None, functions: dict[str, str], declared: set[str]) -> str:
+    def text(self, slot: int | None, functions: dict[str, str], declared: set[str]) -> Shared:
         """The function; `slot` has BLAS's address if it is BLAS's."""
-        em = Emitter()
+        em, words = Emitter(), Words(self.plan)
+        for letter, x in (("a", self.a), ("b", self.b), ("c", self.out)):
+            words.pointer(f"{letter}0", self.plan.slot[x.base.id])
         unit, matrix = "0", "%i"
         if self._parts > 1:
             unit = em.t(f"urem i64 %i, {self._parts}")
             matrix = em.t(f"udiv i64 %i, {self._parts}")
-        at = self._matrices(em, matrix)
+        at = self._matrices(em, words, matrix)
         if self.tiles is not None:
             self.tiles.call(em, at, unit)
             self.tiles.write(functions, declared)
         else:
             self._call_blas(em, *at)
-        lines = [f"define void @{self.name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{",
-                 "entry:"]  # fmt: skip
-        for letter, x in (("a", self.a), ("b", self.b), ("c", self.out)):
-            lines.append(
-                f"  %{letter}a = getelementptr ptr, ptr %B, i64 {self.plan.slot[x.base.id]}"
-            )
-            lines.append(f"  %{letter}0 = load ptr, ptr %{letter}a")
         if slot is not None:
-            lines += [f"  %fa = getelementptr ptr, ptr %B, i64 {slot}", "  %f = load ptr, ptr %fa"]
-        lines += ["  br label %loop", "loop:", "  %i = phi i64 [ %lo, %entry ], [ %i1, %loop ]",
-                  *em.lines, "  %i1 = add i64 %i, 1", "  %m = icmp slt i64 %i1, %hi",
-                  "  br i1 %m, label %loop, label %end", "end:", "  ret void", "}"]  # fmt: skip
-        return "\n".join(lines)
+            words.pointer("f", slot)
+        lines = [f"{PARAMETERS} #0 {{", "entry:", *words.lines,
+                 "  br label %loop", "loop:", "  %i = phi i64 [ %lo, %entry ], [ %i1, %loop ]",
+                 *em.lines, "  %i1 = add i64 %i, 1", "  %m = icmp slt i64 %i1, %hi",
+                 "  br i1 %m, label %loop, label %end", "end:", "  ret void", "}"]  # fmt: skip
+        return Shared("\n".join(lines), words.words)
 
-    def _matrices(self, em: Emitter, number: str) -> list[str]:
+    def _matrices(self, em: Emitter, words: Words, number: str) -> list[str]:
         """Where the matrices begin, of the batch's `number`."""
         e, at = ELEMENTS[self.v.dtype], []
         strides = (self.a.strides[:-2], self.b.strides[:-2], self.out_strides)
         for letter, x, steps in zip("abc", (self.a, self.b, self.v), strides, strict=True):
-            offset, count = str(x.off), math.prod(self.batch)
+            offset, count = words.offset(f"{letter}1", x.off), math.prod(self.batch)
             for d, s in zip(self.batch, steps, strict=True):
                 count //= d
                 if s != 0 and d > 1:

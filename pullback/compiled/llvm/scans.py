@@ -8,10 +8,10 @@ from pullback.compiled.ir.values import Val
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks
 from pullback.compiled.plan.plan import Plan
 
-__all__ = ["scan_text"]
+__all__ = ["scan_texts"]
 
 
-def scan_text(plan: Plan, name: str, v: Val) -> str:
+def scan_texts(plan: Plan, name: str, v: Val) -> list[str]:
     """Line after line along a dimension, from its start or from its end."""
     dim, back = v.attr
     (x,) = v.ins
@@ -48,4 +48,4 @@ def scan_text(plan: Plan, name: str, v: Val) -> str:
             made = em.t(f"fptrunc {kind} {total} to {e}") if kind != e else total
             em.raw(f"  store {e} {made}, ptr {q}")
     head = f"define void @{name}(ptr %B) #0 {{\nentry:"
-    return "\n".join([head, *em.lines, "  ret void", "}"])
+    return ["\n".join([head, *em.lines, "  ret void", "}"])]

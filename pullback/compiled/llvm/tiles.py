@@ -122,6 +122,9 @@ class Tiles:
         """Multiply for one panel and block, `unit` of `panels * blocks`."""
         a, b, c = matrices
         e = ELEMENTS[self.dtype]
+        if self.panels == self.blocks == 1:
+            em.raw(f"  call void @{self.name}_panel(ptr {a}, ptr {b}, ptr {c}, i64 {self.m})")
+            return
         panel = em.t(f"urem i64 {unit}, {self.panels}")
         block = em.t(f"udiv i64 {unit}, {self.panels}")
         first = em.t(f"mul i64 {block}, {self.block}")
@@ -160,8 +163,12 @@ class Tiles:
         kinds = [(self.step, self.factor is not None)] if whole else []
         kinds += [(self.step, True)] if whole > 1 and self.factor is None else []
         kinds += [(left, whole > 0 or self.factor is not None)] if left else []
+        if len(kinds) == 1 and whole <= 1:  # the usual one: there is nothing to put together
+            yield from self._terms_texts(f"{self.name}_{name}", columns, *kinds[0], declared)
+            return
         for terms, adds in kinds:
-            yield from self._terms_texts(f"{self.name}_{name}", columns, terms, adds, declared)
+            part = f"{self.name}_{name}_{terms}{'_added' * adds}"
+            yield from self._terms_texts(part, columns, terms, adds, declared)
         em = Blocks()
 
         def add(terms: int, adds: bool, number: str) -> None:
@@ -184,7 +191,6 @@ class Tiles:
         self, name: str, columns: int, terms: int, adds: bool, declared: set[str]
     ) -> Iterator[str]:
         """Copy the panel if need be, then go through the rows, a tile at a time."""
-        name = f"{name}_{terms}{'_added' * adds}"
         e, pieces = ELEMENTS[self.dtype], self.pieces(columns)
         em, rows = Blocks(), self.rows
         panel, lead = "%b", self.strides_b[0]

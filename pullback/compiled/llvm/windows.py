@@ -6,6 +6,7 @@ from typing import Any
 
 from pullback.compiled.ir.values import BYTES, Val
 from pullback.compiled.ir.windows import Windows
+from pullback.compiled.llvm.alike import PARAMETERS
 from pullback.compiled.llvm.emit import ELEMENTS, Blocks, vector_type
 from pullback.compiled.plan.plan import Plan
 
@@ -25,7 +26,7 @@ class UnitsText:
 
     def function(self, values: dict[str, Val], body: Blocks) -> str:
         """The function; names are where values begin."""
-        head = f"define void @{self.name}(ptr %B, ptr %S, i64 %lo, i64 %hi, i64 %tid) #0 {{"
+        head = f"define void @{self.name}{PARAMETERS} #0 {{"
         lines = [head, "entry:"]
         for name, v in values.items():
             lines += [

@@ -442,13 +442,20 @@ class Lowered:
         inputs = list({one.number: one for one in call.inputs}.values())
         ins = []
         for one in inputs:
-            v = self.values[one.number]
+            v = self._laid_out(one) if call.random else self.values[one.number]
             ins.append(self.b.copy(v) if self.b.strip(v).op in ("const", "iota") else v)
         results = [
             (v.shape, dtype_name(v.dtype), tuple(s // v.dtype.itemsize for s in v.strides))
             for v in call.results
         ]
         return self.b.call(Kernel(call, inputs), ins, results)
+
+    def _laid_out(self, one: Value) -> Val:
+        """A value in memory as eager has it: in that order random numbers may be drawn."""
+        v, order = self.values[one.number], _dense_order(one)
+        if order is None or _lies_alike(v, one):
+            return v
+        return self.b.permute(self.b.copy(self.b.permute(v, order)), _back(order))
 
 
 CASTS = frozenset({"_to_copy", "_to_fixed"})

@@ -13,9 +13,12 @@ from pullback.compiled.plan.plan import Group, Plan
 __all__ = ["likeness"]
 
 
-def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
-    """A key that groups alike have in common, and the slots of buffers in the key's order."""
-    slots: dict[int, int] = {}
+def likeness(plan: Plan, group: Group) -> tuple[Any, list[tuple[int, int]]]:
+    """A key that groups alike have in common, and where operands begin, in the key's order.
+
+    That is a slot, and bytes from there on.
+    """
+    begins: dict[tuple[int, int], int] = {}
     numbers = {v.id: number for number, v in enumerate(group.nodes)}
 
     def operand(one: Val) -> Any:
@@ -26,8 +29,11 @@ def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
             return one.op
         if group.is_local(one):
             return numbers[one.id]
-        slot = slots.setdefault(plan.slot[one.base.id], len(slots))
-        return slot, one.off, one.shape, one.strides, one.dtype
+        slot, bytes_on, off = plan.slot[one.base.id], 0, one.off
+        if plan.is_fixed(off):
+            bytes_on, off = off * one.itemsize, off != 0  # whether there are any is in the code
+        number = begins.setdefault((slot, bytes_on), len(begins))
+        return number, off, one.shape, one.strides, one.dtype
 
     parts: list[Any] = [group.domain]
     for v in group.nodes:
@@ -35,8 +41,9 @@ def likeness(plan: Plan, group: Group) -> tuple[Any, list[int]]:
         own = None
         if v.id in plan.stored:
             slot = plan.copies.get(v.id, plan.slot[v.id])
-            own = slots.setdefault(slot, len(slots)), v.id in plan.copies, plan.blocks.get(v.id)
+            number = begins.setdefault((slot, 0), len(begins))
+            own = number, v.id in plan.copies, plan.blocks.get(v.id)
         parts.append((v.op, v.attr, v.dtype, v.shape, own, operands))
         if v.op == "take" and plan.fault is not None:
-            slots.setdefault(plan.fault, len(slots))
-    return tuple(parts), list(slots)
+            begins.setdefault((plan.fault, 0), len(begins))
+    return tuple(parts), list(begins)

@@ -305,6 +305,13 @@ class Plan:
         group.add(value)
         self.at[value.id] = group.place
 
+    def is_fixed(self, offset: Any) -> bool:
+        """Whether an offset is the same for all sizes that the code will serve.
+
+        Then it can be a word of a table; others are in the code, where they become inputs.
+        """
+        return not self.moving and not isinstance(offset, Symbolic)
+
     def _stands_alone(self, value: Val) -> bool:
         """Whether it is a step by itself."""
         return value.op not in EW and value.op not in REDUCTIONS

@@ -171,7 +171,7 @@ class _Pool:
         self.work = work
 
     def _fill(self, name: str, value: int) -> None:
-        ctypes.c_int64.from_address(self.code.address_of_data(name)).value = value
+        ctypes.c_int64.from_address(self.code.address(name)).value = value
 
     def forget_workers(self) -> None:
         """In a forked child there are none: every loop is done by its caller."""

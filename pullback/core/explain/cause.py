@@ -31,6 +31,8 @@ from pullback.core.view import View
 _INFERENCE = Unrecorded("inference_mode", None, 0)
 # How much a cause explains; by class, so that written operators need not look closer at equals.
 _WEIGHTS: dict[type, int] = {Birth: 1, FromArray: 2, Lent: 2, Unrecorded: 3, Cut: 3, Ended: 3}
+# Of constants nothing is told by what they are written into.
+CONSTANTS = frozenset({kind for kind, weight in _WEIGHTS.items() if weight < 3})
 _MOST_EXITS = 64
 
 
@@ -130,7 +132,7 @@ def ended_at(name: str, frame: FrameType | None) -> Cell:
 def adopt(target: Any, *sources: Any) -> None:
     """Let a tensor that `sources` were written into, unrecorded, know what they know."""
     best = inherited(*sources)
-    if best is UNWRITTEN or _WEIGHTS[best[1].__class__] < 3 or target._cell is INFERENCE_CELL:
+    if best is UNWRITTEN or best[1].__class__ in CONSTANTS or target._cell is INFERENCE_CELL:
         return
     cause = best[1]
     cell = own_cell(target)

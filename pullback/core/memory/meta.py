@@ -19,7 +19,7 @@ from pullback.core import arrays, errors
 from pullback.core.device import META
 from pullback.core.layout import order_kept
 
-__all__ = ["MARK", "MetaArray", "is_marked", "like", "of", "plain", "reserved_memory", "tiny"]
+__all__ = ["MARK", "MetaArray", "like", "of", "plain", "reserved_memory", "tiny"]
 
 # A dtype with this note asks functions that make arrays for one without data.
 MARK = {"device": "meta"}
@@ -157,11 +157,6 @@ def like(value: Any) -> MetaArray:
 def plain(array: MetaArray) -> numpy.ndarray[Any, Any]:
     """The zeros that it stands on, as a usual array that cannot be written."""
     return array.view(numpy.ndarray)
-
-
-def is_marked(dtype: Any) -> bool:
-    """Whether a dtype asks for an array without data."""
-    return bool(dtype.metadata) and dtype.metadata.get("device") == "meta"
 
 
 # Shapes ------------------------------------------------------------------------------------------

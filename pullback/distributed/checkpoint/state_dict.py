@@ -328,4 +328,7 @@ def set_state_dict(
     return found
 
 
+# torch's name; libraries that write states in a format of their own import it.
+_init_optim_state = ready
+
 __dir__ = _only_public(globals())

@@ -6,6 +6,7 @@ Random ones are those of the whole, so that they do not depend on the layout.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pullback.core.layout import strided
@@ -21,6 +22,7 @@ from pullback.operators.random import tensors as random
 __all__ = ["empty", "full", "ones", "rand", "randn", "zeros"]
 
 _Where = Sequence[Placement] | None
+_Asked = tuple[Any, Any, bool]  # dtype, layout, requires_grad
 
 
 def _shape(size: tuple[Any, ...]) -> tuple[int, ...]:
@@ -42,31 +44,23 @@ def _placed(
     return shape, mesh, placements
 
 
-def _in_parts(
-    make: Callable[[tuple[int, ...]], Tensor],
-    size: tuple[Any, ...],
-    mesh: DeviceMesh | None,
-    where: _Where,
-    *,
-    layout: Any,
-    requires_grad: bool,
+def _made(
+    make: Callable[..., Tensor], size: tuple[Any, ...], where: tuple[Any, Any], asked: _Asked
 ) -> DTensor:
-    shape, mesh, placements = _placed(size, mesh, where, layout)
-    part = make(layouts.local_shape(shape, mesh, placements)[0])
+    """A tensor whose parts are made where they are."""
+    dtype, layout, requires_grad = asked
+    shape, mesh, placements = _placed(size, *where, layout)
+    part = make(layouts.local_shape(shape, mesh, placements)[0], dtype=dtype)
     return DTensor(part, mesh, placements, shape, requires_grad)
 
 
 def _drawn(
-    make: Callable[[tuple[int, ...]], Tensor],
-    size: tuple[Any, ...],
-    mesh: DeviceMesh | None,
-    where: _Where,
-    *,
-    layout: Any,
-    requires_grad: bool,
+    make: Callable[..., Tensor], size: tuple[Any, ...], where: tuple[Any, Any], asked: _Asked
 ) -> DTensor:
-    shape, mesh, placements = _placed(size, mesh, where, layout)
-    whole = everywhere_alike(lambda: make(shape), mesh)
+    """A tensor of which every rank draws the whole, and keeps its part."""
+    dtype, layout, requires_grad = asked
+    shape, mesh, placements = _placed(size, *where, layout)
+    whole = everywhere_alike(lambda: make(shape, dtype=dtype), mesh)
     part = layouts.part_of(whole, mesh, placements)
     return DTensor(part, mesh, placements, shape, requires_grad)
 
@@ -90,14 +84,8 @@ def zeros(
     >>> dist.threads.run(part, 2)
     [torch.Size([2, 2]), torch.Size([1, 2])]
     """
-    return _in_parts(
-        lambda shape: sizes.zeros(shape, dtype=dtype),
-        size,
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    return _made(sizes.zeros, size, where, asked)
 
 
 def ones(
@@ -119,14 +107,8 @@ def ones(
     >>> dist.threads.run(part, 2)
     [tensor([1., 1.]), tensor([1.])]
     """
-    return _in_parts(
-        lambda shape: sizes.ones(shape, dtype=dtype),
-        size,
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    return _made(sizes.ones, size, where, asked)
 
 
 def empty(
@@ -148,14 +130,8 @@ def empty(
     >>> dist.threads.run(part, 2)
     [torch.Size([2]), torch.Size([1])]
     """
-    return _in_parts(
-        lambda shape: sizes.empty(shape, dtype=dtype),
-        size,
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    return _made(sizes.empty, size, where, asked)
 
 
 def full(
@@ -179,14 +155,9 @@ def full(
     >>> dist.threads.run(part, 2)
     [tensor([7., 7.]), tensor([7.])]
     """
-    return _in_parts(
-        lambda shape: sizes.full(shape, fill_value, dtype=dtype),
-        (size,) if isinstance(size, int) else tuple(size),
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    whole = (size,) if isinstance(size, int) else tuple(size)
+    return _made(partial(sizes.full, fill_value=fill_value), whole, where, asked)
 
 
 def rand(
@@ -208,14 +179,8 @@ def rand(
     >>> dist.threads.run(part, 2)
     [torch.Size([2]), torch.Size([1])]
     """
-    return _drawn(
-        lambda shape: random.rand(shape, dtype=dtype),
-        size,
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    return _drawn(random.rand, size, where, asked)
 
 
 def randn(
@@ -237,11 +202,5 @@ def randn(
     >>> dist.threads.run(whole, 2)
     [torch.Size([4]), torch.Size([4])]
     """
-    return _drawn(
-        lambda shape: random.randn(shape, dtype=dtype),
-        size,
-        device_mesh,
-        placements,
-        layout=layout,
-        requires_grad=requires_grad,
-    )
+    where, asked = (device_mesh, placements), (dtype, layout, requires_grad)
+    return _drawn(random.randn, size, where, asked)

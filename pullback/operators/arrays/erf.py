@@ -11,6 +11,7 @@ from typing import Any
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.operators.arrays import programs
 from pullback.operators.arrays.blocks import elementwise
+from pullback.operators.arrays.formats import keeps_order
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.scipy_special import in_single, scipy_special
 
@@ -64,6 +65,7 @@ def erf(xp: Namespace, x: Array) -> Array:
     return elementwise(xp, erf_double if double else _erf_single, x)
 
 
+@keeps_order
 def erfc(xp: Namespace, x: Array) -> Array:
     """`1 - erf(x)`, with all its digits where that is small."""
     if x.dtype == F64:  # SciPy's has a digit less

@@ -139,8 +139,8 @@ def zeta(xp: Namespace, x: Array, q: Array) -> Array:
 
 def _zeta_from_zero(xp: Namespace, x: Array, q: Array) -> Array:
     """The same for q that are not negative."""
-    total = xp.zeros(xp.broadcast(x, q).shape)
-    for step in range(_FAR):
+    total = xp.asarray(q**-x, xp.float64)
+    for step in range(1, _FAR):
         total += (q + step) ** -x
     end = q + _FAR
     power = end**-x

@@ -16,7 +16,10 @@ import numpy
 
 from pullback.core.arrays import Array, Namespace
 
-__all__ = ["has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "triangles_by_scipy", "upper"]
+__all__ = [
+    *("by_columns", "has_nan", "lapack", "lu_by_scipy", "magnitude", "qr", "svd_or_nan"),
+    *("triangles_by_scipy", "upper"),
+]
 
 # Kernel -> the same by public names.
 _PUBLIC: dict[str, Callable[..., Any]] = {
@@ -34,6 +37,17 @@ _PUBLIC: dict[str, Callable[..., Any]] = {
     "svd_f": lambda linalg, A: linalg.svd(A),
     "svd_s": lambda linalg, A: linalg.svd(A, False),
 }
+# Which results are matrices. Those lie column by column, as LAPACK leaves them, and so torch.
+_MATRICES = {
+    "cholesky_lo": (True,),
+    "cholesky_up": (True,),
+    "eigh_lo": (False, True),
+    "eigh_up": (False, True),
+    "inv": (True,),
+    "solve": (True,),
+    "svd_f": (True, False, True),
+    "svd_s": (True, False, True),
+}
 _KERNELS = getattr(numpy.linalg, "_umath_linalg", None)
 _DIRECT = {name: getattr(_KERNELS, name, None) for name in (*_PUBLIC, "qr_r_raw", "qr_reduced")}
 
@@ -44,6 +58,8 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     A kernel fills the results of such a matrix with NaN, which a sum shows. The public function
     tells it from NaN that was in the input; with `refuse_nan` that is an error too.
     """
+    if name in _ITERATIONS and not _finite(xp, arrays[0]):
+        return _of_infinities(xp, name, arrays[0])
     if xp is numpy and arrays[0].size >= _LARGE and name in _BY_FACTORS:
         made = _by_scipys_factors(name, *arrays)
         if made is not None:
@@ -52,25 +68,78 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
     if kernel is None or not arrays[0].size:
         return _by_public_name(xp, name, arrays, refuse_nan)
     single = arrays[0].dtype.char in "fF"
+    given: Any = [x.astype(_DOUBLE[x.dtype.char]) for x in arrays] if single else arrays
     try:
-        results = kernel(*[x.astype(_DOUBLE[x.dtype.char]) for x in arrays] if single else arrays)
+        results = kernel(*given)
     except FloatingPointError:  # the user has asked for it by numpy.seterr
         return _by_public_name(xp, name, arrays, refuse_nan)
     several = results.__class__ is tuple
     if has_nan(numpy, results[0] if several else results):
         return _by_public_name(xp, name, arrays, refuse_nan)
-    if not single:
-        return results
+    matrices = _MATRICES.get(name)
     if several:
-        return tuple([x.astype(_SINGLE[x.dtype.char]) for x in results])
-    return results.astype(_SINGLE[results.dtype.char])
+        return tuple(
+            [
+                _finished(x, single, matrix)
+                for x, matrix in zip(results, matrices or (False,) * len(results), strict=True)
+            ]
+        )
+    return _finished(results, single, matrices is not None)
+
+
+def _finished(x: Array, single: bool, matrix: bool) -> Array:
+    """A result of a kernel of double precision, rounded and turned, which take one copy."""
+    if matrix:
+        return x.mT.astype(_SINGLE[x.dtype.char] if single else x.dtype, "C").mT
+    return x.astype(_SINGLE[x.dtype.char]) if single else x
+
+
+# LAPACK iterates here until something is small, which it never is beside infinity: it may not end.
+_ITERATIONS = frozenset(
+    {"svd", "svd_f", "svd_s", "eigh_lo", "eigh_up", "eigvalsh_lo", "eigvalsh_up"}
+)
+
+
+def _finite(xp: Namespace, array: Array) -> bool:
+    total = xp.add.reduce(array, None)
+    return bool(total - total == 0) or bool(xp.isfinite(array).all())
+
+
+def _of_infinities(xp: Namespace, name: str, A: Array) -> Any:
+    """Singular values of infinite matrices without NaN are NaN, as in torch; else LinAlgError."""
+    if name.startswith("eig") or xp.isnan(A).any():
+        raise numpy.linalg.LinAlgError(f"{name}: the matrix has infinite or NaN elements.")
+    return svd_or_nan(xp, A, name)
+
+
+def svd_or_nan(xp: Namespace, A: Array, name: str = "svd_s") -> Any:
+    """Singular values of a batch, with vectors: NaN for matrices with infinite or NaN elements."""
+    finite = xp.isfinite(A).all((-2, -1), keepdims=True)
+    results = lapack(xp, name, xp.where(finite, A, A.dtype.type(0)))
+    if results.__class__ is not tuple:
+        return xp.where(finite[..., 0], results, numpy.nan).astype(results.dtype)
+    U, S, Vh = results
+    parts = (U, finite), (S, finite[..., 0]), (Vh, finite)
+    return tuple(xp.where(kept, part, numpy.nan).astype(part.dtype) for part, kept in parts)
 
 
 def _by_public_name(xp: Namespace, name: str, arrays: tuple[Array, ...], refuse_nan: bool) -> Any:
     results = _PUBLIC[name](xp.linalg, *arrays)
     if refuse_nan and has_nan(xp, results):
         raise numpy.linalg.LinAlgError(f"{name}: NaN came up.")
-    return results
+    matrices = _MATRICES.get(name)
+    if matrices is None:
+        return results
+    if not isinstance(results, tuple):
+        return by_columns(xp, results)
+    return tuple(
+        by_columns(xp, x) if matrix else x for x, matrix in zip(results, matrices, strict=True)
+    )
+
+
+def by_columns(xp: Namespace, matrices: Array) -> Array:
+    """The same matrices, each lying column by column."""
+    return xp.ascontiguousarray(matrices.mT).mT
 
 
 # Single precision is computed in double, as numpy.linalg does.
@@ -88,14 +157,14 @@ def qr(xp: Namespace, A: Array) -> tuple[Array, Array]:
     """The reduced factors Q and R of each matrix."""
     reflections, columns = _DIRECT["qr_r_raw"], _DIRECT["qr_reduced"]
     if xp is not numpy or reflections is None or columns is None or not A.size:
-        return tuple(xp.linalg.qr(A))
+        return tuple(by_columns(xp, factor) for factor in xp.linalg.qr(A))
     # NumPy has both in double precision only, and leaves R and the reflections in its input.
     packed = A.astype(numpy.complex128 if A.dtype.kind == "c" else numpy.float64, "C")
     vectors = columns(packed, reflections(packed))
     k = vectors.shape[-1]
-    triangle = numpy.zeros((*A.shape[:-2], k, A.shape[-1]), A.dtype)
+    triangle = numpy.zeros((*A.shape[:-2], A.shape[-1], k), A.dtype).mT
     numpy.copyto(triangle, packed[..., :k, :], "same_kind", upper(k, A.shape[-1]))
-    return vectors.astype(A.dtype, copy=False), triangle
+    return vectors.mT.astype(A.dtype, "C").mT, triangle
 
 
 def magnitude(xp: Namespace, x: Array) -> Array:
@@ -198,11 +267,11 @@ def _by_scipys_factors(name: str, a: Array, b: Array | None = None) -> Any:
         return None
     if name == "inv":
         ones = numpy.eye(len(a), dtype=a.dtype).T
-        turned, _ = getrs(factors, pivots, ones, not by_rows, True)
-        return None if has_nan(numpy, turned) else turned.T
+        made, _ = getrs(factors, pivots, ones, by_rows, True)
+        return None if has_nan(numpy, made) else made
     if b is not None:
         made, _ = getrs(factors, pivots, numpy.array(b, order="F"), by_rows, True)
-        return None if has_nan(numpy, made) else numpy.ascontiguousarray(made)
+        return None if has_nan(numpy, made) else made
     changes = numpy.count_nonzero(pivots != numpy.arange(len(a)))
     negative = (changes + numpy.count_nonzero(diagonal < 0)) % 2
     sign = a.dtype.type(-1 if negative else 1)

@@ -45,15 +45,6 @@ MEANS = Squares(lambda n: numpy.full((n, n), 1 / max(n, 1)))
 EYES = Squares(numpy.eye)  # a row of it has a 1 at one place
 
 
-def square_for(xp: Namespace, x: Array, dim: int) -> Array | None:
-    """The matrix of ones by which `spread` gives sums; None where that is not the quick way."""
-    if 0 < x.size <= FEW and x.ndim and x.flags.c_contiguous and xp is numpy:
-        size, char = x.shape[dim], x.dtype.char
-        if size <= SHORT and (char == "f" or char == "d"):
-            return SUMS[size, char]
-    return None
-
-
 def spread(xp: Namespace, square: Array, x: Array, dim: int) -> Array:
     """Sums (or means) along `dim`, in every place that they are the sum of, by one of `Squares`."""
     if dim == x.ndim - 1 < 2:

@@ -23,6 +23,7 @@ from pullback.operators.arrays.rows import EYES
 from pullback.operators.arrays.strides import contiguous_strides
 
 __all__ = [
+    "FEW_ELEMENTS",
     "INT64",
     "add_at",
     "along",
@@ -39,7 +40,7 @@ INT64 = numpy.dtype("i8")
 _WHOLE = slice(None)
 _FEW_VALUES = 256  # the same for several indices at once
 _FEW = 16  # rows below which numpy.add.at wins: 2.2 us for 5 rows of 4, where the rest takes 6
-_FEW_ELEMENTS = 1024  # below which what is known of the shapes is worth keeping
+FEW_ELEMENTS = 1024  # below which what is known of the shapes is worth keeping
 _BLOCK = 1 << 15  # elements at a time, so that their places stay in cache: 2 ns each, else 3.3
 _UNSIGNED = {4: numpy.dtype("u4"), 8: numpy.dtype("u8")}
 
@@ -89,7 +90,7 @@ def index_key(ndim: int, indices: Any, dims: Any) -> tuple[Any, ...]:
 def along(xp: Namespace, dim: int, index: Array) -> tuple[Any, ...]:
     """The key of the elements that `gather` reads: `index` at `dim`, own positions elsewhere."""
     shape = index.shape
-    own = _small_positions(xp, shape) if index.size < _FEW_ELEMENTS else _positions(xp, shape)
+    own = _small_positions(xp, shape) if index.size < FEW_ELEMENTS else _positions(xp, shape)
     return (*own[:dim], index, *own[dim + 1 :])
 
 
@@ -326,7 +327,7 @@ def _layout_of_few(
     xp: Namespace, shape: tuple[int, ...], index_shape: tuple[int, ...], dim: int
 ) -> tuple[int, Array | None, Array | None] | None:
     """The length of `dim` and `_small_layout`; None for none or many, and what may not fit."""
-    few = xp is numpy and 0 < math.prod(index_shape) < _FEW_ELEMENTS
+    few = xp is numpy and 0 < math.prod(index_shape) < FEW_ELEMENTS
     if not few or not shape or len(shape) != len(index_shape):
         return None
     if any(n > shape[d] for d, n in enumerate(index_shape) if d != dim):
@@ -342,7 +343,7 @@ def read_along(xp: Namespace, input: Array, dim: int, index: Array) -> Array:
     places = _flat_places(xp, input.shape, dim, index)
     flat = input.ravel()  # a view, in a third of the time of `reshape`
     # Brackets are quicker to start, `take` is quicker to run.
-    return flat[places] if index.size < _FEW_ELEMENTS else flat.take(places)
+    return flat[places] if index.size < FEW_ELEMENTS else flat.take(places)
 
 
 def write_along(xp: Namespace, out: Array, dim: int, index: Array, values: Array) -> None:
@@ -368,7 +369,7 @@ def reduce_along(
 
 def _flat_places(xp: Namespace, shape: tuple[int, ...], dim: int, index: Array) -> Array:
     """Positions in the flattened, row-major array: one index array is twice as fast as several."""
-    if index.size < _FEW_ELEMENTS:
+    if index.size < FEW_ELEMENTS:
         step, own = _small_layout(xp, shape, index.shape, dim)
     else:
         step, own = _layout(xp, shape, index.shape, dim)

@@ -136,7 +136,7 @@ def chosen(
     elif k == size:
         index = xp.broadcast_to(xp.arange(size), rows.shape)
     else:
-        index = _beyond(xp, rows, k, largest=largest)
+        index = _beyond(rows, k, largest=largest)
     if ordered and k:
         order = order_along(xp, rows[within(xp, index)], -1, descending=largest)
         index = index[within(xp, order)]
@@ -144,7 +144,7 @@ def chosen(
     return read_along(xp, input, dim, index), index
 
 
-def _beyond(xp: Namespace, rows: Array, k: int, *, largest: bool) -> Array:
+def _beyond(rows: Array, k: int, *, largest: bool) -> Array:
     """Indices of the `k` largest or smallest of each row, in any order; 0 < k < size."""
     size = rows.shape[-1]
     place = size - k if largest else k - 1

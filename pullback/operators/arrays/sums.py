@@ -165,7 +165,7 @@ def column_totals(xp: Namespace, x: Array, weights: Array | None = None) -> Arra
     if weights is None:
         parts = _cut(rows, _CHAIN)
         if parts and x.flags.c_contiguous:
-            return _rows_in_two(xp, x, rows // parts, parts)
+            return _rows_in_two(x, rows // parts, parts)
         return _over_rows(xp, x.reshape(1, rows, columns))[0]
     if columns < _CHAIN:
         return column_totals(xp, x * weights[:, None])
@@ -382,7 +382,7 @@ def few_sums(xp: Namespace, input: Array, dim: Any, keepdim: Any) -> Array:
             if size <= _CHAIN or (size <= 2 * _CHAIN and columns >= _LANES):
                 return _ones(dtype, size).dot(input)
             if input.flags.c_contiguous and (parts := _cut(size, _CHAIN)):
-                return _rows_in_two(xp, input, size // parts, parts)
+                return _rows_in_two(input, size // parts, parts)
     return _less_usual(xp, input, dim, keepdim)
 
 
@@ -443,7 +443,7 @@ def _in_two(rows: Array, length: int, parts: int) -> Array:
     return made.dot(_ones(rows.dtype, parts))
 
 
-def _rows_in_two(xp: Namespace, matrix: Array, length: int, parts: int) -> Array:
+def _rows_in_two(matrix: Array, length: int, parts: int) -> Array:
     """Sums of columns: so many joined rows are added, then what they were joined of."""
     dtype, columns = matrix.dtype, matrix.shape[1]
     made = _ones(dtype, length).dot(matrix.reshape(length, parts * columns))

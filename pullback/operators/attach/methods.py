@@ -27,7 +27,7 @@ from pullback.operators.shape.transposes import (
     matrix_transpose,
     reverse_dims,
 )
-from pullback.operators.tensor import convert, metadata, subclassing
+from pullback.operators.tensor import metadata, python_numbers, subclassing
 
 PROPERTIES: dict[str, Any] = {
     **metadata.PROPERTIES,
@@ -41,7 +41,7 @@ PROPERTIES: dict[str, Any] = {
 }
 
 _SPECIAL = (
-    convert.DUNDERS,
+    python_numbers.DUNDERS,
     exchange.DUNDERS,
     indexing.DUNDERS,
     legacy.DUNDERS,

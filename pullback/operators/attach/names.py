@@ -51,12 +51,13 @@ FIRST: dict[str, str] = {
     "shape.tiling": "flip roll tile",
     "shape.transposes": "adjoint",
     "shape.views": "diagonal select swapdims=transpose t transpose unsqueeze",
-    "tensor.convert": "is_nonzero",
     "tensor.filling": "fill fill_ zero_",
+    "tensor.memory": "get_device",
     "tensor.metadata": """
-        get_device is_complex is_conj is_floating_point is_neg is_same_size is_signed is_storage
-        is_tensor numel
+        is_complex is_conj is_floating_point is_neg is_same_size is_signed is_storage is_tensor
+        numel
     """,
+    "tensor.python_numbers": "is_nonzero",
 }
 
 # Top level of pullback: families that load later.

@@ -254,7 +254,7 @@ def memory_of(op: str, storage: Any, wanted: NumpyDtype | None) -> Array:
 
 def _flattened(op: str, data: Any) -> tuple[Any, tuple[int, ...]]:
     """All elements of nested sequences in one list (or one array), and their shape."""
-    level: list[Any] = list(data)
+    level = _elements(op, data)
     shape = [len(level)]
     if level and isinstance(level[0], _TEXT):
         raise ValueError(f"{op}(): text cannot become a tensor, got {level[0]!r}.")
@@ -277,8 +277,32 @@ def _flattened(op: str, data: Any) -> tuple[Any, tuple[int, ...]]:
         shape.append(length)
         if length == 0:
             return [], tuple(shape)
+        if not _PLAIN_ROWS.issuperset(map(type, level)):
+            level = [_elements(op, part) for part in level]
         level = list(chain.from_iterable(level))
     return level, tuple(shape)
+
+
+_PLAIN_ROWS = frozenset((list, tuple))
+
+
+def _elements(op: str, data: Any) -> list[Any]:
+    """The elements of a sequence; an object of the user's may have another length than it says."""
+    if type(data) in _PLAIN_ROWS:
+        return list(data)
+    try:
+        found = list(data)
+    except LookupError as error:
+        raise ValueError(
+            f"{op}(): an object of type {type(data).__name__} has a length, but not all of its "
+            "elements can be had."
+        ) from error
+    if len(found) != len(data):
+        raise ValueError(
+            f"{op}(): an object of type {type(data).__name__} says that it has {len(data)} "
+            f"elements and gives {len(found)}."
+        )
+    return found
 
 
 def _stacked(op: str, arrays: list[Array], shape: list[int]) -> tuple[Array, tuple[int, ...]]:

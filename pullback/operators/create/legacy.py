@@ -12,7 +12,7 @@ from typing import Any
 import numpy
 
 from pullback.core import origin, overriding
-from pullback.core.device import DeviceLike, as_device, require_available
+from pullback.core.device import CPU, DeviceLike, as_device, require_available
 from pullback.core.dtype import (
     NumpyDtype,
     default,
@@ -20,6 +20,7 @@ from pullback.core.dtype import (
     named_dtype,
     set_default_dtype,
 )
+from pullback.core.layout import layout, strided
 from pullback.core.mode import get_mode
 from pullback.core.process.determinism import fill_unwritten, wish
 from pullback.core.size import Size
@@ -102,13 +103,14 @@ def _new_method(
 METHODS["new"] = _new_method
 
 
-class _TypedTensor(type):
+class TypedTensor(type):
     """The type of the types that make tensors of one dtype; `isinstance` compares dtypes."""
 
     dtype_name: str
     type_name: str
 
     def __new__(mcs, name: str, bases: tuple[type, ...], members: dict[str, Any]) -> Any:
+        """A type by itself: nothing inherits from it."""
         if bases:
             raise TypeError(
                 f"class {name}: {bases[0].__name__} makes tensors and is no class of them; inherit "
@@ -117,10 +119,17 @@ class _TypedTensor(type):
         return super().__new__(mcs, name, bases, members)
 
     def __call__(cls, *args: Any, size: Any = None, device: DeviceLike | None = None) -> Tensor:
+        """A tensor of the type's dtype: ints are a size, a sequence is data."""
         return _made(cls.__name__, args, named_dtype(cls.dtype_name).numpy, device, size)
 
     def __instancecheck__(cls, instance: Any) -> bool:
-        return isinstance(instance, Tensor) and instance.dtype._name == cls.dtype_name
+        plain = isinstance(instance, Tensor) and instance._layout is None
+        return plain and instance.device == CPU and instance.dtype._name == cls.dtype_name
+
+    @property
+    def layout(cls) -> layout:
+        """The layout of the tensors that it makes."""
+        return strided
 
     @property
     def dtype(cls) -> Any:
@@ -128,7 +137,7 @@ class _TypedTensor(type):
         return named_dtype(cls.dtype_name)
 
 
-def _typed(dtype_name: str, name: str) -> _TypedTensor:
+def _typed(dtype_name: str, name: str) -> TypedTensor:
     members = {
         "__doc__": f"""Makes {dtype_name} tensors: ints are a size, a sequence is data.
 
@@ -140,7 +149,7 @@ def _typed(dtype_name: str, name: str) -> _TypedTensor:
         "dtype_name": dtype_name,
         "type_name": f"torch.{name}Tensor",
     }
-    made: _TypedTensor = _TypedTensor(f"{name}Tensor", (), members)
+    made: TypedTensor = TypedTensor(f"{name}Tensor", (), members)
     return made
 
 
@@ -163,10 +172,11 @@ def set_default_tensor_type(t: Any, /) -> None:
     if isinstance(t, str):
         name = t.removeprefix("torch.")
         kind = globals().get(name) if t.startswith("torch.") else None
-        if not isinstance(kind, _TypedTensor):
+        if not isinstance(kind, TypedTensor):
             raise TypeError(f"set_default_tensor_type: {t!r} names no type of tensors on the CPU.")
         t = kind
-    if not isinstance(t, _TypedTensor) or not t.dtype.is_floating_point:
+    known = isinstance(t, TypedTensor) and t.layout is strided
+    if not known or not t.dtype.is_floating_point:
         raise TypeError(
             f"set_default_tensor_type: takes a class of floating-point tensors, got {t!r}; "
             "set_default_dtype takes a dtype."
@@ -189,7 +199,7 @@ def typename(obj: Any) -> str:
         'torch.FloatTensor'
     """
     if isinstance(obj, Tensor):
-        return type_name(obj.dtype)
+        return type_name(obj)
     kind = obj if isinstance(obj, type) else type(obj)
     module = kind.__module__
     return kind.__qualname__ if module == "builtins" else f"{module}.{kind.__qualname__}"

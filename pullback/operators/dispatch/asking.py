@@ -35,6 +35,7 @@ _APART = frozenset(
         "tensor.pickling",
         "random.generator",
         "create.legacy",
+        "tensor.memory",
         "tensor.metadata",
         "tensor.printing",
     )

@@ -12,7 +12,7 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterable
 from inspect import CO_VARARGS
-from types import CodeType, FrameType, FunctionType
+from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.core import origin
@@ -33,7 +33,7 @@ from pullback.operators.dispatch.layers import LAYERS, Layer
 from pullback.operators.guarding import REFUSALS, explained, named
 from pullback.operators.options import both_names, other_names
 
-__all__ = ["Watched", "always", "castings", "function_of", "loaded", "makers", "replaceable"]
+__all__ = ["Watched", "always", "castings", "loaded", "makers", "replaceable"]
 
 # Below autograd: what a dispatch mode makes of a call, for those functions that it is shown. Called
 # with the function as it was before, and the arguments.
@@ -255,21 +255,6 @@ def always(functions: Iterable[FunctionType]) -> None:
                 _layer(function).use("always", wanted=True)
             else:
                 _layer(function).guard()
-
-
-def function_of(frame: FrameType) -> FunctionType | None:
-    """The function whose own code a frame runs, if it is one of those that ask."""
-    code, scope = frame.f_code, frame.f_globals
-    # An operator's function, perhaps not written yet: its scope is its own.
-    if "build_now" in scope or "write_now" in scope:
-        return next((each for each in list(_known) if each.__globals__ is scope), None)
-    for each, layer in list(_known.items()):  # other threads add to it
-        cells = zip(code.co_freevars, each.__closure__ or (), strict=False)
-        if layer.plain.__code__ is code and all(
-            frame.f_locals.get(name) is cell.cell_contents for name, cell in cells
-        ):
-            return each
-    return None
 
 
 class Watched:

@@ -22,12 +22,12 @@ from pullback.operators.formula.language import (
     symbol,
 )
 from pullback.operators.formula.tracing import Traced, expression, words
-from pullback.operators.formula.words import HOLOMORPHIC, SLOPES
+from pullback.operators.formula.words import SLOPES
 
 if TYPE_CHECKING:
     from pullback.operators.formula.formulas import Formula
 
-__all__ = ["NoSlope", "adjoint", "is_holomorphic", "mechanical", "plus", "slope", "slope_of",
+__all__ = ["NoSlope", "adjoint", "mechanical", "plus", "slope", "slope_of",
            "times"]  # fmt: skip
 
 _ZERO, _ONE = const(0.0), const(1.0)
@@ -216,13 +216,3 @@ def slope_of(formula: Formula, name: str, options: dict[str, Any]) -> Expr:
     given = {one: symbol(one) for one in formula.tensors if options.get(one, one) is not None}
     out = symbol("out") if name in formula.slopes else formula.called([*given.values()], options)
     return formula.slope_at(name, given, options, out=out)
-
-
-def is_holomorphic(root: Expr) -> bool:
-    """Whether it has one complex derivative."""
-    return all(
-        one.word in ("input", "const")
-        or one.word in HOLOMORPHIC
-        or (one.word == "call" and is_holomorphic(one.note[0].body(dict(one.note[1]))))
-        for one in order(root)
-    )

@@ -43,7 +43,7 @@ def rows(op: Op, size: int, split: Split, options: Options) -> Any:
             for name, one in values.items()
         }
     if "value" in values:
-        made = _filled_rows(op, size, value, filled(index, size), values["value"], dim)
+        made = _filled_rows(size, value, filled(index, size), values["value"], dim)
         return made if shape else made.reshape((size,))
     if index[1] is None:
         whole = {"shape": (size, *(shape or (1,)))} if "shape" in options else {}
@@ -55,7 +55,7 @@ def rows(op: Op, size: int, split: Split, options: Options) -> Any:
     return made if shape else made.reshape((size,))
 
 
-def _filled_rows(op: Op, size: int, value: Any, index: Any, filling: Any, dim: int) -> Any:
+def _filled_rows(size: int, value: Any, index: Any, filling: Any, dim: int) -> Any:
     """index_fill with a value of each example's own: a mask of the rows."""
     index = index.reshape((size, -1)) % value.shape[dim + 1]
     mask = index.new_zeros((size, value.shape[dim + 1])).scatter_add(

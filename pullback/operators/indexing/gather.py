@@ -17,6 +17,7 @@ from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import is_half
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.scatter import (
+    FEW_ELEMENTS,
     INT64,
     check_bounds,
     check_index_dtype,
@@ -26,11 +27,13 @@ from pullback.operators.arrays.scatter import (
     write_along,
 )
 from pullback.operators.batching import shifted, together
+from pullback.operators.conditions import below, floating, host, says
 from pullback.operators.declare import (
     Array,
     Dim,
     Namespace,
     Shape,
+    kernel,
     linear,
     method,
     primitive,
@@ -263,6 +266,9 @@ def _broadcast(op: str, a: list[int], b: list[int]) -> list[int]:
 # Adding -------------------------------------------------------------------------------------------
 
 
+_alike = floating & says("src.dtype is input_dtype", "src_shape == index_shape")
+
+
 def _write_scatter_add(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:
     dtype = input.dtype
     if (dtype is F32 or dtype is F64) and src.dtype is dtype and src.shape == index.shape:
@@ -298,7 +304,19 @@ def scatter_add(xp: Namespace, input: Array, dim: Dim, index: Array, src: Array)
     tensor([3., 0., 3.])
     """
     out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
-    _write_scatter_add(xp, out, dim, index, src)
+    if index.size:
+        check_along("scatter_add", input, dim, index, src)
+        _add_along(xp, out, dim, index, src)
+    return out
+
+
+@kernel(scatter_add, when=host & _alike & below(FEW_ELEMENTS, "index.size"), declines=True)
+def _few_added(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> Array | None:
+    out = xp.array(input, order="C")
+    places = few_places("scatter_add", xp, out, dim, index)
+    if places is None:
+        return None
+    xp.add.at(out.ravel(), places.ravel(), src.ravel())
     return out
 
 

@@ -12,6 +12,7 @@ from typing import Any
 from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.arrays.scatter import (
     INT64,
     add_at,
@@ -289,7 +290,7 @@ def _write_fill(xp: Namespace, input: Array, dim: int, index: Array, value: Any)
     aten="index_fill.int_Scalar",
 )
 def _fill_rows(xp: Namespace, input: Array, dim: Dim, index: Array, value: Any) -> Array:
-    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
+    out = copy_kept(xp, xp.asarray(input))  # in a pass 0-d arrays may be NumPy scalars
     _write_fill(xp, out, dim, index, value)
     return out
 
@@ -319,7 +320,7 @@ def _to_filling(g: Any, dim: int, index: Any) -> Any:
     aten="index_fill.int_Tensor",
 )
 def _fill_rows_with(xp: Namespace, input: Array, dim: Dim, index: Array, value: Array) -> Array:
-    out = xp.array(input, order="C")  # not .copy(): in a pass 0-d arrays may be NumPy scalars
+    out = copy_kept(xp, xp.asarray(input))  # in a pass 0-d arrays may be NumPy scalars
     _write_fill_with(xp, out, dim, index, value)
     return out
 

@@ -15,14 +15,14 @@ from pullback.core.device import META
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.promotion import result_dtype
 from pullback.core.tensor import Tensor, wrap
+from pullback.operators.arrays.choosing import FEW, choose, kept
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
 from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned, ndim_of, one_tensor
-from pullback.operators.conditions import at_least, below, host, says
+from pullback.operators.conditions import above, at_least, at_most, below, host, says
 from pullback.operators.declare import Array, Namespace, Op, kernel, linear, method, primitive
 from pullback.operators.options import as_int
-from pullback.operators.pointwise.arithmetic import FEW, choose, kept
 from pullback.operators.running.writes import number_array as checked_number
 from pullback.operators.tensor.convert import astype
 
@@ -245,7 +245,7 @@ def tril(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     tensor([[1., 0.],
             [1., 1.]])
     """
-    return _triangle(xp, "tril", input, diagonal, upper=False)
+    return _triangle(xp, "tril", input, diagonal)
 
 
 @linear(
@@ -262,28 +262,68 @@ def triu(xp: Namespace, input: Array, diagonal: int = 0) -> Array:
     tensor([[1., 1.],
             [0., 1.]])
     """
-    return _triangle(xp, "triu", input, diagonal, upper=True)
+    return _triangle(xp, "triu", input, diagonal)
+
+
+def _triangle(xp: Namespace, op: str, input: Array, diagonal: int) -> Array:
+    if input.ndim < 2:
+        raise RuntimeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}.")
+    out = xp.zeros(input.shape, input.dtype)
+    mask = _mask(xp, *input.shape[-2:], _inside(op, diagonal, *input.shape[-2:]), op == "triu")
+    xp.copyto(out, input, where=mask)
+    return out
+
+
+def _inside(op: str, diagonal: Any, height: int, width: int) -> int:
+    """The diagonal; beyond the matrix, where there is nothing more to choose, the nearest."""
+    number = diagonal if type(diagonal) is int else as_int(diagonal, op, "diagonal")
+    return number if -height <= number <= width else max(-height, min(number, width))
 
 
 _ROWS = 64  # of a large matrix at a time: a mask that stays in cache, and the rest in one piece
+_matrices = says("@_ndim > 1")
+_on_host = host & says("type(@) is ndarray", ndarray=numpy.ndarray) & _matrices
+_small = _on_host & at_most(_ROWS, "@_shape[-1]") & at_most(_ROWS, "@_shape[-2]")
+_large = _matrices & (above(_ROWS, "@_shape[-2]") | above(_ROWS, "@_shape[-1]"))
 
 
-def _triangle(xp: Namespace, op: str, input: Array, diagonal: int, *, upper: bool) -> Array:
-    if input.ndim < 2:
-        raise RuntimeError(f"{op}: needs at least 2 dimensions, got shape {input.shape}.")
-    if type(diagonal) is not int:
-        diagonal = as_int(diagonal, op, "diagonal")
+def _few_of(op: str, input: Array, diagonal: int) -> Array:
+    out = numpy.zeros(input.shape, input.dtype)
     height, width = input.shape[-2:]
-    if not -height <= diagonal <= width:  # beyond, there is nothing more to choose
-        diagonal = max(-height, min(diagonal, width))
+    if type(diagonal) is not int or not -height <= diagonal <= width:
+        diagonal = _inside(op, diagonal, height, width)
+    mask = _mask(numpy, height, width, diagonal, op == "triu")
+    if input.ndim == 2:
+        putmask(out, mask, input)
+    else:
+        numpy.copyto(out, input, where=mask)
+    return out
+
+
+@kernel(tril, when=_small)
+def _few_below(input: Array, diagonal: int) -> Array:
+    return _few_of("tril", input, diagonal)
+
+
+@kernel(triu, when=_small)
+def _few_above(input: Array, diagonal: int) -> Array:
+    return _few_of("triu", input, diagonal)
+
+
+@kernel(tril, when=_large)
+def _below_by_rows(xp: Namespace, input: Array, diagonal: int) -> Array:
+    return _by_rows(xp, "tril", input, diagonal)
+
+
+@kernel(triu, when=_large)
+def _above_by_rows(xp: Namespace, input: Array, diagonal: int) -> Array:
+    return _by_rows(xp, "triu", input, diagonal)
+
+
+def _by_rows(xp: Namespace, op: str, input: Array, diagonal: int) -> Array:
+    height, width = input.shape[-2:]
+    diagonal, upper = _inside(op, diagonal, height, width), op == "triu"
     out = xp.zeros(input.shape, input.dtype)
-    if height <= _ROWS and width <= _ROWS:
-        mask = _mask(xp, height, width, diagonal, upper)
-        if xp is numpy and input.ndim == 2 and type(input) is numpy.ndarray:
-            putmask(out, mask, input)
-        else:
-            xp.copyto(out, input, where=mask)
-        return out
     for start in range(0, height, _ROWS):
         stop = min(start + _ROWS, height)
         # Columns before `near` are on one side of the diagonal in all of these rows, those from

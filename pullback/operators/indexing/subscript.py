@@ -47,7 +47,8 @@ _select_at = adapted(
     Adapter(
         "$input, $dim, $index",
         [],
-        "a0[$index, ...] if $dim == 0 else a0[(*_WHOLE * $dim, $index, ...)]",
+        "a0[$index, ...] if $dim == 0 else a0[:, $index, ...] if $dim == 1"
+        " else a0[(*_WHOLE * $dim, $index, ...)]",
         is_normal=True,
     ),
     _WHOLE=_WHOLE,
@@ -68,7 +69,7 @@ _slice_at = adapted(
             "    $start, $stop, $step = plain_slice($key)",
             "    $key = slice($start, $stop, $step)",
         ],
-        "a0[$key] if $dim == 0 else a0[(*_WHOLE * $dim, $key)]",
+        "a0[$key] if $dim == 0 else a0[:, $key] if $dim == 1 else a0[(*_WHOLE * $dim, $key)]",
         is_normal=True,
     ),
     _WHOLE=_WHOLE,
@@ -120,11 +121,12 @@ def getitem(self: Any, key: Any, /) -> Any:
                 part = _select_at(part, dim, item)
             elif kind is slice:
                 start, stop, step = item.start, item.stop, item.step
-                if (start.__class__ is int and start) or (step.__class__ is int and step > 1):
+                if start is None is stop and step is None:  # all of it
+                    pass
+                elif (start.__class__ is int and start) or (step.__class__ is int and step > 1):
                     part = _slice_at(part, dim, item)
                 elif start is not None or step is not None or stop.__class__ is not int:
-                    if item != _ALL:
-                        part = _sliced(part, dim, item)
+                    part = _sliced(part, dim, item)
                 elif stop < part._array.shape[dim]:
                     part = _slice_at(part, dim, item)
                 dim += 1
@@ -139,9 +141,6 @@ def getitem(self: Any, key: Any, /) -> Any:
     if dim > part._array.ndim:
         check_count(self, _named(key))
     return alias(self) if part is self else part
-
-
-_ALL = slice(None)
 
 
 def _named(key: tuple[Any, ...]) -> int:

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.arrays.lapack import lapack
+from pullback.operators.arrays.lapack import by_columns, lapack
 from pullback.operators.arrays.lapack import qr as qr_of
 from pullback.operators.create.sizes import eye
 from pullback.operators.declare import Array, Namespace, linear, method, primitive
@@ -80,12 +80,12 @@ def _cholesky(xp: Namespace, A: Array, upper: bool, strict: str) -> Any:
         return factor, xp.zeros(A.shape[:-2], xp.int32)
     except numpy.linalg.LinAlgError:
         pass
-    factor, info = _by_columns(xp, A.mT.conj() if upper else A)
+    factor, info = _column_by_column(xp, A.mT.conj() if upper else A)
     _check_definite(strict, info)
-    return (xp.conjugate(factor.mT) if upper else factor), info
+    return by_columns(xp, xp.conjugate(factor.mT) if upper else factor), info
 
 
-def _by_columns(xp: Namespace, A: Array) -> tuple[Array, Array]:
+def _column_by_column(xp: Namespace, A: Array) -> tuple[Array, Array]:
     """Column by column, to find for each matrix the first leading minor that is not positive."""
     L = xp.tril(A)
     n = A.shape[-1]
@@ -221,8 +221,10 @@ def _check_differentiable(form: str, q_shape: Any, r_shape: Any) -> None:
 )
 def _qr(xp: Namespace, A: Array, form: str) -> Any:
     if form == "r":
-        return xp.empty((0,), A.dtype), xp.linalg.qr(A, "r")
-    return qr_of(xp, A) if form == "reduced" else tuple(xp.linalg.qr(A, form))
+        return xp.empty((0,), A.dtype), by_columns(xp, xp.linalg.qr(A, "r"))
+    if form == "reduced":
+        return qr_of(xp, A)
+    return tuple(by_columns(xp, factor) for factor in xp.linalg.qr(A, form))
 
 
 _LinalgQr = result_class("linalg_qr", "Q R")
@@ -271,7 +273,7 @@ def _no_derivative(g_a: Any, g_tau: Any) -> Any:
 @primitive(input=_no_derivative, outputs="a tau", node="GeqrfBackward0", aten="geqrf.default")
 def _geqrf(xp: Namespace, input: Array) -> Any:
     packed, tau = xp.linalg.qr(input, "raw")
-    return xp.ascontiguousarray(packed.mT), tau
+    return by_columns(xp, packed.mT), tau
 
 
 @method

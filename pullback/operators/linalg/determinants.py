@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from pullback.operators.arrays.lapack import lapack
+from pullback.operators.arrays.lapack import lapack, svd_or_nan
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.indexing.selection import where
@@ -63,7 +63,7 @@ def _adjugate(xp: Namespace, A: Array) -> Array:
     B = _safe_inverse(xp, A)
     if B is not None:
         return _scale(xp, A) * B
-    U, S, Vh = xp.linalg.svd(A)
+    U, S, Vh = svd_or_nan(xp, A)
     one = xp.eye(A.shape[-1], dtype=bool)
     # Products of all singular values but one: ones on the diagonal of n copies.
     others = xp.where(one, 1, S[..., None, :]).prod(-1)
@@ -93,7 +93,7 @@ def _adjugate_change(xp: Namespace, A: Array, change: Array) -> Array:
     if B is not None:
         moved = xp.matmul(B, change)
         return _scale(xp, A) * (_traces(moved) * B - xp.matmul(moved, B))
-    U, S, Vh = xp.linalg.svd(A)
+    U, S, Vh = svd_or_nan(xp, A)
     one = xp.eye(A.shape[-1], dtype=bool)
     left_out = one[:, None, :] | one[None, :, :]
     P = xp.where(left_out, 1, S[..., None, None, :]).prod(-1) * ~one
@@ -132,7 +132,7 @@ def _adjugate_bend(xp: Namespace, A: Array, first: Array, second: Array) -> Arra
         both = _traces(x) * _traces(y) - _traces(xp.matmul(x, y))
         rest = both * B - xp.matmul(_traces(x) * y + _traces(y) * x, B)
         return _scale(xp, A) * (rest + xp.matmul(xp.matmul(x, y) + xp.matmul(y, x), B))
-    U, S, Vh = xp.linalg.svd(A)
+    U, S, Vh = svd_or_nan(xp, A)
     P = _without_three(xp, S)
     E, F = (xp.matmul(U.mT.conj(), xp.matmul(x, Vh.mT.conj())) for x in (first, second))
     e, f = E.diagonal(0, -2, -1), F.diagonal(0, -2, -1)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from pullback.operators.arrays.lapack import magnitude
+from pullback.operators.arrays.lapack import by_columns, magnitude
 from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, primitive
 from pullback.operators.linalg.checks import check_square, delivered_all, place
@@ -111,7 +111,7 @@ def _eliminate(xp: Namespace, A: Array, k: int, size: int, *, hermitian: bool) -
 )
 def _ldl_factor(xp: Namespace, A: Array, hermitian: bool, strict: bool) -> Any:
     n = A.shape[-1]
-    LD = xp.tril(A)
+    LD = by_columns(xp, xp.tril(A))
     pivots = xp.zeros(A.shape[:-1], xp.int32)
     info = xp.zeros(A.shape[:-2], xp.int32)
     conjugates = hermitian and A.dtype.kind == "c"
@@ -163,7 +163,7 @@ def ldl_factor(input: Any, *, hermitian: bool = False, out: Any = None) -> Any:
 @primitive(LD=_refuse, B=_refuse, batch=together, node="LinalgLdlSolveBackward0")
 def _ldl_solve(xp: Namespace, LD: Array, pivots: Array, B: Array, hermitian: bool) -> Array:
     batch = xp.broadcast_shapes(LD.shape[:-2], B.shape[:-2])
-    X = xp.array(xp.broadcast_to(B, batch + B.shape[-2:]), order="C")
+    X = xp.array(xp.broadcast_to(B, batch + B.shape[-2:]).mT, order="C").mT
     LD = xp.broadcast_to(LD, batch + LD.shape[-2:])
     pivots = xp.broadcast_to(pivots, batch + pivots.shape[-1:])
     conjugates = hermitian and LD.dtype.kind == "c"

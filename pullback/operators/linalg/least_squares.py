@@ -7,6 +7,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.lapack import lapack
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.linalg.checks import (
@@ -18,7 +19,7 @@ from pullback.operators.linalg.checks import (
 )
 from pullback.operators.linalg.matrix_functions import tolerances
 from pullback.operators.linalg.products import delivered, matmul
-from pullback.operators.linalg.spectral import svdvals
+from pullback.operators.linalg.spectral import failed, svdvals
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.pointwise.complex import real
 from pullback.operators.reduce.sums import sum
@@ -59,15 +60,21 @@ def _pinv_tangent(d_A: Any, A: Any, out: Any) -> Any:
 def _pinv(xp: Namespace, A: Array, atol: Any, rtol: Any, hermitian: bool) -> Array:
     if not A.size:
         return xp.empty((*A.shape[:-2], A.shape[-1], A.shape[-2]), A.dtype)
-    if hermitian:
-        S, U = xp.linalg.eigh(A)
-        Vh = U.mT.conj()
-    else:
-        U, S, Vh = xp.linalg.svd(A, full_matrices=False)
+    U, S, Vh = _factors(xp, A, hermitian, "linalg.pinv")
     size = xp.abs(S)
     least = _cutoff(xp, atol, rtol, size)
     inverse = xp.where(size > least, 1 / xp.where(size > least, S, 1), 0).astype(S.dtype)
     return xp.matmul(Vh.mT.conj() * inverse[..., None, :], U.mT.conj())
+
+
+def _factors(xp: Namespace, A: Array, hermitian: bool, op: str) -> tuple[Array, Array, Array]:
+    try:
+        if not hermitian:
+            return lapack(xp, "svd_s", A)  # type: ignore[no-any-return]
+        S, U = lapack(xp, "eigh_lo", A)
+    except numpy.linalg.LinAlgError:
+        raise failed(op) from None
+    return U, S, U.mT.conj()
 
 
 def _cutoff(xp: Namespace, atol: Any, rtol: Any, size: Array) -> Array:
@@ -142,7 +149,7 @@ def _solution(xp: Namespace, A: Array, B: Array, rtol: Any) -> Array:
     if not A.size:
         shape = xp.broadcast_shapes(A.shape[:-2], B.shape[:-2])
         return xp.zeros((*shape, A.shape[-1], B.shape[-1]), A.dtype)
-    U, S, Vh = xp.linalg.svd(A, full_matrices=False)
+    U, S, Vh = _factors(xp, A, False, "linalg.lstsq")
     keep = _cutoff(xp, 0.0, rtol, S) < S
     inverse = xp.where(keep, 1 / xp.where(keep, S, 1), 0).astype(S.dtype)
     along = xp.matmul(U.mT.conj(), B) * inverse[..., :, None]

@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import numpy
 
-from pullback.operators.arrays.lapack import lapack
+from pullback.operators.arrays.lapack import by_columns, lapack
 from pullback.operators.batching import aligned
 from pullback.operators.declare import Array, Namespace, Op, method, primitive
 from pullback.operators.linalg.checks import (
@@ -49,7 +49,7 @@ def _inv(xp: Namespace, A: Array, strict: str) -> Any:
         inverse = xp.full(A.shape, xp.inf, A.dtype)
         regular = info == 0
         inverse[regular] = xp.linalg.inv(A[regular])
-        return inverse, info
+        return by_columns(xp, inverse), info
 
 
 def inverse_of(A: Any) -> Any:
@@ -156,7 +156,7 @@ def _solve(xp: Namespace, A: Array, B: Array, strict: str) -> Any:
         A, B = (xp.broadcast_to(x, batch + x.shape[-2:]) for x in (A, B))
         result = xp.full(B.shape, xp.inf, B.dtype)
         result[regular] = xp.linalg.solve(A[regular], B[regular])
-        return result, info
+        return by_columns(xp, result), info
 
 
 def solved_exactly(A: Any, B: Any) -> Any:

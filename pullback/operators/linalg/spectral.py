@@ -92,7 +92,8 @@ def _check_phase(xp: Namespace, phase: Array, caller: str) -> Array:
     return phase
 
 
-def _failed(op: str) -> LinAlgError:
+def failed(op: str) -> LinAlgError:
+    """What is raised where LAPACK does not converge."""
     return LinAlgError(
         f"{op}: the iteration did not converge; look for infinite or NaN elements, or matrices "
         "that are extremely badly scaled."
@@ -131,7 +132,7 @@ def _eigh(xp: Namespace, A: Array, UPLO: str) -> Any:
     try:
         values, vectors = lapack(xp, "eigh_lo" if UPLO == "L" else "eigh_up", A)
     except numpy.linalg.LinAlgError:
-        raise _failed("linalg.eigh") from None
+        raise failed("linalg.eigh") from None
     return values, vectors
 
 
@@ -150,7 +151,7 @@ def _eigvalsh(xp: Namespace, A: Array, UPLO: str) -> Array:
     try:
         return lapack(xp, "eigvalsh_lo" if UPLO == "L" else "eigvalsh_up", A)
     except numpy.linalg.LinAlgError:
-        raise _failed("linalg.eigvalsh") from None
+        raise failed("linalg.eigvalsh") from None
 
 
 _Eigh = result_class("linalg_eigh", "eigenvalues eigenvectors")
@@ -224,7 +225,7 @@ def _eig(xp: Namespace, A: Array) -> Any:
     try:
         values, vectors = xp.linalg.eig(A)
     except numpy.linalg.LinAlgError:
-        raise _failed("linalg.eig") from None
+        raise failed("linalg.eig") from None
     dtype = xp.result_type(A.dtype, xp.complex64)
     return values.astype(dtype), vectors.astype(dtype)
 
@@ -337,7 +338,7 @@ def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
     try:
         U, S, Vh = lapack(xp, "svd_f" if full_matrices else "svd_s", A)
     except numpy.linalg.LinAlgError:
-        raise _failed("linalg.svd") from None
+        raise failed("linalg.svd") from None
     return U, S, Vh
 
 
@@ -346,7 +347,7 @@ def _values_alone(xp: Namespace, A: Array) -> Array:
     try:
         return lapack(xp, "svd", A)
     except numpy.linalg.LinAlgError:
-        raise _failed("linalg.svdvals") from None
+        raise failed("linalg.svdvals") from None
 
 
 def _svdvals(A: Any) -> Any:

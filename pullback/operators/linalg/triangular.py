@@ -10,7 +10,7 @@ import numpy
 from pullback.core import errors
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.blocks import BLOCK, slices
-from pullback.operators.arrays.lapack import lapack, triangles_by_scipy
+from pullback.operators.arrays.lapack import by_columns, lapack, triangles_by_scipy
 from pullback.operators.arrays.lapack import upper as upper_part
 from pullback.operators.batching import aligned
 from pullback.operators.create.sizes import eye
@@ -49,7 +49,7 @@ def solved(xp: Namespace, a: Array, b: Array, *, upper: bool, unit: bool) -> Arr
         return _solved_upper(xp, a, b, unit=unit)
     # Seen from the other end, a lower triangle is an upper one; tensors have no negative strides.
     x = _solved_upper(xp, a[..., ::-1, ::-1], b[..., ::-1, :], unit=unit)
-    return xp.ascontiguousarray(x[..., ::-1, :])
+    return by_columns(xp, x[..., ::-1, :])
 
 
 def _solved_upper(xp: Namespace, a: Array, b: Array, *, unit: bool) -> Array:
@@ -151,9 +151,8 @@ def triangular(
 ) -> Array:
     """`X` with `A X = B`, or `X A = B`, for triangular `A`; batches broadcast."""
     if left:
-        return solved(xp, A, B, upper=upper, unit=unitriangular)
-    x = solved(xp, A.mT, B.mT, upper=not upper, unit=unitriangular)
-    return x.mT
+        return by_columns(xp, solved(xp, A, B, upper=upper, unit=unitriangular))
+    return by_columns(xp, solved(xp, A.mT, B.mT, upper=not upper, unit=unitriangular).mT)
 
 
 def check_system(op: str, A: Any, B: Any, *, left: bool) -> None:

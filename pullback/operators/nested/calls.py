@@ -29,7 +29,7 @@ from pullback.operators.nested.primitives import values_of
 from pullback.operators.running import layouts
 from pullback.operators.running.inplace import check_history_can_change
 
-__all__ = ["answer", "names_taken"]
+__all__ = ["answer"]
 
 # Functions that know any tensor: of its history, or of what is the same for every kind.
 _NAMES = """
@@ -69,7 +69,7 @@ def answer(
     own = table(isinstance(form_of(x), Shapes))
     if name in own:
         return _marked(own[name](func, *args, **kwargs), x)
-    if _is_pointwise(func, name):
+    if _is_pointwise(func):
         return pointwise(func, args, kwargs)
     if name.endswith("_") and not name.endswith("__"):
         plain = getattr(Tensor, name[:-1], None)
@@ -123,7 +123,7 @@ def _first(args: Any, kwargs: dict[str, Any]) -> Any:
     return None
 
 
-def _is_pointwise(func: Any, name: str) -> bool:
+def _is_pointwise(func: Any) -> bool:
     op = getattr(func, "op", None)
     return (
         func.__name__ in COMPOSED
@@ -303,18 +303,3 @@ def _jagged() -> dict[str, Callable[..., Any]]:
         "__getitem__": shape.getitem,
         "nan_to_num": on_values,
     }
-
-
-def names_taken(strided: bool) -> list[str]:
-    """Which functions take nested tensors of a layout, for the table in the docs."""
-    from pullback.operators.attach.every import load_all
-    from pullback.operators.declare import OPERATORS
-
-    load_all()
-    declared = {
-        op.name.partition(".")[0]
-        for op in list(OPERATORS.values())
-        if op.kind == "elementwise" and not op.name.startswith("_")
-    }
-    own = {name for name in (*table(strided), *COMPOSED) if not name.startswith("_")}
-    return sorted(own | declared)

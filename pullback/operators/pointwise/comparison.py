@@ -216,7 +216,7 @@ def _is_infinity(xp: Namespace, op: str, input: Array, infinity: float) -> Array
     if input.dtype.kind == "c":
         raise RuntimeError(f"{op}: complex numbers have no sign; ask for their parts.")
     if input.dtype.kind in "biu":
-        return xp.zeros(input.shape, bool)
+        return xp.not_equal(input, input)
     return xp.equal(input, infinity)
 
 

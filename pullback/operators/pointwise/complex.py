@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.core.dtype import NumpyDtype, from_numpy_dtype
+from pullback.core.layout import empty_like
 from pullback.core.memory.narrow import held
 from pullback.operators.declare import Array, Namespace, elementwise, view
 from pullback.operators.pointwise.arithmetic import as_it_is, is_complex
@@ -115,7 +116,11 @@ def empty_complex(xp: Namespace, op: str, first: Array, second: Array) -> Array:
             f"{op}: both tensors must be float16, both float32 or both float64, got "
             f"{from_numpy_dtype(first.dtype)} and {from_numpy_dtype(second.dtype)}."
         )
-    return held(xp.empty(xp.broadcast(first, second).shape, wanted))
+    shape = xp.broadcast(first, second).shape
+    whole = second if first.shape != shape == second.shape else first
+    if whole.shape == shape:
+        return held(empty_like(xp, whole, wanted))
+    return held(xp.empty(shape, wanted))
 
 
 def _complex_tangent(d_real: Any, d_imag: Any) -> Any:
@@ -156,4 +161,8 @@ def isreal(xp: Namespace, input: Array) -> Array:
     >>> torch.isreal(torch.tensor([1 + 0j, 1j]))
     tensor([ True, False])
     """
-    return input.imag == 0 if input.dtype.kind in "cW" else xp.ones(input.shape, bool)
+    if input.dtype.kind in "cW":
+        return input.imag == 0
+    out = empty_like(xp, input, xp.dtype(bool))
+    out.fill(True)
+    return out

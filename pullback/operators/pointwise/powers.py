@@ -16,9 +16,10 @@ from pullback.core import errors
 from pullback.core.arrays import F32, LIBRARIES, some
 from pullback.core.dtype import complex128, float64
 from pullback.core.errors import unsupported
-from pullback.core.layout import cast_kept
+from pullback.core.layout import cast_kept, empty_like
 from pullback.core.promotion import dtype_with_number, is_half
 from pullback.core.tensor import Tensor
+from pullback.operators.arrays.formats import copy_kept
 from pullback.operators.arrays.row_major import in_order
 from pullback.operators.conditions import floating, says
 from pullback.operators.declare import (
@@ -94,13 +95,19 @@ def _by_products(x: Array, exponent: int) -> Array:
         x = x * x
 
 
+def _ones(xp: Namespace, x: Array) -> Array:
+    out = empty_like(xp, x)
+    out.fill(1)
+    return out
+
+
 # Exponent -> how to come to it.
 _SHORT_CUTS: dict[Any, Callable[[Namespace, Array], Array]] = {
     -1: lambda xp, x: xp.reciprocal(x),
     -0.5: lambda xp, x: xp.reciprocal(xp.sqrt(x)),
-    0: lambda xp, x: xp.ones(x.shape, x.dtype),
+    0: _ones,
     0.5: lambda xp, x: xp.sqrt(x),
-    1: lambda xp, x: x.copy(),
+    1: copy_kept,
     2: lambda xp, x: xp.multiply(x, x),
     3: lambda xp, x: x * x * x,
 }

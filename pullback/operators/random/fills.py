@@ -89,6 +89,9 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             return drawn(called, lambda: _fill(_memory_like(like), called, generator, fill))
 
         return self.copy_(drawn_like(called, self, filled))
+    if generator is None and mode.tracing is not None and not _given_arrays(fill):
+        drawing: Any = _Drawing(called, fill)
+        return call_inplace(_filler_of(called, overload), called, (self, drawing), {})
     source = source_of(called, generator)
     plain = not (mode.levels or mode.dispatch or mode.tracing or LEVELS or answers(self))
     if plain and not starts_write(called, self, {"input": self}, mode):
@@ -98,13 +101,39 @@ def _fill(self: Tensor, called: str, generator: Any, fill: Fill, overload: int =
             ports.filled_there(self._array, fill, generator)
         bump(self, called)
         return self
+    drawing = functools.partial(fill, source)
+    drawing.generator = generator  # for those who are told of the call
+    return call_inplace(_filler_of(called, overload), called, (self, drawing), {})
+
+
+class _Drawing:
+    """A fill that takes its numbers from the default generator each time it is called."""
+
+    def __init__(self, called: str, fill: Any) -> None:
+        self.called, self.fill, self.generator = called, fill, None
+
+    def __call__(self, array: Array) -> None:
+        source = source_of(self.called, None)
+        if not hasattr(array, "_device"):  # of a tensor without data, which asks for its shape
+            self.fill(source, array)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, _Drawing) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(self.called)
+
+    def _parts(self) -> tuple[Any, ...]:
+        fill = self.fill
+        return self.called, getattr(fill, "func", fill), getattr(fill, "keywords", None)
+
+
+def _filler_of(called: str, overload: int) -> Any:
     # Torch's node names count the overloads of a function.
     node = "".join(part.capitalize() for part in called.split("_")) + f"Backward{overload}"
     if node not in _fillers:
         _fillers[node] = _filler(f"_{called}{overload}", node)
-    drawing = functools.partial(fill, source)
-    drawing.generator = generator  # type: ignore[attr-defined]  # for those who are told of the call
-    return call_inplace(_fillers[node].op, called, (self, drawing), {})
+    return _fillers[node].op
 
 
 def _memory_like(like: Tensor) -> Tensor:
@@ -113,6 +142,10 @@ def _memory_like(like: Tensor) -> Tensor:
         seen: Tensor = sizes.empty_like(like)
         return seen
     return wrap(empty_like(numpy, like._array))
+
+
+def _given_arrays(fill: Any) -> bool:
+    return any(isinstance(one, numpy.ndarray) for one in getattr(fill, "keywords", {}).values())
 
 
 def _given(fill: Any) -> list[Any]:

@@ -27,10 +27,18 @@ from pullback.core.ports import ports
 from pullback.core.promotion import can_cast
 from pullback.core.saved import Freed
 from pullback.core.sequence import numbering
-from pullback.core.tensor import Tensor, new, wrap
+from pullback.core.tensor import Tensor, blanks, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import DEFAULT, View, edge_of, forbidden, move_retention, retains
-from pullback.operators.arrays.strides import Geometry, address, element_strides, on_storage, relaid
+from pullback.operators.arrays.strides import (
+    Geometry,
+    contiguous_strides,
+    distance,
+    element_strides,
+    moved,
+    on_bytes,
+    on_storage,
+)
 from pullback.operators.declare import Op, unwritten
 from pullback.operators.derive import (
     give_tangents,
@@ -282,8 +290,13 @@ def old_value(target: Tensor, edge: Edge | None) -> Tensor:
         kept: Tensor = dispatch.unrecorded_call(target.clone)
         kept._node = edge
         return kept
-    kept = new(Tensor)
-    kept._array = target._array.copy()
+    return kept_values(target._array, edge)
+
+
+def kept_values(array: Array, edge: Edge | None) -> Tensor:
+    """The same of a plain tensor, of whose array this is."""
+    kept = next(blanks)
+    kept._array = array.copy()
     kept._node = edge
     kept._cell = UNWRITTEN
     return kept
@@ -308,21 +321,27 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
     The slice's gradient goes through the written operator, the rest passes.
     """
 
-    __slots__ = ("geometry", "inner", "position", "replay")
+    __slots__ = ("inner", "position", "replay", "within")
 
     _prefix = "torch::autograd::"
     __call__ = DeclaredNode.__call__
 
     inner: Any  # the written operator's node, or what says that it was freed
-    # Shape, strides and offset of the view in elements, on a row-major copy of the base.
-    geometry: tuple[Any, Any, int]
+    # Shape, strides and offset of the view, in bytes as NumPy has them, on a row-major copy of the
+    # base: most writes are never asked for elements.
+    within: Geometry
     replay: tuple[Callable[[Any], Any], ...] | None  # steps, where strides cannot say it
     position: int  # of the written tensor among the inner node's edges
 
     def _run(self, g: Any, edges: tuple[Any, ...]) -> tuple[Any, ...]:
         """Arrays: a copy of the base's gradient, its slice replaced."""
         whole = namespace(g).array(g, order="C")
-        part = self._part(wrap(whole))._array if self.replay else on_storage(whole, self.geometry)
+        if self.replay:
+            part = self._part(wrap(whole))._array
+        elif whole.dtype is self._g_dtype:
+            part = on_bytes(whole, *self.within)
+        else:  # of elements of another size, it may be
+            part = on_storage(whole, self._geometry())
         inner = self._inner()
         if inner._by_user:
             own, others = self._split(inner._run_written(part.copy(), self.position))  # type: ignore[attr-defined]  # of nodes by users
@@ -366,15 +385,24 @@ class CopySlices(OperatorNode, metaclass=BuiltIn):
 
     def _part(self, whole: Tensor) -> Tensor:
         if self.replay is None:
-            return whole.as_strided(*self.geometry)
+            return whole.as_strided(*self._geometry())
         for step in self.replay:
             whole = step(whole)
         return whole
 
+    def _geometry(self) -> Geometry:
+        """Where the view is, in elements."""
+        shape, steps, offset = self.within
+        size = self._g_dtype.itemsize
+        return shape, tuple([step // size for step in steps]), offset // size
+
     def _release(self, freed: Any) -> None:
-        """Forget the written operator's values, and that it may run again."""
+        """Forget the written operator, and with it its values.
+
+        It is not told to drop them: second derivatives through the result that it kept come to it
+        on their own way, later in the same pass.
+        """
         if isinstance(self.inner, OperatorNode):
-            self.inner._release(freed)
             self.inner = freed
 
 
@@ -389,10 +417,8 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     # What is written to twenty views of one tensor comes here twenty times: most of what other
     # modules would say is in line.
     array, whole = target._array, base._array
-    size = array.itemsize
-    distance = (address(array) - address(whole)) // size
-    geometry = array.shape, tuple([stride // size for stride in array.strides]), distance
-    node.geometry = geometry if whole.flags.c_contiguous else relaid(geometry, whole)
+    within = array.shape, array.strides, distance(array, whole)
+    node.within = within if whole.flags.c_contiguous else _relaid(within, whole)
     edges, before, seen = inner._edges, base._node, info.node
     own = edge_of(base) if before is None or before._special else before
     node._edges = (
@@ -400,9 +426,9 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
     )
     node._g_shape, node._g_dtype = whole.shape, whole.dtype
     node._code, node._lasti = inner._code, inner._lasti
-    node._seq = numbering.next()
-    kept = _may_retain(seen) and retains(target, seen)
-    if _may_retain(before):
+    node._seq = next(numbering.numbers)
+    kept = seen is not None and seen._cold is not None and retains(target, seen)
+    if before is not None and before._cold is not None:
         move_retention(base, before, node)
     base._node = node
     # The view's own node is made from the new history when someone asks for it.
@@ -412,18 +438,17 @@ def rebase_view(target: Tensor, info: View, inner: OperatorNode, position: int =
         target.retain_grad()
 
 
-def _may_retain(edge: Any) -> bool:
-    """Whether somebody may have asked to keep the gradient that arrives there."""
-    if edge is None or edge.__class__ is Leaf:
-        return False
-    return (edge.node if edge.__class__ is Output else edge)._cold is not None
+def _relaid(within: Geometry, whole: Array) -> Geometry:
+    """Where a view of a base in another order is on a row-major copy of it; in bytes."""
+    size = whole.itemsize
+    usual = tuple([step * size for step in contiguous_strides(whole.shape)])
+    return moved(within, whole.shape, whole.strides, usual)
 
 
 def geometry_on(target: Tensor, base: Tensor) -> Geometry:
     """Shape, strides and offset (in elements) of a view on its base."""
     array = target._array
-    distance = address(array) - address(base._array)
-    return array.shape, element_strides(array), distance // int(array.itemsize)
+    return array.shape, element_strides(array), distance(array, base._array) // int(array.itemsize)
 
 
 def check_target(

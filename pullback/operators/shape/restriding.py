@@ -27,6 +27,7 @@ from pullback.operators.arrays.strides import (
     relaid,
     root,
 )
+from pullback.operators.arrays.strides import storage_offset as storage_offset_of
 from pullback.operators.declare import METHODS, Array, Namespace, linear, view
 from pullback.operators.derive import vmap_levels
 from pullback.operators.pointwise.arithmetic import zeros_of
@@ -65,7 +66,9 @@ def same_steps(one: Geometry, other: Geometry) -> bool:
     aten="as_strided.default",
 )
 def _as_strided(xp: Namespace, input: Array, geometry: Any, source: Any) -> Array:
-    return on_storage(input, geometry)
+    shape, strides, offset = geometry
+    # A program that was captured on one tensor may get another, which begins elsewhere.
+    return on_storage(input, (shape, strides, offset + storage_offset_of(input) - source[2]))
 
 
 @linear(

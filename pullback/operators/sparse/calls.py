@@ -93,7 +93,7 @@ def _write(op: Op, called: str, bound: dict[str, Any], layout: Any) -> Any:
     if function is None:
         raise errors.not_taken(called, layout) from None
     if target._layout is None:
-        return _write_dense(op, called, target, bound, layout)
+        return _write_dense(op, called, target, bound)
     if target._layout is sparse_coo and op.name in _of_sums() and not pattern_of(target).coalesced:
         raise RuntimeError(
             f"{called}: the tensor may have several values at one place, which it would add up "
@@ -144,7 +144,7 @@ def check_write(target: Any, called: str, *, tracked: bool) -> None:
         check_history_can_change(called, target)
 
 
-def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any], layout: Any) -> Any:
+def _write_dense(op: Op, called: str, target: Any, bound: dict[str, Any]) -> Any:
     """A dense target: sums are made in place, other results copied in."""
     recorded = get_mode().grad and any(
         isinstance(one, Tensor) and one.requires_grad for one in bound.values()

@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from pullback.core.arrays import Array, Namespace
+from pullback.core.layout import empty_like
 from pullback.operators.declare import elementwise
 
 Step = Callable[[int, Array, Array, Array], Array]
@@ -28,9 +29,9 @@ def _polynomial(
     `step(k, x, last, before)` gives degree k + 1 from degrees k and k - 1, `beyond(xp, x, n)` any.
     """
     degree = xp.trunc(n)
-    before, last = xp.ones_like(x), first
-    result = xp.zeros(xp.broadcast(x, degree).shape, x.dtype)
-    result = xp.where((degree == 0) & (n > -1), before, result)
+    before, last = empty_like(xp, x), first
+    before.fill(1)
+    result = xp.where((degree == 0) & (n > -1), before, x.dtype.type(0))
     counted = xp.where(xp.isfinite(degree), degree, 0)
     highest = int(xp.maximum.reduce(counted, None, initial=0))
     if beyond is not None and highest > _FEW:

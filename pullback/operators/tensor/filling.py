@@ -14,6 +14,7 @@ from numpy import ndarray
 
 from pullback.core import errors, origin
 from pullback.core.arrays import F32, F64, LIBRARIES, Array
+from pullback.core.layout import empty_like
 from pullback.core.mode import fast, get_mode
 from pullback.core.origin import getframe, internal
 from pullback.core.tensor import Tensor, wrap
@@ -178,7 +179,7 @@ def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
         aten="fill.Scalar",
     )
     def by_number(xp: Namespace, input: Array, value: Any) -> Array:
-        out = xp.empty(input.shape, input.dtype)
+        out = empty_like(xp, input)
         _write_number(xp, out, value)
         return out
 
@@ -193,7 +194,7 @@ def _fill_operators(name: str, numbered: tuple[str, str]) -> tuple[Any, Any]:
         aten="fill.Tensor",
     )
     def by_tensor(xp: Namespace, input: Array, value: Array) -> Array:
-        out = xp.empty(input.shape, input.dtype)
+        out = empty_like(xp, input)
         _write_filler(xp, out, value)
         return out
 

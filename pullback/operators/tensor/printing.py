@@ -258,7 +258,9 @@ def with_suffixes(
 
 
 def _has_no_data(array: Array) -> bool:
-    """Whether it is an array of device "meta"."""
+    """Whether it is an array of device "meta"; one whose values are not known yet refuses here."""
+    if (refuse := getattr(array, "refuse_text", None)) is not None:
+        refuse()
     return hasattr(array, "_device")
 
 

@@ -192,7 +192,7 @@ def below_level(op: Op, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
 
 _CALLED: tuple[Any, ...] = (
     *(interpret.call, interpret.elsewhere, interpret.brought, interpret.explained),
-    *(inplace.call_inplace, inplace.check_fit, inplace.old_value, inplace.rebase),
+    *(inplace.call_inplace, inplace.check_fit, inplace.kept_values, inplace.rebase),
     *(inplace.check_history_can_change, overlap.check_apart, overlap.check_writable),
     *(typed.check for typed in TYPED.values()),
 )

@@ -32,13 +32,13 @@ if {{unusual}}:
     {{bail_out}}
 {{normalised}}
 {{memory}}
-tracked = False
+tracked, old = False, None
 if mode is plain and {{has_history}}a0.dtype.kind in 'fcV':
     {{edges}}
     {{nowhere}}
     if {{led}}:
         tracked = True
-        if {{target}}._node.__class__ in SPECIAL:
+        if (info := {{target}}._node).__class__ in SPECIAL and ({{suspect}}):
             check_history_can_change(called, {{target}})
         {{before_write}}
 {{computed}}
@@ -70,7 +70,6 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
     if not steps.has_fast_path(op) or len(op.outputs) > 1 or not starts_with_target:
         return block(head, [*lines, bail_out])
     target = op.inputs[0].local
-    saves_target = any(param is op.inputs[0] for param in plan_of(op).inputs)
     lines += [*steps.array_lines(op, bail_out), *steps.MODE_LINES, f"cell = {target}._cell"]
     return block(
         head,
@@ -84,13 +83,15 @@ def inplace_lines_of(op: Op, *, watched: bool = True) -> list[str]:
             normalised=steps.normalised_lines(op),
             memory=_memory_checked(op, bail_out),
             has_history=_has_history(op),
+            suspect="info.__class__ is Leaf or info.manner is not USUAL or info.base._node is None"
+            " or Leaf in (info.node.__class__, info.base._node.__class__) or 0 in a0.strides",
             edges=record.edge_lines(op),
             nowhere=record.nowhere_lines(op, bail_out),
             led=" or ".join(f"n{i} is not None" for i in range(len(op.differentiable))),
             before_write=_before_write(op),
             computed=_computed(op),
             counted=counted_lines(target),
-            old=[f"{target} = old"] if saves_target else [],
+            old=[f"{target} = old"] if op.inputs[0] in plan_of(op).inputs else [],
             node=record.node_lines(op, inplace=True),
             adopted=_adopted(op),
         ),
@@ -108,10 +109,10 @@ def _has_history(op: Op) -> str:
 def _adopted(op: Op) -> list[str]:
     """What is written into a tensor without history may say why it has none."""
     others = [param for param in op.inputs[1:] if param.kind == "tensor"]
-    asked = [steps.of_tensor(op, one, f"{one.local}._cell is not UNWRITTEN") for one in others]
-    known = " or ".join(asked)
+    told = "is not UNWRITTEN and (its.__class__ is not tuple or its[1].__class__ not in CONSTANTS)"
+    asked = [steps.of_tensor(op, one, f"(its := {one.local}._cell) {told}") for one in others]
     adopted = f"adopt({', '.join(one.local for one in (op.inputs[0], *others))})"
-    return block(f"if {known}", [adopted]) if known else []
+    return block(f"if {' or '.join(asked)}", [adopted]) if asked else []
 
 
 def _memory_checked(op: Op, bail_out: str) -> list[str]:
@@ -120,11 +121,15 @@ def _memory_checked(op: Op, bail_out: str) -> list[str]:
         return [f"check_apart(called, {steps.arrays_of(op)})"]
     if op.name + "_" in LENIENT:  # an expanded target is written step by step
         return block("if a0.base is not None and 0 in a0.strides", [bail_out])
-    sources = op.inputs[1:] if op.kind == "elementwise" else ()
-    arrays = [(f"a{i}", one) for i, one in enumerate(sources, 1)]  # a number is no view
+    sources = op.inputs if op.kind == "elementwise" else ()  # a number is no view
+    arrays = [(f"a{i}", one) for i, one in enumerate(sources) if i]
     given = [steps.of_tensor(op, one, f"{a}.base is not None", a) for a, one in arrays]
-    checked = f"check_writable(called, {', '.join(['a0', *(a for a, _ in arrays)])})"
-    return block(f"if {' or '.join(['a0.base is not None', *given])}", [checked])
+    # A view of memory that NumPy's own array owns meets no other array that owns its memory.
+    meets = "".join(f" or {a} is whole" for a, _ in arrays) + " or 0 in a0.strides"
+    viewed = "whole.__class__ is not ndarray or whole.base is not None"
+    given.append(f"(whole := a0.base) is not None and ({viewed}{meets})")
+    others = "".join(f", {a}" for a, _ in arrays)
+    return block(f"if {' or '.join(given)}", [f"check_writable(called, a0{others})"])
 
 
 def _before_write(op: Op) -> list[str]:
@@ -133,7 +138,7 @@ def _before_write(op: Op) -> list[str]:
     for param in plan.inputs:
         needed = " or ".join(f"n{i} is not None" for i in plan.users(param.name))
         if param is op.inputs[0]:
-            lines.append(f"old = old_value({param.local}, n0) if {needed} else None")
+            lines.append(f"old = kept_values(a0, n0) if {needed} else None")
         else:
             version = record.unless_absent(op, param, f"{param.local}._cell[0]")
             lines.append(f"v_{param.name} = {version}")
@@ -161,7 +166,10 @@ def _computed(op: Op) -> list[str]:
         if steps.asks_for_size(op):
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
             into = [*block("if a0.size < LARGE", into), *shared]
-        lines += block(f"if {usual}", into)
+        if direct not in WRONG_IN_PLACE:
+            gaps = f"{usual} and a0.base is not None and a0.ndim > 1 and not a0.flags.carray"
+            lines = block(f"if {gaps} and a0.size <= FEW", [f"write_few(ufunc, old, {arguments})"])
+        lines += block(f"{'elif' if lines else 'if'} {usual}", into)
     if op.out_kernel is not None:
         given = [value for _, value in steps.values_of(op)]
         claims = ["a0.ndim", "(a0.dtype is F64 or a0.dtype is F32)"]

@@ -12,7 +12,7 @@ from pullback.core.arrays import F32, F64, LOOSE, SCALARS, numbers, numbers32, n
 from pullback.core.arrays import as_array as asarray
 from pullback.core.explain.birth import Ended
 from pullback.core.explain.birth import make_birth as born
-from pullback.core.explain.cause import adopt, ended, ended_at, inherited
+from pullback.core.explain.cause import CONSTANTS, adopt, ended, ended_at, inherited
 from pullback.core.mode import Hooked, fast, get_mode
 from pullback.core.node import Leaf, Output
 from pullback.core.origin import caller, getframe, internal, last_user
@@ -21,6 +21,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, blanks, new
 from pullback.core.version import INFERENCE_CELL, UNWRITTEN, shorten
 from pullback.core.view import NOWHERE, USUAL, CreationMeta, View, attach, edge_of
+from pullback.operators.arrays.gaps import FEW, write_few
 from pullback.operators.arrays.large import LARGE, large
 
 F16 = numpy.dtype(numpy.float16)

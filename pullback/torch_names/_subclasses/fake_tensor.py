@@ -13,7 +13,7 @@ from typing import Any, NoReturn
 
 import numpy
 
-from pullback.core.device import CPU, META, as_device, device
+from pullback.core.device import CPU, META, DeviceLike, as_device, device
 from pullback.core.mode import change, get_mode
 from pullback.core.overriding import FUNCTIONS, excluded
 from pullback.core.tensor import Tensor, wrap
@@ -25,6 +25,7 @@ __all__ = [
     "DataDependentOutputException",
     "DynamicOutputShapeException",
     "FakeTensor",
+    "FakeTensorConverter",
     "FakeTensorMode",
     "is_fake",
     "unset_fake_temporarily",
@@ -79,6 +80,11 @@ class FakeTensor(Tensor):
             if type(one) is FakeTensor:
                 one.fake_mode, one.fake_device = mode, first.fake_device
         return made
+
+    @staticmethod
+    def from_tensor(t: Tensor, fake_mode: FakeTensorMode) -> FakeTensor:
+        """The mode's fake tensor for a real one."""
+        return fake_mode.from_tensor(t)
 
     def detach(self) -> Tensor:
         """A fake tensor without history."""
@@ -153,6 +159,28 @@ def _only_reads(func: Any, given: dict[str, Any]) -> bool:
     return not str(getattr(func, "__name__", "_")).endswith("_")
 
 
+class FakeTensorConverter:
+    """Makes fake tensors of real ones; a mode knows those that it has made."""
+
+    def from_real_tensor(
+        self, fake_mode: FakeTensorMode, t: Tensor, make_constant: bool = False
+    ) -> FakeTensor:
+        """The mode's fake tensor for a real one; with `make_constant` it still knows that."""
+        if not make_constant:
+            return fake_mode.from_tensor(t)
+        made = fake_mode._made_from(t)
+        made.constant = t
+        return made
+
+    def from_meta_and_device(
+        self, fake_mode: FakeTensorMode, t: Tensor, device: DeviceLike
+    ) -> FakeTensor:
+        """A tensor on device 'meta', as one that says it is on another."""
+        if t.device is not META:
+            raise AssertionError(f"from_meta_and_device: a tensor on {t.device} is not on 'meta'.")
+        return fake_mode._made_from(t, as_device(device))
+
+
 class FakeTensorMode(TorchDispatchMode):
     """A context in which tensors that are made have no data.
 
@@ -166,6 +194,8 @@ class FakeTensorMode(TorchDispatchMode):
         >>> mode.from_tensor(torch.ones(2, requires_grad=True))
         FakeTensor(..., size=(2,), requires_grad=True)
     """
+
+    fake_tensor_converter = FakeTensorConverter()
 
     def __init__(
         self,

@@ -556,3 +556,37 @@ def test_a_function_in_parts_that_writes_nothing_and_returns_nothing_runs_once_a
     for _ in range(16):
         step(torch.ones(3))
         assert capsys.readouterr().out == "once\n"
+
+
+@pytest.mark.parametrize("hooked", [False, True])
+def test_a_backward_pass_over_two_parts_is_a_step_between_programs(hooked):
+    def training():
+        torch.manual_seed(0)
+        net = torch.nn.Sequential(torch.nn.Linear(4, 8), torch.nn.Tanh(), torch.nn.Linear(8, 1))
+        optimizer = torch.optim.AdamW(net.parameters(), lr=0.1)
+        if hooked:
+            net[0].weight.register_hook(lambda grad: grad * 2)
+        printed = []
+
+        def step(x):
+            hidden = net[:2](x)
+            printed.append(hidden.mean().item())  # which no program holds
+            loss = (net[2](hidden) ** 2).mean()
+            optimizer.zero_grad()
+            loss.backward()
+            optimizer.step()
+            return loss
+
+        return step, printed
+
+    x = torch.arange(12.0).view(3, 4)
+    eager, expected = training()
+    step, printed = training()
+    compiled = torch.compile(step, options={"never_slower": False})
+    before = counters["fallbacks"].copy()
+    for _ in range(4):
+        torch.testing.assert_close(compiled(x), eager(x))
+    assert printed == pytest.approx(expected, rel=1e-4)
+    told = str(explain(compiled)(x))
+    assert "Python: call" in told.partition("a backward pass inside the function")[0]
+    assert counters["fallbacks"] == before

@@ -34,12 +34,12 @@ ROW_MAJOR_THERE = {
 
 # In another order than torch's, which is not contiguous either, or contiguous where torch's is not.
 ELSEWHERE = {
-    "LAPACK's results lie column by column in torch, row by row here": """
-        linalg.inv inverse linalg.solve linalg.solve_triangular linalg.inv_ex
-        linalg.solve_ex triangular_solve linalg.cholesky linalg.cholesky_ex cholesky
-        cholesky_solve cholesky_inverse linalg.qr qr geqrf linalg.householder_product orgqr
-        ormqr linalg.lu_solve lu_solve linalg.ldl_factor linalg.ldl_factor_ex
-        linalg.ldl_solve linalg.lstsq matrix_power linalg.tensorinv
+    "made of several operators, or beside a part of what LAPACK wrote": """
+        triangular_solve cholesky_inverse linalg.householder_product orgqr ormqr linalg.lu_solve
+        linalg.lstsq
+    """,
+    "of vectors, torch solves the whole batch as one matrix": """
+        linalg.solve linalg.solve_ex
     """,
     "transforms work along the last dimension of memory in torch": """
         fft.fft fft.ifft fft.rfft fft.irfft fft.hfft fft.ihfft fft.fftn fft.ifftn fft.rfftn
@@ -52,15 +52,7 @@ ELSEWHERE = {
         nn.functional.local_response_norm
     """,
     "written into memory of their own, row by row": """
-        erfc isneginf isposinf isreal pow float_power special.ndtr special.zeta complex
-        polar fill special.chebyshev_polynomial_t special.chebyshev_polynomial_u
-        special.chebyshev_polynomial_v special.chebyshev_polynomial_w
-        special.shifted_chebyshev_polynomial_t special.shifted_chebyshev_polynomial_u
-        special.shifted_chebyshev_polynomial_v special.shifted_chebyshev_polynomial_w
-        special.hermite_polynomial_h special.hermite_polynomial_he
-        special.laguerre_polynomial_l special.legendre_polynomial_p index_fill put sort
-        argsort msort addr unravel_index Tensor.__getitem__ nn.functional.pad
-        constant_pad_nd pixel_unshuffle
+        put sort argsort msort addr unravel_index Tensor.__getitem__ pixel_unshuffle
     """,
     "operands in unlike orders: the first decides in torch, row by row here": """
         addcmul addcdiv

@@ -10,6 +10,7 @@ import pullback.distributed as dist
 from pullback.distributed import checkpoint
 from pullback.distributed.checkpoint.state_dict import (
     StateDictOptions,
+    _init_optim_state,
     get_model_state_dict,
     get_optimizer_state_dict,
     get_state_dict,
@@ -328,6 +329,20 @@ def test_an_optimizer_made_ready_is_as_before_its_first_step():
     for parameter, value, gradient in zip(model.parameters(), before, gradients, strict=True):
         assert torch.equal(parameter, value)
         assert torch.equal(parameter.grad, gradient)
+
+
+def test_libraries_find_it_by_torchs_name():
+    model = network()
+    before = [parameter.clone() for parameter in model.parameters()]
+    for rate in (0.5, torch.tensor(0.5)):
+        optimizer = torch.optim.Adam(model.parameters(), lr=rate)
+        _init_optim_state(optimizer)
+        assert len(optimizer.state) == 4
+        assert optimizer.param_groups[0]["lr"] is rate
+        for parameter, value in zip(model.parameters(), before, strict=True):
+            assert parameter.equal(value)
+            assert parameter.grad is None
+            assert set(optimizer.state[parameter]) == {"step", "exp_avg", "exp_avg_sq"}
 
 
 def test_flat_states_of_optimizers_come_back():

@@ -215,3 +215,59 @@ def test_gradients_of_a_large_system_are_those_of_both_rules():
     assert torch.allclose(of_b, alone)
     assert torch.allclose(of_a, -(of_b @ x.detach().T))
     assert torch.allclose(a.detach().T @ of_b, g)
+
+
+# LAPACK does not come back from its search for singular values of these.
+ENDLESS = [
+    [[2, 1, 1, 0.5], [0.5, numpy.inf, 1, 0.5], [numpy.inf, 1, 0, -1], [-numpy.inf, -1, 0.5, 0]],
+    [[2 - 1j, 0.5, 0.5 + 1j], [-numpy.inf, 1j, 1], [0.5 - 1j, -1, 0.5]],
+]
+BY_SINGULAR_VALUES = {
+    "svd": lambda a: torch.linalg.svd(a).S,
+    "svdvals": torch.linalg.svdvals,
+    "pinv": torch.linalg.pinv,
+    "cond": torch.linalg.cond,
+    "matrix_norm": lambda a: torch.linalg.matrix_norm(a, 2),
+    "nuc": lambda a: torch.linalg.matrix_norm(a, "nuc"),
+    "lstsq": lambda a: torch.linalg.lstsq(a, a).solution,
+    "det, once": lambda a: bent(torch.linalg.det(a), a, 1),
+    "det, twice": lambda a: bent(torch.linalg.det(a), a, 2),
+    "det, three times": lambda a: bent(torch.linalg.det(a), a, 3),
+}
+
+
+def bent(value, x, times):
+    for _ in range(times):
+        (value,) = torch.autograd.grad(value.abs().sum(), x, create_graph=True)
+    return value
+
+
+@pytest.mark.parametrize("name", BY_SINGULAR_VALUES)
+@pytest.mark.parametrize("values", ENDLESS, ids=["real", "complex"])
+@pytest.mark.parametrize("single", [False, True])
+def test_infinity_ends_and_is_nan(name, values, single):
+    a = torch.tensor(values)
+    a = a.to(torch.complex128 if a.is_complex() else torch.float64)
+    a = (a.to(torch.complex64 if a.is_complex() else torch.float32) if single else a).detach()
+    assert BY_SINGULAR_VALUES[name](a.requires_grad_()).isnan().any()
+    both = torch.stack([a.detach(), torch.eye(len(a), dtype=a.dtype)]).requires_grad_()
+    result = BY_SINGULAR_VALUES[name](both)
+    assert result[0].isnan().any()
+    assert result[1].isfinite().all()
+
+
+@pytest.mark.parametrize("bad", [numpy.inf, numpy.nan])
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh"])
+def test_eigenvalues_of_what_is_not_finite_are_refused(name, bad):
+    a = torch.eye(3, dtype=torch.float64)
+    a[2, 1] = bad
+    with pytest.raises(torch.linalg.LinAlgError):
+        getattr(torch.linalg, name)(a)
+
+
+@pytest.mark.parametrize("name", ["svd", "svdvals", "pinv", "cond", "matrix_norm", "lstsq"])
+def test_singular_values_of_nan_are_refused(name):
+    a = torch.eye(3, dtype=torch.float64)
+    a[2, 1] = numpy.nan
+    with pytest.raises(torch.linalg.LinAlgError):
+        BY_SINGULAR_VALUES[name](a)

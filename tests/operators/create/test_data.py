@@ -83,6 +83,32 @@ def test_what_is_no_tensor(data, error):
         torch.tensor(data)
 
 
+class Row:
+    """Says that it has two elements; how many there are is another matter."""
+
+    def __init__(self, *elements):
+        self.elements = elements
+
+    def __len__(self):
+        return 2
+
+    def __getitem__(self, index):
+        return self.elements[index]
+
+
+class Table(Row):
+    def __getitem__(self, index):
+        return {}[index]
+
+
+@pytest.mark.parametrize("data", [Row(), Row(1.0), Row(1.0, 2.0, 3.0), Table()])
+def test_what_has_other_elements_than_it_says_is_no_tensor(data):
+    for wrong in (data, [data, data], (Row(1.0, 2.0), data), [Row(1.0), Row(1.0, 2.0, 3.0)]):
+        with pytest.raises(ValueError, match="elements"):
+            torch.tensor(wrong)
+    assert torch.tensor([Row(1.0, 2.0)]).tolist() == [[1.0, 2.0]]
+
+
 def test_other_numbers_need_a_dtype():
     assert torch.tensor([Fraction(1, 2)], dtype=torch.float32).tolist() == [0.5]
     with pytest.raises(TypeError):

@@ -7,6 +7,7 @@ from pullback._subclasses import (
     DataDependentOutputException,
     DynamicOutputShapeException,
     FakeTensor,
+    FakeTensorConverter,
     FakeTensorMode,
 )
 
@@ -173,3 +174,17 @@ def test_numbers_alone_are_computed_with_inside_a_mode():
         half = torch.div(1, 2)
         assert torch.empty(3).mul(half).shape == (3,)
     assert half.item() == 0.5
+
+
+def test_the_converter_makes_the_modes_tensors(mode, x):
+    converter = mode.fake_tensor_converter
+    assert isinstance(converter, FakeTensorConverter)
+    fake = converter.from_real_tensor(mode, x)
+    assert fake is mode.from_tensor(x) is FakeTensor.from_tensor(x, mode)
+    with pytest.raises(DataDependentOutputException):
+        fake.sum().item()
+    assert converter.from_real_tensor(mode, torch.tensor(4.0), make_constant=True).item() == 4
+    there = converter.from_meta_and_device(mode, torch.empty(2, device="meta"), "cuda")
+    assert (there.device.type, there.fake_mode) == ("cuda", mode)
+    with pytest.raises(AssertionError, match="meta"):
+        converter.from_meta_and_device(mode, x, "cpu")

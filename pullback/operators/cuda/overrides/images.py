@@ -43,7 +43,7 @@ def _looked_up(xp: Any, input: Any, geometry: Any) -> tuple[Any, Any]:
     size = input.shape[-len(geometry.kernel) :]
     table = _table(geometry, size)
     if table is None:
-        both = on_device(kernels._of_many, space)(xp, input, geometry)
+        both = on_device(kernels._of_block, space)(xp, input, geometry)
     else:
         both = on_device(places.largest, space)(xp, input, xp.constant(table), geometry.number)
     return both

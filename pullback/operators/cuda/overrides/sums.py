@@ -133,11 +133,6 @@ def _euclidean(xp: Any, x: Any, axis: Any, keepdim: Any) -> Any:
     return result * largest.reshape(result.shape)
 
 
-def _is_outside(xp: Any, index: Any, classes: int) -> bool:
-    """Targets are not looked at; ignored ones may be among them."""
-    return bool(index.size)
-
-
 def enter() -> None:
     """Into the table."""
     from pullback.operators.arrays import (

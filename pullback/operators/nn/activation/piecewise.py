@@ -6,12 +6,12 @@ from typing import Any
 
 from pullback.core.errors import unsupported
 from pullback.core.promotion import is_half
+from pullback.operators.arrays.choosing import choose, kept
 from pullback.operators.arrays.direct import clip  # noqa: F401 (in `usual`)
 from pullback.operators.declare import Array, Namespace
 from pullback.operators.formula.declare import pointwise
 from pullback.operators.formula.formulas import slope
 from pullback.operators.nn.activation.smooth import in_float32
-from pullback.operators.pointwise.arithmetic import choose, kept
 from pullback.operators.running.writes import finite_array
 from pullback.operators.running.writes import number_array as checked  # noqa: F401 (in `usual`)
 

@@ -102,7 +102,12 @@ def scaled_dot_product_attention(
         weights = masked_fill(weights, blind, 0.0)
     else:
         weights = softmax(products, -1)
-    return matmul(dropout(weights, dropout_p) if dropout_p else weights, value)
+    if dropout_p:
+        return matmul(dropout(weights, dropout_p), value)
+    learned = attn_mask is not None and attn_mask.requires_grad
+    if learned or mode.dispatch or weights._array.shape[:-2] != value._array.shape[:-2]:
+        return matmul(weights, value)
+    return _mix(weights, value)
 
 
 def _fit(query: Array, key: Array, value: Array) -> bool:

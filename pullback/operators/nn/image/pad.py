@@ -14,7 +14,7 @@ from typing import Any
 import numpy
 
 from pullback.core.tensor import Tensor
-from pullback.operators.arrays.formats import keeps_format
+from pullback.operators.arrays.formats import copy_kept, keeps_format
 from pullback.operators.arrays.windows import (
     Pads,
     Sizes,
@@ -58,7 +58,7 @@ def _pairs(op: str, pad: Any) -> Pads:
 @keeps_format
 def _constant_pad(xp: Namespace, input: Array, pads: Pads, value: Any) -> Array:
     out = padded(xp, input, pads, value) if pads else input
-    return out.copy() if out is input else out
+    return copy_kept(xp, out) if out is input else out
 
 
 def _opposite(pads: Pads) -> Pads:

@@ -51,7 +51,7 @@ def _inverse_root(xp: Namespace, variance: Array, eps: float) -> Array:
     return xp.reciprocal(variance, variance)
 
 
-def _loses_digits(xp: Namespace, square: Array, variance: Array) -> bool:
+def _loses_digits(square: Array, variance: Array) -> bool:
     """Whether mean(x^2) - mean(x)^2 is too far from the variance: not unless the mean is large."""
     return not (square <= 4 * variance).all()  # nor is what is not a number
 
@@ -123,7 +123,7 @@ def run_moments(xp: Namespace, x: Array, seen: Layout, over: Over) -> tuple[Arra
     mean = means[0]
     square = mean * mean
     variance -= square
-    if _loses_digits(xp, square, variance):
+    if _loses_digits(square, variance):
         rest = x.reshape(*seen.lead, seen.run) - mean[..., None]
         variance = shared(run_sums(xp, seen, (rest, rest))[0], seen) * inverse
     return mean, variance

@@ -87,10 +87,9 @@ def _fractional(
         )
     if input._array.dtype.kind not in "fV":
         raise unsupported(op, input._array)
-    if isinstance(kernel_size, list | tuple) and len(kernel_size) != dims:
-        raise RuntimeError(
-            f"{op}: kernel_size must be an int or {dims} of them, not {kernel_size}."
-        )
+    for name, given in (("kernel_size", kernel_size), ("output_size", output_size)):
+        if isinstance(given, list | tuple) and len(given) != dims:
+            raise RuntimeError(f"{op}: {name} must be an int or {dims} of them, not {given}.")
     kernel, size = positive(op, "kernel_size", kernel_size, dims), tuple(input.shape[-dims:])
     if output_size is None:
         ratios = (output_ratio,) * dims if isinstance(output_ratio, float) else output_ratio

@@ -14,7 +14,7 @@ import numpy
 
 from pullback.core.addresses import finds_indices
 from pullback.core.arrays import Array, Namespace
-from pullback.operators.arrays.blocks import BLOCK, pieces
+from pullback.operators.arrays.blocks import pieces
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.threads import each
 from pullback.operators.arrays.windows import Sizes, padded, volume
@@ -23,7 +23,7 @@ from pullback.operators.nn.pool.shapes import Geometry, lines_of
 
 __all__ = [
     *("FEW_LOOKED_UP", "few_maxima", "few_maxima_and_places"),
-    *("maxima", "maxima_and_places"),
+    *("maxima", "maxima_and_places", "maxima_by_blocks"),
 ]
 
 
@@ -117,7 +117,7 @@ def _few(shape: Sizes, geometry: Geometry) -> _Few | None:
 @finds_indices(1)
 def maxima_and_places(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
     """The largest of each window and its position: the first in the window, or its last NaN."""
-    made, places = _of_many(xp, input, geometry)
+    made, places = _of_block(xp, input, geometry)
     return in_format_of(input, made), in_format_of(input, places)
 
 
@@ -140,12 +140,11 @@ def few_maxima_and_places(input: Array, geometry: Geometry) -> tuple[Array, Arra
     return in_format_of(input, made), in_format_of(input, places)
 
 
-def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
-    """In blocks of images, on as many threads as there may be."""
+@finds_indices(1)
+def maxima_by_blocks(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
+    """The same in blocks of images, on as many threads as there may be."""
     dims = len(geometry.kernel)
     lead, size = input.shape[:-dims], input.shape[-dims:]
-    if input.size <= BLOCK or volume(lead) < 2:
-        return _of_block(xp, input, geometry)
     rows = (volume(lead), *geometry.number)
     images = input.reshape(rows[0], *size)
     best, places = xp.empty(rows, input.dtype), xp.empty(rows, xp.int64)
@@ -154,7 +153,8 @@ def _of_many(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Ar
         best[block], places[block] = _of_block(xp, images[block], geometry)
 
     each(work, pieces(rows[0], volume(size)))
-    return best.reshape(*lead, *geometry.number), places.reshape(*lead, *geometry.number)
+    made = best.reshape(*lead, *geometry.number)
+    return in_format_of(input, made), in_format_of(input, places.reshape(made.shape))
 
 
 def _of_block(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, Array]:
@@ -167,7 +167,7 @@ def _of_block(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, A
         if lost or has_nan(maxima):
             table = _table(geometry, size)
         if table is None:
-            return maxima, _positions(xp, found, geometry, size)
+            return maxima, _positions(found, geometry, size)
     return largest(xp, input, table, geometry.number)
 
 
@@ -207,7 +207,7 @@ def _by_lines(xp: Namespace, input: Array, geometry: Geometry) -> tuple[Array, A
     return best, found
 
 
-def _positions(xp: Namespace, found: Array, geometry: Geometry, size: Sizes) -> Array:
+def _positions(found: Array, geometry: Geometry, size: Sizes) -> Array:
     """Positions in the image, from points in windows."""
     moves, starts = _moves(geometry, size)
     places = moves.take(found)

@@ -10,9 +10,10 @@ from typing import Any
 
 from pullback.core.errors import unsupported
 from pullback.core.mode import fast, get_mode
+from pullback.operators.arrays.blocks import BLOCK
 from pullback.operators.arrays.formats import in_format_of, keeps_format
-from pullback.operators.arrays.windows import Sizes
-from pullback.operators.conditions import at_least, below, floating, host
+from pullback.operators.arrays.windows import Sizes, volume
+from pullback.operators.conditions import above, at_least, below, floating, host, says
 from pullback.operators.declare import Array, Namespace, kernel, primitive
 from pullback.operators.nn.pool import native
 from pullback.operators.nn.pool.kernels import (
@@ -21,6 +22,7 @@ from pullback.operators.nn.pool.kernels import (
     few_maxima_and_places,
     maxima,
     maxima_and_places,
+    maxima_by_blocks,
 )
 from pullback.operators.nn.pool.places import largest, put_places, table_of, take_places
 from pullback.operators.nn.pool.shapes import (
@@ -102,6 +104,14 @@ def _few_with_places(input: Array, geometry: Geometry) -> Any:
 def _many_with_places(input: Array, geometry: Geometry) -> Any:
     found = native.maxima(input, geometry, with_places=True)
     return None if found is None else tuple([in_format_of(input, one) for one in found])
+
+
+_images = says("input_size > volume(input_shape[-len(geometry.kernel):])", volume=volume)
+
+
+@kernel(*_PLACED, when=host & above(BLOCK) & _images)
+def _by_blocks(xp: Namespace, input: Array, geometry: Geometry) -> Any:
+    return maxima_by_blocks(xp, input, geometry)
 
 
 @kernel(_bare_max_pool, when=host & below(min(FEW_LOOKED_UP, native.MANY)), declines=True)

@@ -145,14 +145,14 @@ def _many_put(gradient: Array, places: Array, size: Sizes) -> Array | None:
     return None if found is None else in_format_of(gradient, found)
 
 
-def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
-    """Without a sum; in blocks of images, on as many threads as there may be."""
+_LARGE = 1 << 14  # elements from which on they are worth sharing out
+
+
+@kernel(put_places, when=host & says("apart") & at_least(_LARGE))
+def _many_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
+    """In blocks of images, on as many threads as there may be."""
     lead, length = gradient.shape[: gradient.ndim - len(size)], volume(size)
     rows = volume(lead)
-    if gradient.size < _LARGE or rows < 2:
-        out = xp.zeros((*lead, *size), gradient.dtype)
-        out.reshape(-1)[spot(places, rows, length)] = gradient.reshape(-1)
-        return out
     out = xp.empty((*lead, *size), gradient.dtype)
     images, spots, given = (a.reshape(rows, -1) for a in (out, places, gradient))
 
@@ -162,10 +162,15 @@ def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Ar
         target.reshape(-1)[spot(spots[block], len(target), length)] = given[block].reshape(-1)
 
     each(work, pieces(rows, length))
+    return in_format_of(gradient, out)
+
+
+def _set_apart(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:
+    """Without a sum."""
+    lead = gradient.shape[: gradient.ndim - len(size)]
+    out = xp.zeros((*lead, *size), gradient.dtype)
+    out.reshape(-1)[spot(places, volume(lead), volume(size))] = gradient.reshape(-1)
     return out
-
-
-_LARGE = 1 << 14  # elements from which on they are worth sharing out
 
 
 def added_up(xp: Namespace, gradient: Array, places: Array, size: Sizes) -> Array:

@@ -204,6 +204,27 @@ def test_heads_of_one_matrix_go_back_to_one_without_a_copy(causal):
         numpy.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
 
 
+@pytest.mark.parametrize(
+    "mask", [torch.ones(6, 6, dtype=torch.bool).tril(), torch.zeros(4, 6, 6, dtype=torch.float64)]
+)
+def test_heads_of_one_matrix_go_back_to_one_with_a_mask_too(mask):
+    """`mixed.transpose(1, 2).view(batch, length, width)` is a line that programs have."""
+    whole = randn(2, 6, 3 * 4 * 5)
+    heads = [one.reshape(2, 6, 4, 5).transpose(1, 2) for one in whole.chunk(3, -1)]
+    mixed = attention(*heads, mask)
+    assert mixed.transpose(1, 2).view(2, 6, 20).shape == (2, 6, 20)
+    apart = [one.detach().contiguous().requires_grad_() for one in heads]
+    alone = attention(*apart, mask)
+    assert alone.is_contiguous()
+    seed = randn(2, 4, 6, 5, seed=1).detach()
+    numpy.testing.assert_allclose(mixed.detach(), alone.detach(), rtol=1e-12)
+    expected = torch.autograd.grad(alone, apart, seed)
+    for found, wanted in zip(torch.autograd.grad(mixed, heads, seed), expected, strict=True):
+        numpy.testing.assert_allclose(found, wanted, rtol=1e-10, atol=1e-13)
+    learned = torch.zeros(6, 6, dtype=torch.float64, requires_grad=True)
+    assert attention(*heads, learned).is_contiguous()
+
+
 @pytest.mark.parametrize("scale", [0.1, 100.0])
 def test_many_causal_scores_large_or_small_are_those_of_a_mask(scale):
     q, k, v = (randn(3, 40, 8, seed=seed) for seed in range(3))

@@ -241,6 +241,7 @@ INT = torch.zeros(2, 4, 8, 8, dtype=torch.int64)
         (lambda: adaptive_avg_pool2d(INT, 2), NotImplementedError, "int64"),
         (lambda: fractional_max_pool2d(X, 2), ValueError, "output_size"),
         (lambda: fractional_max_pool2d(X, 2, 8), RuntimeError, "do not fit"),
+        (lambda: fractional_max_pool2d(X, 2, (2,)), RuntimeError, "output_size must be an int or"),
         (lambda: max_unpool2d(X, X, 2), RuntimeError, "int64"),
         (lambda: max_unpool2d(X, INT + 1000, 2), RuntimeError, "1000"),
         (lambda: max_unpool2d(X, INT[:, :1], 2), RuntimeError, "indices"),
