@@ -15,7 +15,6 @@ from pullback.core.arrays import F32, F64, LIBRARIES, Array, as_array
 from pullback.core.device import CPU, META, as_device, require_available
 from pullback.core.dtype import NARROW, from_numpy_dtype
 from pullback.core.explain.birth import Lent, make_birth
-from pullback.core.memory.borrowed import lend
 from pullback.core.memory.hollow import Hollow
 from pullback.core.mode import fast, get_mode, settle
 from pullback.core.origin import getframe, internal, last_user, user_frame
@@ -56,7 +55,6 @@ def _numpy(self: Tensor, *, force: bool = False) -> Array:
         if force:
             return ports.placed(self._array, CPU)
         raise errors.not_on_host("numpy()", self.device)
-    lend(root(self._array))
     if type(self._array) is not numpy.ndarray and self._array.dtype in NARROW:
         return self._array.view(numpy.ndarray)
     return self._array
@@ -80,10 +78,7 @@ def _array(self: Tensor, dtype: Any = None, copy: bool | None = None) -> Array:
         raise errors.no_data("conversion to a NumPy array", TypeError)
     if type(self._array) in LIBRARIES:
         raise errors.not_on_host("conversion to a NumPy array", self.device)
-    array = numpy.array(self._array, dtype, copy=copy)
-    if array is self._array:
-        lend(root(array))
-    return array
+    return numpy.array(self._array, dtype, copy=copy)
 
 
 def check_from_numpy(op: str, array: Array) -> None:
