@@ -339,9 +339,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
 
 
 @elementwise(
-    input=lambda g, input, other: g * (input != other),
-    other=lambda g: zeros_of(g),
-    numbers=False,
+    input=lambda g, input, other: g * (input != other), other=lambda g: zeros_of(g), numbers=False
 )
 def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
     """The next floating-point number after `input`, towards `other`.
