@@ -25,7 +25,7 @@ from pullback.core.device import CPU, META, device
 from pullback.core.dtype import DTYPES, dtype, from_numpy_dtype, get_default_dtype
 from pullback.core.listing import only_public as _only_public
 from pullback.core.memory import freed, shared
-from pullback.core.memory.borrowed import lender_of, receiver_of, refuse_borrowed
+from pullback.core.memory.borrowed import lender_of, refuse_borrowed
 from pullback.core.memory.hollow import Hollow
 from pullback.core.process.warning_once import should_warn
 from pullback.core.tensor import Tensor, wrap
@@ -185,7 +185,7 @@ class UntypedStorage:
         if size == self.nbytes():
             return self
         tensor = None if self._tensor is None else self._tensor()
-        refuse_borrowed("resize_", self._lender or receiver_of(self._owner))
+        refuse_borrowed("resize_", self._lender)
         if not self.nbytes() and size == self._owner.nbytes:
             freed.restore(self._owner)
             return self
@@ -204,8 +204,8 @@ class UntypedStorage:
         return self
 
     def resizable(self) -> bool:
-        """Whether `resize_` can be called: not for memory that an array of the user's sees too."""
-        return (self._lender or receiver_of(self._owner)) is None
+        """Whether `resize_` can be called: not for the memory of an array of the user's."""
+        return self._lender is None
 
     def byteswap(self, dtype: dtype) -> None:
         """Turn the bytes of each element around."""

@@ -375,7 +375,7 @@ def as_called(error: Exception, called: str, *inner: str) -> Exception:
     """The same error under the name that the user wrote, where an operator inside raised it."""
     text = str(error)
     for name in inner:
-        if text.startswith(f"{name}: "):
+        if text.startswith((f"{name}: ", f"{name}(")):
             return type(error)(called + text.removeprefix(name))
     return error
 

@@ -247,7 +247,7 @@ def _logit_slope(input: Any, eps: float | None) -> Any:
     slope = 1 / (input * (1 - input))
     if eps is None:
         return slope + _nan_outside(input)
-    return keep_where(slope, (input >= eps) & (input <= 1 - eps))
+    return keep_where(slope, ~((input < eps) | (input > 1 - eps)))  # NaN stays NaN
 
 
 def _nan_outside(input: Any) -> Any:

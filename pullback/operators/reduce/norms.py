@@ -204,9 +204,10 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     result = xp.sqrt(squares)
     if not x.size or _are_within(xp, result, low, high):
         return result
-    largest = xp.absolute(x).max(axis, keepdims=True)
+    size = xp.absolute(x)  # a complex infinity, divided by a number, is NaN
+    largest = size.max(axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))
-    result = xp.sqrt(total_of_squares(xp, x / largest, axis, keepdim))
+    result = xp.sqrt(total_of_squares(xp, size / largest, axis, keepdim))
     return result * largest.reshape(result.shape)
 
 

@@ -12,7 +12,7 @@ import numpy
 
 from pullback.core import errors
 from pullback.core.arrays import Array
-from pullback.core.memory.borrowed import lender_of, receiver_of, refuse_borrowed
+from pullback.core.memory.borrowed import lender_of, refuse_borrowed
 from pullback.core.memory.narrow import held
 from pullback.core.process.determinism import fill_array, wish
 from pullback.operators.arrays.strides import contiguous_strides, on_storage, root, storage_offset
@@ -34,8 +34,7 @@ def resized(
     kept = min(wanted, max(root(array).nbytes // array.itemsize - offset, 0))
     if kept == wanted:
         return on_storage(array, (shape, steps, offset))
-    owner = root(array)
-    refuse_borrowed(op, receiver_of(owner) or lender_of(tensor, owner))
+    refuse_borrowed(op, lender_of(tensor, root(array)))
     try:
         grown = held(numpy.zeros(wanted, array.dtype))
     except (MemoryError, OverflowError, ValueError) as error:

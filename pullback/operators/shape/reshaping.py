@@ -217,7 +217,7 @@ def reshape(input: Any, shape: Any) -> Any:
     if array.flags.c_contiguous:
         try:
             return _view(input, shape)
-        except RuntimeError as error:
+        except (RuntimeError, TypeError) as error:
             raise errors.as_called(error, "reshape", "view") from None
     wanted = as_shape(shape, 0, "reshape")
     whole, in_place = _reshaped(array.shape, array.strides, wanted)
@@ -270,7 +270,7 @@ def _reshape_method(self: Any, *shape: Any, **named: Any) -> Any:
         return reshape(self, shape)
     try:
         return _view(self, shape)
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise errors.as_called(error, "reshape", "view") from None
 
 
@@ -278,7 +278,7 @@ def _dense_reshape(xp: Namespace, array: Array, shape: tuple[int, ...]) -> Array
     """The forward of `_view`, of memory without gaps; says that `reshape` was called."""
     try:
         return _view.op.forward(xp, array, shape)  # type: ignore[attr-defined]  # a declared operator
-    except RuntimeError as error:
+    except (RuntimeError, TypeError) as error:
         raise errors.as_called(error, "reshape", "view") from None
 
 

@@ -116,7 +116,7 @@ def test_the_exception_keeps_all_frames():
         (lambda x: torch.mul(x, othr=2), "'other'", "mul(input, other"),
         (lambda x: torch.softmax(x, dmi=0), "'dim'", "softmax(input"),
         (lambda x: torch.optim.SGD([x], learning_rate=1), "'lr'", "SGD(params, lr"),
-        (lambda x: torch.optim.SGD([x], speed=1), "", "SGD(params, lr"),
+        (lambda x: torch.optim.SGD([x], xyz=1), "", "SGD(params, lr"),
     ],
 )
 def test_an_unknown_argument_is_told_with_the_signature(call, meant, signature):

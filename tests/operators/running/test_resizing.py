@@ -4,7 +4,6 @@ import numpy
 import pytest
 
 import pullback as torch
-from pullback.core.memory import borrowed
 
 
 @pytest.fixture
@@ -58,38 +57,6 @@ def test_memory_of_an_array_is_not_resized(lend):
     assert x.resize_(2, 2).shape == (2, 2)
     x.mul_(3)
     assert array.tolist() == [3, 3, 3, 3]
-
-
-@pytest.mark.parametrize("give", [lambda x: x.numpy(), numpy.asarray, lambda x: x[1:].numpy()])
-def test_memory_that_numpy_was_given_is_not_resized(give):
-    """The array would keep the values that were there."""
-    x = torch.zeros(4)
-    storage = x.untyped_storage()
-    assert storage.resizable()
-    array = give(x)
-    for resize in (
-        lambda: x.resize_(9),
-        lambda: x[1:].resize_(9),
-        lambda: x.untyped_storage().resize_(400),
-        lambda: storage.resize_(400),
-        lambda: torch.add(torch.zeros(9), 1, out=x[:0]),
-    ):
-        with pytest.raises(RuntimeError, match="numpy"):
-            resize()
-    assert not storage.resizable()
-    assert not x.untyped_storage().resizable()
-    x.resize_(2, 2).fill_(3)
-    assert set(array.tolist()) == {3}
-
-
-def test_of_memory_that_numpy_was_given_nothing_is_remembered():
-    before = len(borrowed._lent)
-    for _ in range(20):
-        torch.zeros(4).numpy()
-    assert len(borrowed._lent) == before
-    x = torch.zeros(4)
-    numpy.array(x), x.tolist(), str(x), x.clone().numpy()
-    assert x.untyped_storage().resizable()
 
 
 def test_memory_of_a_copy_is_resized():

@@ -57,3 +57,12 @@ def test_memory_read_as_another_dtype_has_no_history(dtype):
         read = one.view(dtype)
         assert not read.requires_grad
         assert read.data_ptr() == one.data_ptr()
+
+
+@pytest.mark.parametrize("shape", [(4,), ("2", 3), (2.0, 3), (None,)])
+@pytest.mark.parametrize("is_transposed", [False, True])
+def test_errors_of_reshape_name_reshape(shape, is_transposed):
+    x = torch.ones(2, 3).t() if is_transposed else torch.ones(2, 3)
+    for call in (x.reshape, lambda *sizes: torch.reshape(x, sizes)):
+        with pytest.raises((RuntimeError, TypeError), match=r"^reshape[(:]"):
+            call(*shape)
