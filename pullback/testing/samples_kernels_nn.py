@@ -220,6 +220,9 @@ def _put_places(n: int) -> Iterator[Sample]:
         for apart in (False, True):
             given = {"gradient": drawn(1, n, char=char), "places": spots, "size": (n + 2,)}
             yield {**given, "apart": apart}
+    twice = numpy.arange(n).reshape(1, n) // 2
+    for gradient in (drawn(1, n), drawn(1, n).astype("e")):
+        yield {"gradient": gradient, "places": twice, "size": (n + 2,), "apart": False}
     for gradient in (drawn(3, n), drawn(n, 3).T, drawn(3, n).astype("e")):
         spots = numpy.arange(3 * n).reshape(3, n) % n
         yield {"gradient": gradient, "places": spots, "size": (n + 2,), "apart": True}
