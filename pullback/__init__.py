@@ -20,20 +20,10 @@ __path__ = [*__path__, f"{__path__[0]}/torch_names"]
 from pullback.core.memory import allocator as _memory
 from pullback.core.explain.absent import absent as _absent
 from pullback.core.device import device, get_default_device, set_default_device
-from pullback.core.dtype import (
-    ALIASES as _DTYPE_ALIASES,
-)
-from pullback.core.dtype import (
-    DTYPES as _DTYPES,
-)
-from pullback.core.dtype import (
-    LATE as _LATE_DTYPES,
-)
-from pullback.core.dtype import (
-    dtype,
-    get_default_dtype,
-    set_default_dtype,
-)
+from pullback.core.dtype import ALIASES as _DTYPE_ALIASES
+from pullback.core.dtype import DTYPES as _DTYPES
+from pullback.core.dtype import LATE as _LATE_DTYPES
+from pullback.core.dtype import dtype, get_default_dtype, set_default_dtype
 from pullback.core.explain import printed as _printed
 from pullback.core.layout import *
 from pullback.core.limits import finfo, iinfo

@@ -44,8 +44,7 @@ def _obey(arguments: Sequence[str] | None) -> int:
     run.add_argument("script")
     run.add_argument("arguments", nargs=argparse.REMAINDER)
     show = commands.add_parser(
-        "show",
-        help="print an operator: its meaning, kernels, rules, lowering and written code",
+        "show", help="print an operator: its meaning, kernels, rules, lowering and written code"
     )
     show.add_argument("operator", help="a public name, e.g. mul, conv2d or Tensor.view")
     _add_graph_command(commands)

@@ -84,8 +84,7 @@ def _folder(repo_or_dir: str | os.PathLike[str], source: str) -> str:
         if os.path.isfile(os.path.join(kept, f"{_CONFIGURATION}.py")):
             return kept
     return _refuse(
-        f"{name} is not in {get_dir()}",
-        "Clone it, and pass the folder with source='local'.",
+        f"{name} is not in {get_dir()}", "Clone it, and pass the folder with source='local'."
     )
 
 

@@ -19,10 +19,7 @@ from pullback.core.process.whole import Reentrant, Whole
 from pullback.core.tensor import Tensor
 from pullback.operators.dispatch import dispatch
 from pullback.operators.dispatch.asking import WATCH, public_functions
-from pullback.operators.dispatch.switching import (
-    ModeOn,
-    Stack,
-)
+from pullback.operators.dispatch.switching import ModeOn, Stack
 from pullback.operators.dispatch.switching import (
     len_function_stack as _len_torch_function_stack,  # noqa: F401 (torch's name)
 )

@@ -10,6 +10,7 @@ PARTS = {
     "api": "every public function with wrong arguments: kinds of errors, targets and modes intact",
     "compiled": "random programs compiled against eager, at other sizes too; 100,000 calls, flat",
     "faults": "errors, interrupts and lack of memory at every step of programs, warm and cold",
+    "functions": "custom Functions differentiated in every way, against the same in operators",
     "growth": "nothing waits for the collector after transforms, nested, and whole programs",
     "loader": "mutated and hostile files: read or refused, nothing run, memory near their size",
     "programs": "random programs on torch too, where it is installed: values, dtypes, gradients",

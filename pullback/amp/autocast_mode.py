@@ -156,10 +156,7 @@ class installed(Whole):  # noqa: N801 (a context, named as a verb)
 
 
 def custom_fwd(
-    fwd: Callable[..., Any] | None = None,
-    *,
-    device_type: str,
-    cast_inputs: Dtype | None = None,
+    fwd: Callable[..., Any] | None = None, *, device_type: str, cast_inputs: Dtype | None = None
 ) -> Callable[..., Any]:
     """For the forward of a custom Function: note the region it ran in, for `custom_bwd`.
 

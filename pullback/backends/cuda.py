@@ -146,10 +146,7 @@ def sdp_kernel(
     )
     before = dict(_allowed)
     _allowed.update(
-        flash=enable_flash,
-        math=enable_math,
-        mem_efficient=enable_mem_efficient,
-        cudnn=enable_cudnn,
+        flash=enable_flash, math=enable_math, mem_efficient=enable_mem_efficient, cudnn=enable_cudnn
     )
     try:
         yield {}

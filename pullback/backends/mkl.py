@@ -71,6 +71,6 @@ class verbose:  # noqa: N801 (torch's name)
 
 
 __all__: list[str] = [
-    *("VERBOSE_OFF", "VERBOSE_ON", "flags", "is_available", "is_enabled", "set_flags", "verbose"),
+    *("VERBOSE_OFF", "VERBOSE_ON", "flags", "is_available", "is_enabled", "set_flags", "verbose")
 ]
 __dir__ = _only_public(globals())

@@ -5,9 +5,7 @@ from __future__ import annotations
 from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 
-__all__ = [
-    *("get_core_count", "get_name", "is_available", "is_built", "is_macos13_or_newer"),
-]
+__all__ = [*("get_core_count", "get_name", "is_available", "is_built", "is_macos13_or_newer")]
 
 _kind = Kind("backends.mps", RuntimeError)
 globals().update(_kind.refusals("get_core_count get_name is_macos13_or_newer is_macos_or_newer"))

@@ -7,9 +7,7 @@ from typing import Any
 from pullback.backends.switches import flags_of
 from pullback.core.listing import only_public as _only_public
 
-__all__ = [
-    *("flags", "is_available", "set_flags"),
-]
+__all__ = ["flags", "is_available", "set_flags"]
 
 enabled = True
 flags = flags_of(globals(), enabled=False)

@@ -35,7 +35,7 @@ def _llvm(
 ) -> Any:  # fmt: skip
     from pullback.compiled.llvm.machine import has_blas
     from pullback.compiled.llvm.program import LlvmProgram
-    from pullback.compiled.lower.program import NeedsMemory
+    from pullback.compiled.lower.kernels import NeedsMemory
     from pullback.compiled.runtime.threads import count
 
     alive = live(calls, outputs)
@@ -98,7 +98,7 @@ def for_library(backend: Any, library: Any) -> Any:
         calls: Any, inputs: Any, outputs: Any, constants: Any, wishes: Any = None, *shared: Any
     ) -> Any:
         from pullback.compiled.cuda.program import CudaProgram
-        from pullback.compiled.lower.program import NeedsMemory
+        from pullback.compiled.lower.kernels import NeedsMemory
 
         sizes = [one for call in live(calls, outputs) for one in (*call.results, *call.inputs)]
         if backend is _python or any(0 in one.shape for one in (*sizes, *inputs)):

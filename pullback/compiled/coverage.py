@@ -12,7 +12,8 @@ import pullback
 from pullback.compiled.capture.capture import Captured, capture
 from pullback.compiled.capture.reasons import CannotCapture
 from pullback.compiled.ir.values import EW, REDUCTIONS, live_values
-from pullback.compiled.lower.program import Lowered, NeedsMemory
+from pullback.compiled.lower.kernels import NeedsMemory
+from pullback.compiled.lower.program import Lowered
 from pullback.testing.coverage import COVERAGE
 from pullback.testing.coverage_page import PAGE, page
 from pullback.testing.samples import SAMPLES, resolve, samples_for

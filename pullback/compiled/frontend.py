@@ -93,9 +93,11 @@ class CompiledFunction:
         self._others: list[Any] = []  # fast paths that ran before it, in the same mode
         # Once no more programs are made: what calls that some program may fit look like.
         self._outlines: set[Any] | None = None
+        self._exact: set[Any] | None = None  # with their sizes, where none of them varies
         # Calls whose programs take longer than the function itself (trial.py).
         self._slower: dict[Any, Any] = {}
         self._is_eager: Any = None  # whether arguments are those of the last such call
+        self._passes = False  # whether it runs backward passes of its own between programs
         self._dropped = 0  # programs that were, of calls that cannot run twice
         self._weighs = make is Entry  # parts are weighed with the whole
         self._sized_last = False  # whether a family served the last call that looked for a program
@@ -147,6 +149,9 @@ class CompiledFunction:
         """Whether no program can fit a call, by a look that costs less than asking each."""
         known = self._outlines
         foreign = not known or (not kwargs and outline(args) not in known)
+        if not foreign and self._exact is not None and not kwargs:
+            exact = exact_outline(args)
+            foreign = exact is not None and exact not in self._exact
         if foreign:
             counters["misses"]["no program fits, and no more are made"] += 1
         return foreign
@@ -157,6 +162,8 @@ class CompiledFunction:
         found = [one.guards.outline() for one in bases]
         if None not in found:
             self._outlines = set(found)
+            exact = [one.guards.exact_outline() for one in self.entries]
+            self._exact = None if self.families.found or None in exact else set(exact)
 
     def _may_compile(self, mode: Any, args: Any, kwargs: Any) -> bool:
         """Whether the stance lets a call run as a program: one that is there, or a new one."""
@@ -230,7 +237,7 @@ class CompiledFunction:
         if self.options.get("never_slower", backends.is_default(self.backend)) is False:
             return False
         if outline is None or not _may_vary(entry) or not may_be_tried(entry):
-            if self._weighs and must_be_weighed(entry):
+            if self._weighs and must_be_weighed(entry, passes=self._passes):
                 entry.weighing = Weighing()
             return False
         entry.quick = quick = quick_way(entry, args, {})
@@ -356,11 +363,23 @@ class CompiledFunction:
         try:
             with passes_captured():
                 while going.__class__ is Going:
+                    if going.at.is_pass and not self._passes:
+                        self._weigh_passes()
                     going = going.at.step(going, self._part)
         except BaseException:
             current.set(home)
             raise
         return going
+
+    def _weigh_passes(self) -> None:
+        """Weigh programs that record gradients too: the call itself uses them."""
+        self._passes = True
+        if self.options.get("never_slower", backends.is_default(self.backend)) is False:
+            return
+        for entry in self.entries:
+            if isinstance(entry.captured.tree, Broken) and entry.captured.tangents:
+                entry.weighing = Weighing()
+        self.forget_quick()
 
     def _part(self, resumed: Any) -> Any:
         """The rest of the function behind a break, compiled; as it is where there are too many."""
@@ -395,7 +414,7 @@ class CompiledFunction:
         self._breaks = self._make is Entry and not self.fullgraph
         self._decides = self._make is Entry
         self._met = False
-        self._outlines = None
+        self._outlines = self._exact = None
         self._slower.clear()
         self._dropped = 0
         self.forget_quick()

@@ -3,8 +3,8 @@
 A call that reads and changes nothing else runs twice, so the choice is made before its first result
 is handed out: equal calls give equal bits. Others (in parts, with writes, effects, random numbers,
 decisions) happen once: some of the first calls run as the program, some as the function, and then
-the choice is made and kept. Calls that record gradients are not weighed: half of their work comes
-later. `options={"never_slower": False}` takes every program.
+the choice is made and kept. Calls that record gradients are not weighed, unless they use them up
+themselves: half of their work comes later. `options={"never_slower": False}` takes every program.
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+from pullback.compiled.counting import counters
 from pullback.compiled.parts.tree import Broken
 from pullback.core.tensor import Tensor
 from pullback.core.writer import define_once
@@ -21,6 +22,7 @@ __all__ = ["Weighing", "exact_outline", "is_slower", "may_be_tried", "must_be_we
            "outline_test"]  # fmt: skip
 
 _TURNS = 5
+_MOST_WAITED = 20
 _LONG = 1_000_000  # ns, from which on one turn must do
 _FEW_CALLS = 8  # native programs of more operators always pay
 _MARGIN = 1.0
@@ -79,10 +81,13 @@ def may_be_tried(entry: Any) -> bool:
     return not getattr(program, "is_native", False) or len(captured.calls) <= _FEW_CALLS
 
 
-def must_be_weighed(entry: Any) -> bool:
-    """Whether a call cannot run twice, and may be slower as a program."""
+def must_be_weighed(entry: Any, *, passes: bool) -> bool:
+    """Whether a call cannot run twice, and may be slower as a program.
+
+    `passes`: whether backward passes between its parts use what they record.
+    """
     captured = entry.captured
-    if captured.tangents or entry.library is not None or entry.shared is not None:
+    if (captured.tangents and not passes) or entry.library is not None or entry.shared is not None:
         return False
     if isinstance(captured.tree, Broken) or entry.checks or captured.reached is not None:
         return True
@@ -96,6 +101,7 @@ class Weighing:
     def __init__(self) -> None:
         self._ours: list[int] = []
         self._theirs: list[int] = []
+        self._waited = 0  # calls that were not timed
 
     @property
     def wants_program(self) -> bool:
@@ -110,9 +116,13 @@ class Weighing:
     def timed(self, run: Callable[[], Any]) -> Any:
         """What a call gives; its time is noted."""
         times = self._ours if self.wants_program else self._theirs
-        start = _now()
+        captured, start = counters["compile"]["captures"], _now()
         made = run()
-        times.append(_now() - start)
+        taken = _now() - start
+        if counters["compile"]["captures"] == captured or self._waited > _MOST_WAITED:
+            times.append(taken)
+        else:  # a part behind was made in it
+            self._waited += 1
         return made
 
     def reason(self) -> str | None:

@@ -10,41 +10,21 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.backends import accelerators as _found
-from pullback.backends.accelerators import (
-    AcceleratorError as AcceleratorError,
-)
-from pullback.backends.accelerators import (
-    OutOfMemoryError as OutOfMemoryError,
-)
+from pullback.backends.accelerators import AcceleratorError as AcceleratorError
+from pullback.backends.accelerators import OutOfMemoryError as OutOfMemoryError
 from pullback.core.device import HOLDERS as _HOLDERS
 from pullback.core.explain.absent import as_imported as _as_imported
 from pullback.core.listing import defined as _defined
 from pullback.core.listing import only_public as _only_public
 from pullback.core.tensor import Tensor as _Tensor
-from pullback.cuda import (
-    comm as comm,
-)
-from pullback.cuda import (
-    graphs as graphs,
-)
-from pullback.cuda import (
-    memory as memory,
-)
-from pullback.cuda import (
-    nccl as nccl,
-)
-from pullback.cuda import (
-    nvtx as nvtx,
-)
-from pullback.cuda import (
-    profiler as profiler,
-)
-from pullback.cuda import (
-    random as random,
-)
-from pullback.cuda import (
-    streams as streams,
-)
+from pullback.cuda import comm as comm
+from pullback.cuda import graphs as graphs
+from pullback.cuda import memory as memory
+from pullback.cuda import nccl as nccl
+from pullback.cuda import nvtx as nvtx
+from pullback.cuda import profiler as profiler
+from pullback.cuda import random as random
+from pullback.cuda import streams as streams
 from pullback.cuda.devices import *  # noqa: F403 (the names of its __all__)
 from pullback.cuda.devices import get_device_capability
 from pullback.cuda.graphs import *  # noqa: F403 (the names of its __all__)

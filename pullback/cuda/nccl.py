@@ -5,9 +5,7 @@ from __future__ import annotations
 from pullback.backends.accelerators import Kind
 from pullback.core.listing import only_public as _only_public
 
-__all__ = [
-    *("all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter"),
-]
+__all__ = [*("all_gather", "all_reduce", "broadcast", "reduce", "reduce_scatter")]
 
 globals().update(Kind("cuda.nccl").refusals(" ".join(__all__)))
 

@@ -11,9 +11,7 @@ from pullback.core.device import holder_of
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.cuda.found import found
 
-__all__ = [
-    *("mark", "range", "range_end", "range_pop", "range_push", "range_start"),
-]
+__all__ = ["mark", "range", "range_end", "range_pop", "range_push", "range_start"]
 
 _kind = Kind("cuda.nvtx", RuntimeError)
 range_end, range_start = _kind.refusing("range_end"), _kind.refusing("range_start")

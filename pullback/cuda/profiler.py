@@ -10,9 +10,7 @@ from pullback.core.device import holder_of
 from pullback.core.listing import only_public as _only_public
 from pullback.operators.cuda.found import found
 
-__all__ = [
-    *("profile", "start", "stop"),
-]
+__all__ = ["profile", "start", "stop"]
 
 _kind = Kind("cuda.profiler")
 

@@ -7,12 +7,7 @@ from typing import Any, ClassVar, NamedTuple
 
 from pullback.distributed.reduction import ReduceOp
 
-__all__ = [
-    "Backend",
-    "BackendConfig",
-    "get_default_backend_for_device",
-    "supports_complex",
-]
+__all__ = ["Backend", "BackendConfig", "get_default_backend_for_device", "supports_complex"]
 
 
 class Registered(NamedTuple):
@@ -53,11 +48,7 @@ class Backend(str):
 
     @classmethod
     def register_backend(
-        cls,
-        name: str,
-        func: Callable[..., Any],
-        extended_api: bool = False,
-        devices: Any = None,
+        cls, name: str, func: Callable[..., Any], extended_api: bool = False, devices: Any = None
     ) -> None:
         """Let `init_process_group(name)` use a group of the user's, made by `func`.
 

@@ -14,9 +14,7 @@ from pullback.core.listing import only_public as _only_public
 from pullback.distributed.elastic.multiprocessing.errors import (
     ChildFailedError as _ChildFailedError,
 )
-from pullback.distributed.elastic.multiprocessing.errors import (
-    ProcessFailure as _ProcessFailure,
-)
+from pullback.distributed.elastic.multiprocessing.errors import ProcessFailure as _ProcessFailure
 from pullback.distributed.launch import launched as _launched
 from pullback.distributed.launch import parser as _parser
 

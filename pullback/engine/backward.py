@@ -221,11 +221,7 @@ def _fast_backward(output: Tensor, given: Any, keep: bool) -> bool:
 
 
 def _finished(
-    results: list[Any],
-    wanted: list[Any],
-    allow: bool,
-    materialize: bool,
-    create_graph: bool,
+    results: list[Any], wanted: list[Any], allow: bool, materialize: bool, create_graph: bool
 ) -> tuple[Any, ...]:
     finished: list[Any] = []
     for index, value in enumerate(results):
@@ -249,11 +245,7 @@ def _finished(
 
 
 def _batched(
-    outputs: Any,
-    edges: list[Any],
-    grad_outputs: Any,
-    keep: bool,
-    create_graph: bool,
+    outputs: Any, edges: list[Any], grad_outputs: Any, keep: bool, create_graph: bool
 ) -> list[Any]:
     """One pass for all examples: gradients are batched tensors on their way."""
     gradients = given_gradients(grad_outputs)

@@ -134,8 +134,6 @@ class Pass:
             target = self.targets[node]
             g = inbox.gradients[seq]
             target.slots = g if isinstance(g, list) else [g]
-            if g is None:
-                target.slots = [None] * len(node._g_sizes or (None,))
         inbox.gradients.clear()
         inbox.owned.clear()
         for index, node in enumerate(self.order):

@@ -48,10 +48,7 @@ class JacobianChoice(NamedTuple):
 
 
 def jacobian(
-    func: Callable[..., Any],
-    argnums: int | tuple[int, ...] = 0,
-    *,
-    holomorphic: bool = False,
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, *, holomorphic: bool = False
 ) -> Callable[..., Any]:
     """The function that gives the Jacobian of `func`, by what takes the fewest passes.
 

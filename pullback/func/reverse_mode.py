@@ -21,9 +21,7 @@ __all__ = ["grad", "grad_and_value", "jacrev", "vjp"]
 
 
 def grad(
-    func: Callable[..., Any],
-    argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """A function that computes the gradient of `func`, whose result is a scalar (a 0-d tensor).
 
@@ -43,9 +41,7 @@ def grad(
 
 
 def grad_and_value(
-    func: Callable[..., Any],
-    argnums: int | tuple[int, ...] = 0,
-    has_aux: bool = False,
+    func: Callable[..., Any], argnums: int | tuple[int, ...] = 0, has_aux: bool = False
 ) -> Callable[..., Any]:
     """As `grad`, but returns `(gradient, value)`, or `(gradient, (value, aux))`.
 

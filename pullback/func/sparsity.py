@@ -51,13 +51,7 @@ class SparsityPattern:
     """
 
     def __init__(
-        self,
-        rows: Any,
-        columns: Any,
-        out_shape: Any,
-        in_shape: Any,
-        *,
-        symmetric: bool = False,
+        self, rows: Any, columns: Any, out_shape: Any, in_shape: Any, *, symmetric: bool = False
     ) -> None:
         self.out_shape: tuple[int, ...] = tuple(out_shape)
         self.in_shape: tuple[int, ...] = tuple(in_shape)

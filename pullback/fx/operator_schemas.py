@@ -68,10 +68,7 @@ def normalize_module(
 
 
 def _bound(
-    signature: inspect.Signature,
-    args: tuple[Any, ...],
-    kwargs: dict[str, Any],
-    only_names: bool,
+    signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any], only_names: bool
 ) -> ArgsKwargsPair | None:
     try:
         bound = signature.bind(*args, **kwargs)

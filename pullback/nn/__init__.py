@@ -9,12 +9,7 @@ from pullback.core.explain.absent import absent
 from pullback.core.listing import only_public as _only_public
 from pullback.nn import parameter
 from pullback.nn.modules import FILE_OF as _FILE_OF
-from pullback.nn.parameter import (
-    Buffer,
-    Parameter,
-    UninitializedBuffer,
-    UninitializedParameter,
-)
+from pullback.nn.parameter import Buffer, Parameter, UninitializedBuffer, UninitializedParameter
 
 _HOME = {"DataParallel": "parallel", "factory_kwargs": "base.factory"}
 _PARTS = (

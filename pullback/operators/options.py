@@ -242,11 +242,7 @@ def numpy_spelled(function: Callable[..., Any]) -> Callable[..., Any]:
         if axis is None and keepdims is None and not kwargs:  # to hand on no names takes 0.1 us
             return function(*args)
         found = [(others[theirs], kwargs.pop(theirs)) for theirs in others.keys() & kwargs.keys()]
-        for name, value in (
-            ("dim", axis),
-            ("keepdim", keepdims),
-            *found,
-        ):
+        for name, value in (("dim", axis), ("keepdim", keepdims), *found):
             if value is not None:
                 if name in kwargs:
                     raise TypeError(f"{function.__name__}() got {name!r} twice, under two names.")

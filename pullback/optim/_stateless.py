@@ -15,9 +15,7 @@ __all__ = ["swap_in_optimizer_params_and_state"]
 
 @contextmanager
 def swap_in_optimizer_params_and_state(
-    optimizer: Optimizer,
-    swapin_parameters: dict[str, Tensor],
-    swapin_optim_state: dict[str, Any],
+    optimizer: Optimizer, swapin_parameters: dict[str, Tensor], swapin_optim_state: dict[str, Any]
 ) -> Iterator[None]:
     """Inside, the optimizer has these parameters and this state; after, its own again.
 

@@ -7,12 +7,7 @@ from typing import Any
 from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.checks import arguments, learning_rate, not_negative
-from pullback.optim.elementwise import (
-    ElementwiseOptimizer,
-    average_square_in,
-    counter,
-    decayed,
-)
+from pullback.optim.elementwise import ElementwiseOptimizer, average_square_in, counter, decayed
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 

@@ -8,12 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.pointwise.extrema import maximum
 from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
-from pullback.optim.elementwise import (
-    ElementwiseOptimizer,
-    average_in,
-    counter,
-    decayed,
-)
+from pullback.optim.elementwise import ElementwiseOptimizer, average_in, counter, decayed
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 

@@ -8,12 +8,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.sizes import zeros_like
 from pullback.optim.adam import decoupled_or_decayed
 from pullback.optim.checks import arguments, betas_below_one, learning_rate, not_negative
-from pullback.optim.elementwise import (
-    ElementwiseOptimizer,
-    average_in,
-    average_square_in,
-    counter,
-)
+from pullback.optim.elementwise import ElementwiseOptimizer, average_in, average_square_in, counter
 from pullback.optim.on_lists import on_lists
 from pullback.optim.optimizer import ParamsT
 

@@ -27,11 +27,7 @@ from pullback.optim.param_groups import required
 
 _recorders, _running_pass = active(), running.get
 
-__all__ = [
-    "Optimizer",
-    "register_optimizer_step_post_hook",
-    "register_optimizer_step_pre_hook",
-]
+__all__ = ["Optimizer", "register_optimizer_step_post_hook", "register_optimizer_step_pre_hook"]
 
 ParamsT: TypeAlias = (
     Iterable[Tensor] | Iterable[dict[str, Any]] | Iterable[tuple[str, Tensor]]  # with names
@@ -122,11 +118,7 @@ class Optimizer:
         self._optimizer_load_state_dict_post_hooks: OrderedDict[int, Any] = OrderedDict()
 
     def __getstate__(self) -> dict[str, Any]:
-        return {
-            "defaults": self.defaults,
-            "state": self.state,
-            "param_groups": self.param_groups,
-        }
+        return {"defaults": self.defaults, "state": self.state, "param_groups": self.param_groups}
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)

@@ -22,11 +22,7 @@ from pullback.serialization.archive import Archive, is_archive, mapped_file
 from pullback.serialization.budget import refuse
 from pullback.serialization.machine import Machine
 from pullback.serialization.names import torch_unpickler
-from pullback.serialization.options import (
-    assumed_byteorder,
-    get_default_mmap_options,
-    is_skipping,
-)
+from pullback.serialization.options import assumed_byteorder, get_default_mmap_options, is_skipping
 from pullback.serialization.places import MAP_LOCATION, Restorer, restorer_of
 from pullback.serialization.storages import (
     LoadedStorage,

@@ -105,13 +105,7 @@ def exponential(
     return _window("exponential", M, sym, options, values)
 
 
-def gaussian(
-    M: int,
-    *,
-    std: float = 1.0,
-    sym: bool = True,
-    **options: Unpack[Options],
-) -> Tensor:
+def gaussian(M: int, *, std: float = 1.0, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """The density of a normal distribution, 1 in the middle.
 
     >>> import pullback as torch
@@ -126,11 +120,7 @@ def gaussian(
 
 
 def general_cosine(
-    M: int,
-    *,
-    a: Iterable[float],
-    sym: bool = True,
-    **options: Unpack[Options],
+    M: int, *, a: Iterable[float], sym: bool = True, **options: Unpack[Options]
 ) -> Tensor:
     """A sum of cosines with coefficients `a`, of alternating sign.
 
@@ -147,11 +137,7 @@ def general_cosine(
 
 
 def general_hamming(
-    M: int,
-    *,
-    alpha: float = 0.54,
-    sym: bool = True,
-    **options: Unpack[Options],
+    M: int, *, alpha: float = 0.54, sym: bool = True, **options: Unpack[Options]
 ) -> Tensor:
     """A raised cosine: `alpha - (1 - alpha) * cos`.
 
@@ -182,13 +168,7 @@ def hann(M: int, *, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     return _window("hann", M, sym, options, cosines((0.5, 0.5)))
 
 
-def kaiser(
-    M: int,
-    *,
-    beta: float = 12.0,
-    sym: bool = True,
-    **options: Unpack[Options],
-) -> Tensor:
+def kaiser(M: int, *, beta: float = 12.0, sym: bool = True, **options: Unpack[Options]) -> Tensor:
     """Bessel functions; `beta` trades the main lobe against the others.
 
     >>> import pullback as torch

@@ -200,10 +200,7 @@ class Entry:
 
 
 def entry(
-    cases: Callable[[Draw], Sequence[Case]],
-    *,
-    expands: bool = False,
-    strided: bool = True,
+    cases: Callable[[Draw], Sequence[Case]], *, expands: bool = False, strided: bool = True
 ) -> Entry:
     """An operator's line.
 

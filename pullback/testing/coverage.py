@@ -215,7 +215,7 @@ _TABLE = {
             nn.functional.conv1d nn.functional.conv2d nn.functional.conv3d
             nn.functional.conv_transpose1d nn.functional.conv_transpose2d
             nn.functional.conv_transpose3d nn.functional.unfold
-        """,
+        """
     },
     "nn.pool": {
         "gGjb": """

@@ -111,10 +111,7 @@ def cells(name: str, support: Support, word: str = "t") -> Iterator[str]:
 
 def table(family: str, words: Mapping[str, str]) -> list[str]:
     """One family's rows."""
-    rows = [
-        f"| {' | '.join(['operator', *COLUMNS])} |",
-        "|" + "---|" * (len(COLUMNS) + 1),
-    ]
+    rows = [f"| {' | '.join(['operator', *COLUMNS])} |", "|" + "---|" * (len(COLUMNS) + 1)]
     for name, support in COVERAGE.items():
         if support.family == family:
             rows.append(

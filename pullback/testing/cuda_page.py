@@ -27,10 +27,7 @@ def main(path: str = "docs/coverage-cuda.md") -> int:
         print("no CUDA device holds tensors here; nothing is written")
         return 1
     cupyx = importlib.import_module("cupyx")
-    watching: dict[str, Any] = {
-        "unasked": unasked_by_cupy,
-        "asked_error": cupyx.DeviceSynchronized,
-    }
+    watching: dict[str, Any] = {"unasked": unasked_by_cupy, "asked_error": cupyx.DeviceSynchronized}
     started = time.monotonic()
     with pullback.backends.cudnn.flags(enabled=True, allow_tf32=False):
         outcomes = {
@@ -91,7 +88,7 @@ def _machine(seconds: float) -> list[str]:
         f"{runtime.runtimeGetVersion()}, driver {runtime.driverGetVersion()}, Python "
         f"{sys.version.split()[0]}, NumPy {numpy.__version__}. "
         f"{len(NAMES)} sampled operators, each of their samples forward and backward against the "
-        f"host's result; {seconds:.0f} s.",
+        f"host's result; {seconds:.0f} s."
     ]
 
 

@@ -232,10 +232,7 @@ CONV: dict[str, Entry] = {
         ]
     ),
     "nn.functional.fold": entry(
-        lambda t: [
-            case(t(2, 8, 6), (4, 3), 2),
-            case(t(12, 4), (4, 3), (3, 2), 1, 1, 2),
-        ]
+        lambda t: [case(t(2, 8, 6), (4, 3), 2), case(t(12, 4), (4, 3), (3, 2), 1, 1, 2)]
     ),
     "nn.functional.pad": entry(padded),
     "constant_pad_nd": entry(

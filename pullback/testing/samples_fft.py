@@ -120,9 +120,6 @@ MASKED: dict[str, Entry] = {
         lambda t: [case(t(3, 4), 2.0, 1, mask=_rows(t)), case(t(3, 4), 3.0, 0)]
     ),
     "masked.logaddexp": entry(
-        lambda t: [
-            real_kink(t(3, 4), t(3, 4), input_mask=_rows(t)),
-            real(t(3, 4), t(3, 4)),
-        ]
+        lambda t: [real_kink(t(3, 4), t(3, 4), input_mask=_rows(t)), real(t(3, 4), t(3, 4))]
     ),
 }

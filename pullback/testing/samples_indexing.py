@@ -59,6 +59,7 @@ def items(t: Draw) -> list[Case]:
         case(t(*x), numpy.array(2)),
         case(t(0, 4), (WHOLE, index(1, 2))),
         case(t(*x), True),
+        case(t(2, 3, 4), (index(0, 1, 1), index(2, 0, 0), index(3, 1, 1))),
     ]
 
 
@@ -188,6 +189,7 @@ INDEXING: dict[str, Entry] = {
             case(t(3, 4), (index(0, 0), index(1, 1)), t(2), accumulate=True),
             case(t(2, 2), (mask("10", "11"),), t(3)),
             case(t(2, 2), (mask("10", "11"),), t()),
+            case(t(2, 3, 4), (index(0, 1), index(2, 0), index(3, 1)), t(2)),
         ]
     ),
     "masked_fill": entry(

@@ -18,14 +18,7 @@ from pullback.operators.nn.norm import kernels, standardise
 from pullback.operators.nn.norm.layout import Over, layout
 from pullback.operators.nn.pool import average, maximum, places
 from pullback.operators.nn.pool.shapes import Geometry
-from pullback.testing.samples_kernels import (
-    SAMPLES,
-    Sample,
-    at,
-    drawn,
-    each_precision,
-    in_layouts,
-)
+from pullback.testing.samples_kernels import SAMPLES, Sample, at, drawn, each_precision, in_layouts
 
 # Rows ---------------------------------------------------------------------------------------------
 

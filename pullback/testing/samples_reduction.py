@@ -5,17 +5,7 @@ from __future__ import annotations
 from math import inf, nan
 from typing import Any
 
-from pullback.testing.cases import (
-    Case,
-    Draw,
-    DtypeName,
-    Entry,
-    case,
-    entry,
-    kink,
-    real,
-    real_kink,
-)
+from pullback.testing.cases import Case, Draw, DtypeName, Entry, case, entry, kink, real, real_kink
 
 
 def over_dims(*more: Any) -> Entry:

@@ -26,13 +26,7 @@ def orders(t: Draw) -> list[Case]:
 
 def wide(t: Draw) -> list[Case]:
     """Numbers without gradient, from near zero to far out."""
-    return [
-        case(t.fixed(3, 4, low=0.1, high=25.0)),
-        case(
-            t.fixed(),
-        ),
-        case(t.fixed(0, 3)),
-    ]
+    return [case(t.fixed(3, 4, low=0.1, high=25.0)), case(t.fixed()), case(t.fixed(0, 3))]
 
 
 POLYNOMIALS = [

@@ -19,14 +19,7 @@ from pullback.operators.shape.joining import cat
 from pullback.transforms.batched import batched
 from pullback.transforms.mapping import mapped, over_batch, taken_out
 from pullback.transforms.pushing import Within
-from pullback.transforms.series import (
-    Entering,
-    RowsLevel,
-    fitted,
-    multiplies,
-    order_of,
-    rows_at,
-)
+from pullback.transforms.series import Entering, RowsLevel, fitted, multiplies, order_of, rows_at
 from pullback.transforms.vmap_level import VmapLevel
 
 __all__ = ["CurvatureLevel"]

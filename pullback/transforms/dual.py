@@ -384,10 +384,7 @@ def _rule(op: Op, i: int, rules: str, g: str, inputs: dict[str, str], result: st
     return f"term = {rules}(({edges}), {g}{asked})[{place}]"
 
 
-_SUMMED = [
-    "if term is not None:",
-    "    total = term if total is None else total + term",
-]
+_SUMMED = ["if term is not None:", "    total = term if total is None else total + term"]
 
 
 def _by_rules(op: Op, felt: list[int], general: str) -> list[str]:

@@ -182,10 +182,7 @@ def _operand(i: int, param: Param, bail_out: str, *, alone: bool) -> list[str]:
             "elif kind is Tensor",
             [f"v{i} = {name}", *looked, f"n{i} = {'0' if alone else 'array.ndim'}", f"m{i} = 99"],
         ),
-        *block(
-            "elif kind is float or kind is int",
-            [f"v{i} = {name}", f"n{i} = -1", f"m{i} = 99"],
-        ),
+        *block("elif kind is float or kind is int", [f"v{i} = {name}", f"n{i} = -1", f"m{i} = 99"]),
         *block("else", [bail_out]),
     ]
 
@@ -219,10 +216,7 @@ def _by_rule(op: Op, bail_out: str) -> list[str]:
         *block(f"if rule is None or not ({' or '.join(found)})", [bail_out]),
         *block(
             "try",
-            [
-                "current.set(below)",
-                f"result = rule(op, level.size, {{{split}}}, {{{options}}})",
-            ],
+            ["current.set(below)", f"result = rule(op, level.size, {{{split}}}, {{{options}}})"],
         ),
         *block("finally", ["current.set(mode)"]),
         *block("if result is NotImplemented", [bail_out]),
@@ -241,8 +235,7 @@ def _called(op: Op, batches: dict[str, str]) -> list[str]:
     bound = ", ".join(f"{name!r}: {value}" for name, value in given.items())
     return [
         *block(
-            "if below.__class__ is Mapped",
-            [f"result = below_levels(function, below, {{{bound}}})"],
+            "if below.__class__ is Mapped", [f"result = below_levels(function, below, {{{bound}}})"]
         ),
         *block("else", [f"result = plainly(below, {', '.join(given.values())})"]),
     ]

@@ -7,11 +7,7 @@ from typing import Any, TypeVar
 
 from pullback.autograd.grad_mode import decorated
 
-__all__ = [
-    "_DecoratorContextManager",
-    "_NoParamDecoratorContextManager",
-    "context_decorator",
-]
+__all__ = ["_DecoratorContextManager", "_NoParamDecoratorContextManager", "context_decorator"]
 
 F = TypeVar("F", bound=Callable[..., Any])
 C = TypeVar("C", bound="_DecoratorContextManager")

@@ -226,3 +226,39 @@ def test_the_guards_are_a_part_of_what_a_program_costs(monkeypatch):
     assert state["calls"] == 12
     assert asked.count(True) >= 5
     assert asked.count(False) == 0
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parts_that_use_up_their_gradients_are_weighed():
+    w = torch.ones(3, requires_grad=True)
+
+    def forward(x):
+        y = (x * w).exp()
+        return (y * y.max().item()).sum()
+
+    def step(x):
+        w.grad = None
+        loss = forward(x)
+        loss.backward()
+        return loss.detach()
+
+    used, handed_on = torch.compile(step), torch.compile(forward)
+    for compiled in (used, handed_on):
+        compiled(torch.ones(3))
+        compiled(torch.ones(3))
+    assert all(entry.weighing is not None for entry in used.entries[:1])
+    assert all(entry.weighing is None for entry in handed_on.entries)
+
+
+def test_calls_in_which_something_is_captured_are_not_timed():
+    weighing = trial.Weighing()
+
+    def captures():
+        counters["compile"]["captures"] += 1
+
+    weighing.timed(captures)
+    assert weighing.wants_program
+    for _ in range(5):
+        assert weighing.wants_program
+        weighing.timed(lambda: None)
+    assert not weighing.wants_program

@@ -6,6 +6,7 @@ import weakref
 import pytest
 
 import pullback as torch
+from pullback.utils._python_dispatch import TorchDispatchMode
 from tests.leaves import leaf
 
 graph = torch.autograd.graph
@@ -581,3 +582,76 @@ def test_raw_values_of_builtin_and_custom_nodes():
 
 def same(t):
     return t
+
+
+SAVING = {
+    "input": lambda x: x * x,
+    "output": lambda x: x.exp(),
+    "index tensors": lambda x: x.outer(x)[:, None][
+        torch.tensor([0, 1]), torch.tensor([0, 0]), torch.tensor([1, 1])
+    ],
+    "through a view": lambda x: (x * 2)[1:].sin() * x[:1],
+}
+
+
+def _packed_and_not(function, x):
+    plain = function(x)
+    with graph.saved_tensors_hooks(lambda t: t.detach().clone(), lambda kept: kept):
+        return plain, function(x)
+
+
+@pytest.mark.parametrize("name", SAVING)
+def test_what_hooks_kept_still_has_its_tangents_and_its_history(name):
+    """Hooks see values alone; derivatives of derivatives must not end at what they give back."""
+    program = SAVING[name]
+    x = torch.tensor([0.5, 0.75, 1.25], dtype=torch.float64)
+    v = torch.tensor([1.0, -2.0, 3.0], dtype=torch.float64)
+
+    def slope(x):
+        (g,) = torch.autograd.grad(program(x).sum(), x, create_graph=True)
+        return g
+
+    def forward_over_reverse(x):
+        with torch.autograd.forward_ad.dual_level():
+            dual = torch.autograd.forward_ad.make_dual(x.clone().requires_grad_(), v)
+            return torch.autograd.forward_ad.unpack_dual(slope(dual)).tangent.tolist()
+
+    def reverse_over_reverse(x):
+        x = x.clone().requires_grad_()
+        return torch.autograd.grad((slope(x) * v).sum(), x)[0].tolist()
+
+    for derivative in (forward_over_reverse, reverse_over_reverse):
+        plain, packed = _packed_and_not(derivative, x)
+        assert any(plain)
+        assert packed == plain
+
+
+@pytest.mark.parametrize("wrong", [0, 1])
+def test_hooks_of_one_value_are_functions_both(wrong):
+    y = leaf().exp()
+    hooks = [lambda t: t, lambda t: t]
+    hooks[wrong] = "no function"
+    with pytest.raises(TypeError, match="pack_hook must be callable"):
+        y.grad_fn._raw_saved_result.register_hooks(*hooks)
+    y.sum().backward()
+
+
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_a_mode_around_is_shown_what_hooks_do(create_graph):
+    """Grad mode is off in there, and nothing else differs from the code around."""
+    seen = []
+
+    class Shown(TorchDispatchMode):
+        def __torch_dispatch__(self, func, types, args=(), kwargs=None):
+            seen.append(str(func))
+            return func(*args, **kwargs or {})
+
+    x = leaf()
+    hooks = graph.saved_tensors_hooks(lambda t: t.cosh(), lambda t: t.acosh())
+    with Shown(), hooks:
+        y = x.exp()
+    assert seen == ["aten.exp.default", "aten.cosh.default"]
+    with Shown():
+        (g,) = torch.autograd.grad(y.sum(), x, create_graph=create_graph)
+    assert "aten.acosh.default" in seen
+    assert torch.allclose(g, x.exp())

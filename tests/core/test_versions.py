@@ -1,6 +1,7 @@
 """The version counter: what counts as a write, who shares the count, and what escapes it."""
 
 import inspect
+import random
 import sys
 import threading
 
@@ -481,3 +482,88 @@ def test_threads_may_write_to_one_tensor_without_agreeing_on_who_goes_first():
         sys.setswitchinterval(interval)
     assert errors == []
     assert len(shared._cell) < 80
+
+
+@pytest.mark.parametrize("written", [False, True])
+def test_what_is_saved_after_detach_is_checked_as_ever_and_what_was_before_is_refused(written):
+    """Of the tensor that was torn from its node, and of another in the same memory."""
+    x, w = (torch.full((3,), value, requires_grad=True) for value in (2.0, 3.0))
+    y = x * 1
+    alias = y.detach()
+    before, of_alias_before = y * w, alias * w
+    y.detach_()
+    after, of_alias = y * w, alias * w
+    if written:
+        y.add_(1)
+    with pytest.raises(RuntimeError, match="detach_"):
+        before.sum().backward()
+    for made in (after, of_alias, of_alias_before):
+        if written:
+            with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+                torch.autograd.grad(made.sum(), w)
+        else:
+            assert torch.autograd.grad(made.sum(), w)[0].tolist() == [2, 2, 2]
+    assert y._version == alias._version == int(written)
+    for one in (y, alias):  # as it is now
+        assert torch.autograd.grad((one * w).sum(), w)[0].tolist() == one.tolist()
+
+
+INDEXED = {
+    "read": lambda x, indices, v: x[indices],
+    "write": lambda x, indices, v: (x * 1).index_put_(indices, v),
+    "add": lambda x, indices, v: x.index_put(indices, v, accumulate=True),
+}
+
+
+@pytest.mark.parametrize("how", INDEXED)
+@pytest.mark.parametrize("count", range(1, 5))
+def test_each_of_many_index_tensors_is_checked(count, how):
+    """They are saved one by one up to two, and in a tuple beyond."""
+    for written in [None, *range(count)]:
+        x = torch.ones([2] * count, requires_grad=True)
+        v = torch.ones(2, requires_grad=True)
+        indices = tuple(torch.tensor([0, 1]) for _ in range(count))
+        made = INDEXED[how](x, indices, v)
+        if written is None:
+            made.sum().backward()
+            kept = {"read": 2, "write": 2**count - 2, "add": 2**count}[how]
+            assert x.grad.sum().item() == kept
+            continue
+        indices[written].zero_()
+        with pytest.raises(RuntimeError, match="modified by an inplace operation"):
+            made.sum().backward()
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_what_is_told_of_writes_is_true_and_takes_little_room(seed):
+    """Against all that was written: exact for as long as every write is looked at."""
+    draw = random.Random(seed)
+    code, places = inspect.getsource.__code__, draw.choice([2, 10, 30, 90])
+    cell, written = [0], []
+    while len(written) < 400:
+        place = draw.randrange(places)
+        for _ in range(draw.choice([1, 1, 3, 70]) if seed % 2 else 1):
+            cell[0] += 1
+            cell.append((f"write_{place}_", code, 2 * place))
+            if len(cell) > version.MOST_WRITES:
+                version.shorten(cell)
+            written.append(place)
+            assert len(cell) <= version.MOST_WRITES
+            assert len(cell[1]) <= 32  # a write, or what many were folded to
+        since = draw.randrange(len(written))
+        told = {int(one.split("_")[1]) for one in version.writes(cell, since)}
+        assert told <= set(written[since:])
+        assert told >= set(written[max(since, len(written) - 8) :])
+        if len(written) <= 130 and places <= 32:
+            assert told == set(written[since:])
+
+
+def test_notes_of_writes_do_not_grow_with_their_number():
+    by_operator, one, *several = (torch.zeros(2) for _ in range(4))
+    for _ in range(300):
+        by_operator.add_(1)
+        version.bump(one, "fill_")
+        version.bump_all(several, "_foreach_add_")
+    for tensor in (by_operator, one, *several):
+        assert tensor._version == 300
+        assert len(tensor._cell) <= version.MOST_WRITES

@@ -367,3 +367,43 @@ def test_views_under_no_grad_know_their_base_whatever_its_order_in_memory(order)
         assert view._base is base
         assert base.unfold(0, 1, 1)._base is base
     assert view.requires_grad
+
+
+# The view, whether its base is cut off, what is written to the base -> the view's node, and the
+# gradients of (v * v).sum() with respect to what the base was made of, the factor and the view.
+OUTLIVED = {
+    ("inner", True, "number"): ("AsStridedBackward0", None, None, [4, 4]),
+    ("inner", True, "factor"): ("AsStridedBackward0", None, [6, 6, 0], [6, 6]),
+    ("inner", False, "number"): ("AsStridedBackward0", [4, 4, 0], None, [4, 4]),
+    ("inner", False, "factor"): ("AsStridedBackward0", [18, 18, 0], [6, 6, 0], [6, 6]),
+    ("leaf", True, "number"): (None, None, None, [4, 4]),
+    ("leaf", True, "factor"): ("AsStridedBackward0", None, [6, 6, 0], [6, 6]),
+    ("leaf", False, "number"): (None, None, None, [4, 4]),
+    ("leaf", False, "factor"): ("AsStridedBackward0", None, [6, 6, 0], [6, 6]),
+    ("plain", True, "number"): (None, None, None, None),
+    ("plain", False, "factor"): ("AsStridedBackward0", None, [6, 6, 0], [6, 6]),
+}
+
+
+@pytest.mark.parametrize(("kind", "cut", "written"), OUTLIVED)
+def test_a_view_may_outlive_the_history_of_its_base(kind, cut, written):
+    x = torch.ones(3, requires_grad=True)
+    factor = torch.full((3,), 3.0, requires_grad=True)
+    base = x * 1 if kind == "inner" else torch.ones(3)
+    view = base[:2]
+    if kind == "leaf":
+        view.requires_grad_()
+    if cut:
+        base.detach_()
+    if written == "number":
+        base.add_(1)
+    else:
+        base.mul_(factor)
+    name, *expected = OUTLIVED[kind, cut, written]
+    node = view.grad_fn
+    assert (node and node.name()) == name
+    assert view.requires_grad == (expected[-1] is not None)
+    if view.requires_grad:
+        asked = [x, factor, view]
+        found = torch.autograd.grad((view * view).sum(), asked, allow_unused=True)
+        assert [None if g is None else g.tolist() for g in found] == expected

@@ -3,6 +3,7 @@
 import pytest
 
 import pullback as torch
+from pullback.distributions.kl import across
 
 d = torch.distributions
 F64 = torch.float64
@@ -113,3 +114,51 @@ def test_parameters_of_other_shapes_than_events_are_summed_over_no_batch():
         assert alone > 0
         torch.testing.assert_close(together[i], alone)
     assert d.kl_divergence(p, p).abs().max() < 1e-12
+
+
+# Parameters of p: infinite, finite, infinite.
+PARTLY_INFINITE = {
+    ("Pareto", "Exponential"): ([1.0, 2.0, 1.0], [0.5, 3.0, 1.0]),
+    ("Pareto", "Gamma"): ([1.0, 2.0, 1.0], [0.5, 3.0, 1.0]),
+    ("Pareto", "Normal"): ([1.0, 2.0, 1.0], [0.5, 3.0, 2.0]),
+    ("Uniform", "Beta"): ([-0.5, 0.2, -0.1], [1.5, 0.9, 0.4]),
+    ("Uniform", "ContinuousBernoulli"): ([-0.5, 0.2, -0.1], [1.5, 0.9, 0.4]),
+    ("Uniform", "Exponential"): ([-0.5, 0.2, -1.0], [1.5, 0.9, 0.0]),
+    ("Uniform", "Gamma"): ([-0.5, 0.2, -1.0], [1.5, 0.9, 0.0]),
+    ("Uniform", "Pareto"): ([-0.5, 0.2, -1.0], [1.5, 0.9, 0.0]),
+}
+OTHERS = {
+    "Exponential": (1.3,),
+    "ContinuousBernoulli": (0.3,),
+    "Pareto": (0.1, 0.4),
+}
+
+
+def test_every_pair_with_an_infinite_part_is_here():
+    names = {(p.__name__, q.__name__) for p, q in across.IMPOSSIBLE if p in across.HARMLESS}
+    assert names == set(PARTLY_INFINITE)
+
+
+@pytest.mark.parametrize("pair", PARTLY_INFINITE, ids="-".join)
+def test_an_infinite_divergence_has_no_slope_and_leaves_others_theirs(pair):
+    """Its neighbours share parameters of q: infinity times 0 would make them all NaN."""
+    kinds = [getattr(torch.distributions, name) for name in pair]
+
+    def slopes(rows):
+        mine = [torch.tensor(x, dtype=torch.float64)[rows] for x in PARTLY_INFINITE[pair]]
+        others = [torch.tensor(x, dtype=torch.float64) for x in OTHERS.get(pair[1], (1.3, 0.4))]
+        leaves = [x.requires_grad_() for x in (*mine, *others)]
+        p, q = kinds[0](*leaves[:2]), kinds[1](*leaves[2:])
+        value = torch.distributions.kl_divergence(p, q)
+        grads = torch.autograd.grad(value.sum(), leaves)
+        return value, grads
+
+    value, grads = slopes([0, 1, 2])
+    alone, expected = slopes([1])
+    assert value[::2].isposinf().all()
+    torch.testing.assert_close(value[1:2], alone)
+    for number, (g, e) in enumerate(zip(grads, expected, strict=True)):
+        if number < 2:
+            assert (g[::2] == 0).all()
+            g = g[1:2]
+        torch.testing.assert_close(g, e)

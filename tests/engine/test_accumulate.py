@@ -6,6 +6,8 @@ import numpy
 import pytest
 
 import pullback as torch
+from pullback.core import node
+from pullback.engine import accumulate
 from pullback.utils._python_dispatch import TorchDispatchMode
 
 
@@ -106,3 +108,30 @@ def test_what_somebody_else_holds_is_not_a_leafs_grad(both_passes, shown):
     assert [one.tolist() for one in (y.grad, given, *kept)] == [[5, 5, 5]] * 4
     y.grad.zero_()
     assert [one.tolist() for one in (given, *kept)] == [[5, 5, 5]] * 3
+
+
+class Lock:
+    def __init__(self):
+        self.taken = 0
+
+    def __enter__(self):
+        self.taken += 1
+
+    def __exit__(self, *error):
+        pass
+
+
+@pytest.mark.filterwarnings("ignore:backward.create_graph=True. stores gradients")
+@pytest.mark.parametrize("create_graph", [False, True])
+def test_all_who_add_to_a_leaf_take_its_one_lock(monkeypatch, create_graph):
+    """Two of which each has its own would lose one of two gradients."""
+    monkeypatch.setattr(node, "LOCKS", locks := [Lock() for _ in range(node.LOCK_COUNT)])
+    monkeypatch.setattr(accumulate, "LOCKS", locks)
+    for leaf in [torch.ones(1, requires_grad=True) for _ in range(6)]:
+        its = torch.autograd.graph.get_gradient_edge(leaf).node.lock
+        before = its.taken, sum(one.taken for one in locks)
+        for _ in range(2):
+            (leaf * 2).sum().backward(create_graph=create_graph)
+        leaf.grad = None  # no cycle
+        after = its.taken, sum(one.taken for one in locks)
+        assert after[0] - before[0] == after[1] - before[1] >= 2

@@ -324,3 +324,54 @@ def test_hooks_of_several_outputs_fire_in_order_of_first_registration():
     b.register_hook(lambda g: log.append(("b2", g.item())))
     (a * 2 + b * 3).backward()
     assert log == [("b", 3), ("b2", 3), ("a", 2)]
+
+
+def _of_tensor(x, y, hook):
+    y.register_hook(hook)
+
+
+def _before_node(x, y, hook):
+    y.grad_fn.register_prehook(hook)
+
+
+def _after_node(x, y, hook):
+    y.grad_fn.register_hook(hook)
+
+
+def _of_leaf(x, y, hook):
+    x.register_hook(hook)
+
+
+def _after_leaf(x, y, hook):
+    x.register_post_accumulate_grad_hook(hook)
+
+
+@pytest.mark.parametrize("kind", [_of_tensor, _before_node, _after_node, _of_leaf, _after_leaf])
+@pytest.mark.parametrize("create_graph", [False, True])
+@pytest.mark.filterwarnings("ignore:backward.create_graph=True. stores gradients")
+def test_what_a_hook_does_to_grad_mode_ends_with_it(both_passes, kind, create_graph):
+    seen = []
+
+    def hook(*_):
+        seen.append(torch.is_grad_enabled())
+        torch.set_grad_enabled(not create_graph)
+
+    x = torch.ones(2, requires_grad=True)
+    y = x.exp()
+    kind(x, y, hook)
+    if kind is not _after_leaf:
+        kind(x, y, hook)
+    y.sin().sum().backward(create_graph=create_graph)
+    assert seen == [create_graph] * (1 if kind is _after_leaf else 2)
+    assert torch.is_grad_enabled()
+    assert x.grad.requires_grad == create_graph
+    x.grad = None  # no cycle
+
+
+def test_a_hook_may_not_change_the_layout_of_a_gradient(both_passes):
+    x = torch.ones(2, requires_grad=True)
+    y = x * 2
+    y.register_hook(lambda g: g.to_sparse())
+    with pytest.raises(RuntimeError, match="layout"):
+        y.sum().backward()
+    assert x.grad is None

@@ -307,3 +307,14 @@ def test_unusual_options_have_the_slow_path(options, fast_passes):
     seed = torch.ones(2) if "is_grads_batched" in options else None
     torch.autograd.grad(chain(a, b, c), [a], seed, **options)
     assert fast_passes == []
+
+
+@pytest.mark.parametrize("given", [False, True])
+def test_a_root_without_data_gives_gradients_without_data(given):
+    x = torch.ones(3, device="meta", requires_grad=True)
+    loss = (x * 2).sum()
+    g = torch.ones((), device="meta") if given else None
+    (found,) = torch.autograd.grad(loss, x, g, retain_graph=True)
+    loss.backward(g)
+    for one in (found, x.grad):
+        assert (one.device.type, one.shape, one.dtype) == ("meta", (3,), torch.float32)

@@ -27,11 +27,7 @@ from pullback.autograd.function.legacy import _iter_tensors_permissive as _iter_
 from pullback.autograd.function.legacy import _map_tensor_data as _map_tensor_data
 from pullback.autograd.function.legacy import _nested_map as _nested_map
 from pullback.autograd.function.legacy import _unflatten as _unflatten
-from pullback.autograd.function.node import (
-    BackwardCFunction,
-    missing_backward,
-    next_function_id,
-)
+from pullback.autograd.function.node import BackwardCFunction, missing_backward, next_function_id
 from pullback.autograd.function.once import once_differentiable
 from pullback.autograd.function.results import recorded, recorded_write
 from pullback.autograd.function.saved import save

@@ -111,6 +111,8 @@ class _Call:
                 self._write(output, tangent, known.get(id(output)), versions.get(id(output)))
             else:
                 self._attach(output, tangent, number, known)
+            if output.requires_grad:  # for backward, where it is saved: however it came about
+                self.level.keep(self.ctx, str(number), self.level.get(output))
 
     def _run_on_series(self, level: SeriesLevel) -> None:
         """Call jvp order by order; results that share memory with arguments are refused."""
@@ -163,10 +165,7 @@ class _Call:
                 raise function_errors.tangent_not_view(self.function, number)
             if tangent._base is not (given._base if given._is_view() else given):
                 raise function_errors.tangent_other_view(self.function, number)
-        tangent = laid_out_as(tangent, output)
-        self.level.put(output, tangent)
-        if output.requires_grad:
-            self.level.keep(self.ctx, str(number), tangent)
+        self.level.put(output, laid_out_as(tangent, output))
 
     def _viewed(self, output: Any) -> Any:
         """The argument that `output` is a view of."""

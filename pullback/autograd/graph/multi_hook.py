@@ -38,10 +38,7 @@ class _Handles(RemovableHandle):
 
 
 def register_multi_grad_hook(
-    tensors: Sequence[Tensor],
-    fn: Callable[..., None],
-    *,
-    mode: Literal["all", "any"] = "all",
+    tensors: Sequence[Tensor], fn: Callable[..., None], *, mode: Literal["all", "any"] = "all"
 ) -> RemovableHandle:
     """Call `fn` once per backward, with the list of all gradients ("all") or the first ("any").
 

@@ -80,7 +80,9 @@ def check_pass(inner: Any, roots: list[Tensor]) -> None:
         if isinstance(stand, Tensor) and stand.requires_grad:
             met = met_by_passes(inner.originals[id(stand)])
             if met != LEAF and leads(roots, [stand]):
-                raise CannotCapture(f"a backward pass inside the function that comes to {met}")
+                why = CannotCapture(f"a backward pass inside the function that comes to {met}")
+                why.is_pass = True
+                raise why
 
 
 class Known:

@@ -30,6 +30,7 @@ class CannotCapture(RuntimeError):  # noqa: N818 (what happens is no mistake)
         super().__init__(reason)
         self.chain: list[Any] = []  # frames that wait, where another part can go on from there
         self.is_picked = False  # whether it is for a part that an index tensor names
+        self.is_pass = False  # whether Python must run a backward pass of the function's
         self.is_of_frame = False  # whether Python must run the whole frame that it is raised in
         self.calls = 0  # so many calls had been written down before the instruction
         self.reason = reason

@@ -14,7 +14,8 @@ from pullback.compiled.cuda.module import Kernels
 from pullback.compiled.cuda.plan import CudaPlan
 from pullback.compiled.cuda.products import Product
 from pullback.compiled.ir.values import Val, contiguous
-from pullback.compiled.lower.program import Check, Lowered
+from pullback.compiled.lower.kernels import Check
+from pullback.compiled.lower.program import Lowered
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.python.program import on_library
 from pullback.operators.cuda.launch import Kernel

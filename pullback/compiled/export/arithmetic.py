@@ -9,7 +9,8 @@ import numpy
 from pullback.compiled.capture.capture import capture
 from pullback.compiled.capture.steps import Call, live
 from pullback.compiled.ir.values import live_values
-from pullback.compiled.lower.program import Lowered, NeedsMemory
+from pullback.compiled.lower.kernels import NeedsMemory
+from pullback.compiled.lower.program import Lowered
 
 __all__ = ["Exported"]
 

@@ -50,6 +50,7 @@ class Attributes(Containers):
 
     call: Any  # of calls.py
     of_sizes: Any
+    check_flag: Any
     step: Any
 
     def load_attr(self, value: Any, name: str) -> Any:
@@ -453,6 +454,8 @@ class Attributes(Containers):
     def _store_on_tensor(self, value: Tensor, name: str, new: Any) -> None:
         if name in ("grad", "_stored_grad"):
             self.graded.add(id(value))
+        if name == "requires_grad":
+            self.check_flag(value, new)
         if name in ("grad", "requires_grad", "data", "_stored_grad"):
             self.step(setattr, (value, name, new))
         elif inspect.getattr_static(type(value), name, MISSING) is not MISSING:

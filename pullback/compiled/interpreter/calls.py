@@ -282,6 +282,8 @@ class Calls(Entering):
         if name.startswith("register_") and args and self.source(args[0]) is not None:
             raise CannotCapture(f"{name} of a tensor from outside")
         memory.ask(self, name, args, kwargs)
+        if name == "requires_grad_":
+            self.check_flag(args[0], *args[1:], **kwargs)
         if name in _ROOTED:
             check_pass(
                 self, [one for one in tree_leaves((args, kwargs)) if isinstance(one, Tensor)]
@@ -311,6 +313,14 @@ class Calls(Entering):
         if name in _OF_SIZES and args and isinstance(args[0], Tensor):
             return self.of_sizes(name, args[0], made)
         return self.admitted(made)
+
+    def check_flag(self, tensor: Any, requires_grad: Any = True) -> None:
+        """Let Python change whether a tensor from outside requires grad: another leaf, then."""
+        if self.source(tensor) is None:
+            return
+        has_history = self.originals[id(tensor)].grad_fn is not None  # which may refuse
+        if has_history or tensor.requires_grad is not requires_grad:
+            raise CannotCapture("requires_grad of a tensor from outside is changed")
 
     def of_sizes(self, name: str, tensor: Tensor, made: Any) -> Any:
         """A number that native code computes of a shape, and that remembers nothing then."""

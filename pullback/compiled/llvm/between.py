@@ -7,15 +7,26 @@ constructor, and pointers are read natively: a step costs a microsecond or two o
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
-from pullback.compiled.ir.values import Val, contiguous
-from pullback.compiled.plan.plan import Plan
 from pullback.core import dtype as dtypes
 
-__all__ = ["Between", "Geometry", "Operand", "Result", "is_whole", "laid_out", "numpy_dtype"]
+if TYPE_CHECKING:  # needed where programs are planned
+    from pullback.compiled.ir.values import Val
+    from pullback.compiled.plan.plan import Plan
+
+__all__ = [
+    "Between",
+    "Geometry",
+    "Operand",
+    "Result",
+    "geometry",
+    "is_whole",
+    "laid_out",
+    "numpy_dtype",
+]
 
 _NUMPY = {"f4": numpy.float32, "f8": numpy.float64, "b1": numpy.bool_, "i8": numpy.int64,
           "i4": numpy.int32, "h2": numpy.float16}  # fmt: skip
@@ -42,6 +53,8 @@ def geometry(v: Val) -> Geometry:
 
 def is_whole(v: Val) -> bool:
     """Whether it shows all of its base, in row-major order."""
+    from pullback.compiled.ir.values import contiguous
+
     if v.off != 0 or v.size != v.base.size:
         return False
     pairs = zip(v.shape, v.strides, contiguous(v.shape), strict=True)

@@ -128,14 +128,34 @@ class Code:
     """Machine code of a module's text."""
 
     def __init__(self, text: str, level: int = 1, *, keep: bool = True) -> None:
+        """With `keep` it is kept on disk, by its text."""
         here = machine()
         kept = Kept(f"{here.key} {level}\n{text}")
         code = kept.load() if keep else None
         self.was_kept = code is not None
+        self._object = b""
         if code is None:
             code = here.compiled(text, level)
             if keep:
                 kept.store(code)
+            else:
+                self._object = code
+        self._load(code)
+
+    @classmethod
+    def of_object(cls, code: bytes) -> Code:
+        """Machine code that was compiled before."""
+        made = cls.__new__(cls)
+        made.was_kept, made._object = True, b""
+        made._load(code)
+        return made
+
+    def taken(self) -> bytes:
+        """The object code, once: for who keeps it with something else."""
+        found, self._object = self._object, b""
+        return found
+
+    def _load(self, code: bytes) -> None:
         try:
             self._loaded: Any = Image(code)
         except NotLoadable:

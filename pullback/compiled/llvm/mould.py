@@ -167,7 +167,7 @@ class Cast(NativeProgram):
         return Between(kernels(plan.builder.calls[token.attr]), now, given, self._put)
 
     @property
-    def plan(self) -> Any:  # type: ignore[override]  # an attribute there
+    def plan(self) -> Any:
         """The plan for these sizes, made for whoever wants to look at it."""
         return self._whole().plan
 

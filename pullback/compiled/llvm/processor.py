@@ -55,8 +55,9 @@ def _signs() -> str | None:
     """What its answer depends on: the library's file, and what the system says; None: unknown."""
     try:
         package = find_spec("llvmlite")
-        folder = os.path.dirname((package and package.origin) or "")
-        library = os.path.join(folder, "binding", "libllvmlite.so")
+        if package is None or package.origin is None:
+            return None
+        library = os.path.join(os.path.dirname(package.origin), "binding", "libllvmlite.so")
         file = os.stat(library)
         with open("/proc/cpuinfo", "rb", buffering=0) as system:
             lines = system.read(8192).decode("utf-8", "replace").split("\n\n")[0].split("\n")

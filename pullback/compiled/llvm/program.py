@@ -5,22 +5,26 @@ from __future__ import annotations
 import ctypes
 import threading
 from collections.abc import Sequence
-from typing import Any
+from contextlib import suppress
+from typing import TYPE_CHECKING, Any
 
 import numpy
 
 from pullback.compiled.capture.steps import Call, Value, live
-from pullback.compiled.ir.builder import Builder
-from pullback.compiled.ir.values import Val
-from pullback.compiled.llvm.between import Between, Result, is_whole, laid_out, numpy_dtype
+from pullback.compiled.llvm.between import Between, Operand, Result, laid_out, numpy_dtype
+from pullback.compiled.llvm.described import kept_program
+from pullback.compiled.llvm.kept import Kept
 from pullback.compiled.llvm.machine import Code, machine
-from pullback.compiled.llvm.module import ModuleText
-from pullback.compiled.lower.program import Lowered
-from pullback.compiled.plan.plan import Plan
+from pullback.compiled.llvm.recipe import Recipe, packed, unpacked
+from pullback.compiled.lower.kernels import Check, Kernel
 from pullback.compiled.profiling import step_names, timed
 from pullback.compiled.python.program import PythonProgram
 from pullback.compiled.runtime.pointers import put_pointers
 from pullback.operators.dispatch.observers import observers
+
+if TYPE_CHECKING:
+    from pullback.compiled.ir.builder import Builder
+    from pullback.compiled.ir.values import Val
 
 __all__ = ["FUNCTION", "LARGE", "LlvmProgram", "Memory", "NativeProgram", "address_of"]
 
@@ -46,46 +50,82 @@ class NativeProgram:
 
         `parts`: into how many a shared loop is cut, if not into as many as there are threads.
         """
-        self.builder = builder
-        self.strides = [tuple(s * v.itemsize for s in v.strides) for v in builder.inputs]
-        moving = frozenset() if shared is None else shared.moving
-        self.plan = Plan(builder, outputs, parts or threads, wishes, moving)
-        self.in_place = self.plan.in_place
-        written = ModuleText(self.plan, machine())
-        self.text = written.text
-        self.words: list[int] = []  # numbers of this size that shared code reads from the table
+        self._make((builder, outputs), threads, wishes, shared, parts)
+
+    def _make(
+        self, values: Any, threads: int, wishes: Any, shared: Any = None, parts: Any = None,
+        keep: bool = True,
+    ) -> Recipe:  # fmt: skip
+        """Plan it, write it and compile it; with `keep` the code is kept for its text."""
+        plan, written = _planned(values, parts or threads, wishes, shared)
+        self._plan = plan
+        recipe = Recipe.of(plan, values[1], written, *self._captured())
+        words: list[int] = []
         if shared is None:
-            self.code = Code(written.text)
+            code = Code(written.text, keep=keep)
         else:
-            self.code, self.words = shared.templates.code(written.text, written.slots)
-        self.is_large = written.work > LARGE
-        self.slots = written.slots
-        self.arena, self.offsets = self.plan.arena, self.plan.offsets
-        self.fault = self.plan.fault
+            code, words = shared.templates.code(written.text, written.slots)
+        kernels = [plan.builder.calls[what.attr] for kind, what in written.parts if kind == "call"]
+        self._begin(recipe, code, words, threads, kernels)
+        return recipe
+
+    def _captured(self) -> tuple[Any, ...]:
+        """Captured calls, and what became of each."""
+        return ()
+
+    def _begin(
+        self, recipe: Recipe, code: Code, words: list[int], threads: int, kernels: list[Any]
+    ) -> None:
+        """What a call needs; `kernels` of the eager calls, in their order."""
+        self.code = code
+        self.words = words  # numbers of this size that shared code reads from the table
+        self.strides = list(recipe.strides)
+        self.in_place = dict(recipe.in_place)
+        self.is_large = recipe.work > LARGE
+        self.slots, self.arena, self.fault = recipe.slots, recipe.arena, recipe.fault
+        self.offsets = dict(recipe.offsets)
         self._put = put_pointers()
-        self.parts = self._parts(written, self.code)
+        found = iter(kernels)
+        self.parts = [
+            self._native(code, name) if between is None else self._eager(between, next(found))
+            for name, between in recipe.parts
+        ]
         self._apart: Any = None  # the same step by step, for a profiler; made when first needed
-        self.addresses = {
-            slot: address_of(name, threads) for name, slot in written.addresses.items()
-        }
-        # A result that is its base in another shape is allocated in that shape.
-        shapes = {v.base.id: v.shape for v in outputs if is_whole(v)}
-        self.fresh = [(shapes.get(v.id, v.shape), numpy_dtype(v.dtype), self.plan.slot[v.id])
-                      for v in self.plan.fresh]  # fmt: skip
-        self.outputs = [Result.of(self.plan, v) for v in outputs]
+        self.addresses = {slot: address_of(name, threads) for name, slot in recipe.addresses}
+        self.fresh = [(shape, numpy_dtype(dtype), slot) for shape, dtype, slot in recipe.fresh]
+        self.outputs = [
+            Result(slot, shown, is_fresh=is_fresh) for slot, shown, is_fresh in recipe.outputs
+        ]
         self._spare: list[Memory] = []
         self._lock = threading.Lock()
         self.is_native = len(self.parts) <= 1 and all(p[2] is None for p in self.parts)
 
-    def _parts(self, written: ModuleText, code: Code) -> list[Any]:
-        parts: list[Any] = []
-        for kind, what in written.parts:
-            if kind == "native":
-                address = code.address(what)
-                parts.append((FUNCTION(address), address, None))
-            else:
-                parts.append((None, 0, Between.of(self.plan, what, self._put)))
-        return parts
+    @property
+    def plan(self) -> Any:
+        """The plan, for whoever wants to look at it."""
+        return self._plan
+
+    @property
+    def text(self) -> str:
+        """The text of its code, for the same."""
+        from pullback.compiled.llvm.module import ModuleText
+
+        return ModuleText(self.plan, machine()).text
+
+    def _native(self, code: Code, name: str) -> Any:
+        address = code.address(name)
+        return FUNCTION(address), address, None
+
+    def _eager(self, recipe: Any, kernel: Any) -> Any:
+        _, _, inputs, results = recipe
+        operands = [
+            Operand(slot, where, numpy_dtype(dtype), shown, is_whole=is_whole)
+            for slot, where, dtype, shown, is_whole in inputs
+        ]
+        given = [
+            (number, slot, numpy_dtype(dtype), strides) for number, slot, dtype, strides in results
+        ]
+        return None, 0, Between(kernel, operands, given, self._put)
 
     def _laid_out(self, arrays: list[Any], held: dict[int, Any]) -> list[Any]:
         """Arrays with the strides that the program reads; of gradients, say, they may differ."""
@@ -143,9 +183,7 @@ class NativeProgram:
     def _run_watched(self, memory: Memory, held: dict[int, Any]) -> bool:
         """Step by step, each with its time told to the profiler."""
         if self._apart is None:
-            written = ModuleText(self.plan, machine(), apart=True)
-            code = Code(written.text, keep=False)
-            self._apart = (code, self._parts(written, code), step_names(self.plan))
+            self._apart = self._made_apart()
         _, parts, names = self._apart
         for name, (function, _, between) in zip(names, parts, strict=True):
             with timed(name):
@@ -157,9 +195,35 @@ class NativeProgram:
                 return False
         return True
 
+    def _made_apart(self) -> Any:
+        """Code in which each step is a function, the steps, and their names."""
+        from pullback.compiled.llvm.module import ModuleText
+
+        plan = self.plan
+        written = ModuleText(plan, machine(), apart=True)
+        code = Code(written.text, keep=False)
+        parts = [
+            self._native(code, what)
+            if kind == "native"
+            else (None, 0, Between.of(plan, what, self._put))
+            for kind, what in written.parts
+        ]
+        return code, parts, step_names(plan)
+
+
+def _planned(values: Any, parts: int, wishes: Any, shared: Any) -> tuple[Any, Any]:
+    """The plan of a builder's outputs, and the module; what it takes is loaded when needed."""
+    from pullback.compiled.llvm.module import ModuleText
+    from pullback.compiled.plan.plan import Plan
+
+    moving = frozenset() if shared is None else shared.moving
+    builder, outputs = values
+    plan = Plan(builder, outputs, parts, wishes, moving)
+    return plan, ModuleText(plan, machine())
+
 
 class LlvmProgram(NativeProgram):
-    """Captured calls in machine code."""
+    """Captured calls in machine code, from the disk where they are known."""
 
     def __init__(
         self,
@@ -174,10 +238,57 @@ class LlvmProgram(NativeProgram):
     ) -> None:
         """`shared` as for any native program; `ahead`: numbers of the forward's values."""
         self.calls = live(calls, outputs)
-        lowered = Lowered(self.calls, inputs, outputs, constants, stores=True, ahead=ahead)
-        self.how = lowered.how
+        self.how: dict[str, str] = {}
         self._ends = list(inputs), list(outputs)
-        super().__init__(lowered.b, lowered.outputs, threads, wishes, shared)
+        self._about = threads, wishes
+        self._lowering = constants, ahead
+        self._plan: Any = None
+        kept = None
+        if shared is None:
+            kept = kept_program(self.calls, inputs, outputs, constants, self._about, ahead)
+        if kept is None:
+            self._make(self._lowered(), threads, wishes, shared)
+        elif not self._is_loaded(kept, threads):
+            recipe = self._make(self._lowered(), threads, wishes, keep=False)
+            with suppress(TypeError):  # of numbers that are not Python's
+                kept.store(packed(recipe, self.code.taken()))
+
+    def _lowered(self) -> Any:
+        from pullback.compiled.lower.program import Lowered
+
+        constants, ahead = self._lowering
+        lowered = Lowered(self.calls, *self._ends, constants, stores=True, ahead=ahead)
+        self.how = lowered.how
+        return lowered.b, lowered.outputs
+
+    def _captured(self) -> tuple[Any, ...]:
+        return self.calls, self.how
+
+    def _is_loaded(self, kept: Kept, threads: int) -> bool:
+        """Whether it is on disk, and was begun."""
+        found = kept.load()
+        if found is None:
+            return False
+        try:
+            recipe, code = unpacked(found, len(self.calls))
+            kinds = {"kernel": Kernel, "check": Check}
+            kernels = [
+                kinds[between[1]](self.calls[between[0]])
+                for _, between in recipe.parts
+                if between is not None
+            ]
+            self._begin(recipe, Code.of_object(code), [], threads, kernels)
+        except (ValueError, KeyError, TypeError, RuntimeError):
+            return False
+        self.how = dict(recipe.how)
+        return True
+
+    @property
+    def plan(self) -> Any:
+        """The plan; made when somebody asks, where the program was on disk."""
+        if self._plan is None:
+            self._plan, _ = _planned(self._lowered(), *self._about, None)
+        return self._plan
 
     def _by_kernels(self, arrays: list[Any]) -> list[Any]:
         made = PythonProgram(self.calls, *self._ends)(arrays)

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from functools import cache, cached_property
 from typing import Any
 
 from pullback.compiled.ir.values import BYTES
@@ -58,31 +59,31 @@ class Tiles:
     factor: float | None
     vector_bytes: int
 
-    @property
+    @cached_property
     def name(self) -> str:
         """What its functions are called: products alike have the same ones."""
         strides = (*self.strides_a, *self.strides_b, self.lead)
         how = "" if self.factor is None else f"_{literal(self.factor, ELEMENTS[self.dtype])}"
         return "_".join(map(str, ("dot", self.dtype, self.m, self.k, self.n, *strides))) + how
 
-    @property
+    @cached_property
     def width(self) -> int:
         """Elements of a vector."""
         return self.vector_bytes // BYTES[self.dtype]
 
-    @property
+    @cached_property
     def panel(self) -> int:
         """Columns of a panel; the last one may have fewer."""
         vectors = -(-self.n // self.width)
         panels = -(-vectors // _WIDEST)
         return min(-(-vectors // panels) * self.width, self.n)
 
-    @property
+    @cached_property
     def panels(self) -> int:
         """How many there are."""
         return -(-self.n // self.panel)
 
-    @property
+    @cached_property
     def rows(self) -> int:
         """Rows of a tile: results, a row of vectors and a number fill the registers.
 
@@ -91,19 +92,19 @@ class Tiles:
         registers = 24 if self.vector_bytes == 64 else 12
         return min(registers // len(self.pieces(self.panel)), self.m)
 
-    @property
+    @cached_property
     def block(self) -> int:
         """Rows of the first matrix that are gone through for a panel, before the next panel."""
         rows = self.rows
         fitting = _BLOCK // (min(self.k, self.step) * BYTES[self.dtype])
         return min(max(fitting // rows, 16) * rows, -(-self.m // rows) * rows)
 
-    @property
+    @cached_property
     def blocks(self) -> int:
         """How many there are."""
         return -(-self.m // self.block)
 
-    @property
+    @cached_property
     def step(self) -> int:
         """Terms of a sum that are added before the panel ends, in whole vectors."""
         most = _PANEL // (sum(self.pieces(self.panel)) * BYTES[self.dtype])
@@ -384,6 +385,7 @@ class _TileText:
         em.raw(f"  store {kind} {total}, ptr {at}, align {align}")
 
 
+@cache
 def _transpose_text(e: str, w: int) -> str:
     """A square of `w` by `w` elements: halves of neighbours change places, at every distance."""
     em = Emitter()

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from pullback.compiled.capture.steps import Call, Value, prepared, say_where
+from pullback.compiled.capture.steps import Call, Value
 from pullback.compiled.ir.builder import Builder
 from pullback.compiled.ir.symbols import Symbolic, SymbolicArray
 from pullback.compiled.ir.values import BYTES, HALVES, SIZES, Val, contiguous
@@ -28,74 +28,12 @@ from pullback.compiled.lower import (  # noqa: F401 (imported to register their 
 from pullback.compiled.lower.derived import derived
 from pullback.compiled.lower.from_formulas import by_formula
 from pullback.compiled.lower.integers import of_integers
+from pullback.compiled.lower.kernels import Check, Kernel, NeedsMemory
 from pullback.compiled.lower.rules import FLOATING, RULES, STOPPING, STORED, NotLowered, key_of
 from pullback.compiled.plan.recompute import recompute
 from pullback.core.promotion import is_half
 
-__all__ = ["Kernel", "Lowered", "NeedsMemory"]
-
-
-class NeedsMemory(Exception):  # noqa: N818 (no error: the other back end runs it)
-    """The program depends on how eager lays its arrays out."""
-
-
-class Kernel:
-    """An eager kernel between native parts: arrays of its inputs in, arrays out."""
-
-    def __init__(self, call: Call, inputs: list[Value]) -> None:
-        self.call, self.inputs = call, inputs
-        self.numbers = [one.number for one in inputs]
-        self.random = call.random
-        self._run: Any = None  # written when it first runs
-
-    def __call__(self, arrays: list[Any]) -> list[Any]:
-        """Run it."""
-        run = self._run
-        if run is None:
-            run = self._run = prepared(self.call, self.numbers)
-        made: list[Any]
-        try:
-            made = run(arrays)
-        except Exception as error:
-            say_where(error, self.call)
-            raise
-        return made
-
-    def at(self, call: Call) -> Kernel:
-        """The same of a call like its own, for other sizes."""
-        return Kernel(call, self.inputs)
-
-    @property
-    def name(self) -> str:
-        """The operator's name."""
-        return self.call.name
-
-
-class Check:
-    """A look at values that a lowered call relies on; raises as eager does."""
-
-    random = True  # it runs whether or not somebody reads what it gives: nothing
-
-    def __init__(self, call: Call, check: Any) -> None:
-        self.call, self.check = call, check
-
-    def __call__(self, arrays: list[Any]) -> list[Any]:
-        """Run it."""
-        try:
-            self.check(*arrays)
-        except Exception as error:
-            say_where(error, self.call)
-            raise
-        return []
-
-    def at(self, call: Call) -> Check:
-        """The same of a call like its own, for other sizes."""
-        return Check(call, classes.check_kernel(call))
-
-    @property
-    def name(self) -> str:
-        """What is checked."""
-        return f"check of {self.call.name}"
+__all__ = ["Lowered"]
 
 
 def dtype_name(dtype: Any) -> str:
@@ -325,7 +263,7 @@ class Lowered:
         return self.b.ew("cast", x, dtype=to)
 
     def _check(self, call: Call, given: dict[str, Any]) -> None:
-        kernel = Check(call, classes.check_kernel(call))
+        kernel = Check(call)
         target, score = given["target"], given["input"]
         row = self.b.slice(score, 0, 0, 1) if score.base.op == "input" else target
         key = (target.id, score.shape)
@@ -439,16 +377,16 @@ class Lowered:
         if call.name in _ON_STORAGE:
             raise NeedsMemory(f"{call.name} looks at memory beyond its input")
         self.how[call.name] = "kernel"
-        inputs = list({one.number: one for one in call.inputs}.values())
+        kernel = Kernel(call)
         ins = []
-        for one in inputs:
+        for one in kernel.inputs:
             v = self._laid_out(one) if call.random else self.values[one.number]
             ins.append(self.b.copy(v) if self.b.strip(v).op in ("const", "iota") else v)
         results = [
             (v.shape, dtype_name(v.dtype), tuple(s // v.dtype.itemsize for s in v.strides))
             for v in call.results
         ]
-        return self.b.call(Kernel(call, inputs), ins, results)
+        return self.b.call(kernel, ins, results)
 
     def _laid_out(self, one: Value) -> Val:
         """A value in memory as eager has it: in that order random numbers may be drawn."""

@@ -8,6 +8,9 @@ is made anew for each part.
 
 from __future__ import annotations
 
+import copy
+import functools
+import gc
 import types
 from typing import Any, NamedTuple
 
@@ -31,6 +34,13 @@ _WALKED = frozenset({
     "list_iterator", "tuple_iterator", "range_iterator", "str_iterator", "str_ascii_iterator",
     "list_reverseiterator", "longrange_iterator",
 })  # fmt: skip
+
+
+_DICT_WALKS: dict[type, Any] = {
+    type(iter({})): dict.keys,
+    type(iter({}.values())): dict.values,
+    type(iter({}.items())): dict.items,
+}
 
 
 class Kept(NamedTuple):
@@ -131,6 +141,8 @@ class Values(Apart):
             return self._function(value, deeper)
         if kind.__name__ in _WALKED and id(value) in self.inner.made:
             return self._iterator(value, deeper)
+        if kind in _DICT_WALKS and id(value) in self.inner.made:
+            return self._dict_iterator(value, deeper)
         if isinstance(value, Walk):
             return self._walk(value)
         if isinstance(value, library.IDENTITY) and id(value) not in self.inner.made:
@@ -157,6 +169,19 @@ class Values(Apart):
         made = value.__reduce__()
         start = made[2] if len(made) > 2 else None
         return ("iterator", made[0], self.recipe(made[1][0], depth), start, id(value))
+
+    def _dict_iterator(self, value: Any, depth: int) -> Any:
+        """The dict itself, and how many of its items were walked: what is written to it counts."""
+        walked = next((one for one in gc.get_referents(value) if type(one) is dict), None)
+        if walked is None:  # it is at its end
+            return ("iterator", iter, ("plain", ()), None, id(value))
+        try:
+            left = len(list(copy.copy(value)))
+        except RuntimeError as error:  # as its next step would say
+            raise CannotCapture("a dictionary that grew or shrank while it is walked") from error
+        self.owned[id(value)] = value
+        make = functools.partial(_dict_walk, _DICT_WALKS[type(value)], len(walked) - left)
+        return ("iterator", make, self.recipe(walked, depth), None, id(value))
 
     def _walk(self, value: Walk) -> Any:
         self.owned[id(value)] = value
@@ -248,6 +273,14 @@ def _function(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> 
     for name, one in more.items():
         function.__dict__[name] = build(one, leaves, made, by)
     return function
+
+
+def _dict_walk(view: Any, count: int, walked: Any) -> Any:
+    """An iterator over a dict, behind so many of its items."""
+    walk = iter(view(walked))
+    for _ in range(count):
+        next(walk)
+    return walk
 
 
 def _iterator(recipe: Any, leaves: list[Any], made: dict[int, Any], by: Any) -> Any:

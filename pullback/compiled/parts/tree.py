@@ -46,6 +46,7 @@ class Break:
     """An instruction that Python does, and the parts behind it."""
 
     home: Any = None  # the mode that the function was called in
+    is_pass = False  # whether it is a backward pass over what parts recorded
 
     def __init__(self, waiting: list[Waiting], why: str, origin: Origin | None, mode: Any) -> None:
         self.waiting, self.why, self.origin, self.mode = waiting, why, origin, mode
@@ -172,6 +173,7 @@ def _broken(
     waiting = [*map(state.frame, outer), state.frame(last, called=False)]
     handed = [values.recipe(one, 0) for one in state.leaves]
     at = Break(waiting, why.reason, why.origin, mode)
+    at.is_pass = why.is_pass
     at.fluid = frozenset(n for n, one in enumerate(state.leaves) if isinstance(one, int | float))
     tree = Broken(at, (handed, given, written), len(values.leaves))
     tree.writes = bool(log)

@@ -19,7 +19,7 @@ from pullback.compiled.runtime.quick import MOST_UNUSED
 from pullback.core.mode import get_mode
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.trees.pytree import tree_unflatten
-from pullback.core.version import INFERENCE_CELL, bump_all
+from pullback.core.version import INFERENCE_CELL, bump_all, own_cell
 from pullback.core.view import edge_of
 from pullback.operators.random.generator import default_generator
 
@@ -82,7 +82,8 @@ class Entry:
         self._leaves = [number for number, one in enumerate(made) if one.is_leaf]
         self.targets = [place for place, _ in captured.gradients]
         # Gradients for 1, scaled by what arrives, would have other bits than eager's.
-        self.is_ahead = self._is_one_number() and not backends.is_exact(self.backend)
+        self._is_exact = backends.is_exact(self.backend)
+        self.is_ahead = self._is_one_number() and not self._is_exact
         self._ready: dict[str, Any] = {}
         self._written: dict[str, Any] = {}
 
@@ -392,6 +393,9 @@ class Entry:
         ahead = self.is_ahead and self.unused < MOST_UNUSED
         node.ahead = rest if ahead else None
         node.saved = None if ahead else rest
+        node.kept = None if ahead else _counters([*results, *tensors], rest)
+        if not self._is_exact:  # what eager keeps may be computed anew, of these arrays alone
+            node.given = [None if one is None else one._array for one in tensors]
         node.used = [False]
         if ahead:
             self._count_unused(node)
@@ -524,6 +528,19 @@ def apart(made: list[Any], given: list[Any]) -> list[Any]:
             made[number] = owner = one.copy("K")
         seen.add(id(owner))
     return made
+
+
+def _counters(tensors: list[Any], kept: list[Any]) -> list[tuple[Any, int]]:
+    """The counters of results and inputs that lie in the memory of arrays kept for backward."""
+    owners = {id(one if one.base is None else owner_of(one)) for one in kept if one is not None}
+    found = []
+    for one in tensors if owners else ():
+        if one is None or one._cell is INFERENCE_CELL:
+            continue
+        array = one._array
+        if id(array if array.base is None else owner_of(array)) in owners:
+            found.append((own_cell(one), one._cell[0]))
+    return found
 
 
 def owned(made: list[Any], given: list[Any]) -> list[Any]:

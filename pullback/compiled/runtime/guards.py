@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from pullback.compiled.capture.capture import Captured
+from pullback.compiled.capture.captured import Captured
 from pullback.compiled.capture.known import facts
 from pullback.compiled.interpreter.library import is_plain
 from pullback.compiled.interpreter.sources import same_value
@@ -84,6 +84,18 @@ class Guards:
             else len(one[2])
             for one in self.leaves
         ])  # fmt: skip
+
+    def exact_outline(self) -> tuple[Any, ...] | None:
+        """The same with sizes and strides; None where a plain look at arguments is not enough."""
+        made: list[Any] = []
+        for one in self.leaves:
+            if one[0] is None and one[1].__class__ in _BY_VALUE:
+                made.append((one[1].__class__, one[1]))
+            elif one[0] is None or one[0] is ANY:
+                return None
+            else:
+                made.append((one[2], one[1], one[3]))
+        return tuple(made)
 
     def _are_apart(self, leaves: list[Any]) -> bool:
         """Whether tensors that were several are: arguments, and what the function finds."""

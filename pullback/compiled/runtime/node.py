@@ -28,11 +28,15 @@ __all__ = ["AskingBackward", "CompiledBackward", "SpentBackward", "attach"]
 class CompiledBackward(OperatorNode, metaclass=BuiltIn):
     """A compiled call, seen from its results."""
 
-    __slots__ = ("_g_sizes", "ahead", "entry", "saved", "sources", "used", "versions")
+    __slots__ = (
+        *("_g_sizes", "ahead", "entry", "given", "kept", "saved", "sources", "used", "versions"),
+    )
 
     entry: Any
     ahead: Any  # gradients computed with the forward, by edge; None where there are none
     saved: Any  # arrays that the backward program reads
+    kept: Any  # counters of tensors that are on their memory, each with its version, where saved
+    given: Any  # the arrays of the sources; not there where gradients came with the result
     sources: Any  # the tensors of the entry's inputs, for running it again; or what freed them
     versions: Any
     used: list[bool]
@@ -49,6 +53,8 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
             if type(g) is numpy.ndarray and g.size == 1 and g.item() == 1:
                 return tuple(ahead)
             return tuple([None if one is None else one * g.reshape(()) for one in ahead])
+        if self.saved is not None:
+            self._check_results()
         made: tuple[Any, ...] = self.entry.backward(self, g if isinstance(g, list) else [g])
         return made
 
@@ -87,14 +93,28 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         return made
 
     def check_versions(self, read: Iterable[int]) -> None:
-        """Refuse if inputs of these numbers, which are read now, were written to since the call."""
+        """Refuse if inputs of these numbers, which are read now, were changed since the call."""
+        given = getattr(self, "given", None)
         for number in read:
             tensor, version = self.sources[number], self.versions[number]
-            if tensor is not None and tensor._cell[0] != version:
+            if tensor is None:
+                continue
+            exchanged = given is not None and tensor._array is not given[number]
+            if exchanged or tensor._cell[0] != version:
                 raise RuntimeError(
                     f"{type(self).name(self)} needs a tensor of shape {tuple(tensor.shape)} as it "
                     "was when the compiled function was called, but it was changed in place since. "
                     "Clone it before the call, or change it after backward()."
+                )
+
+    def _check_results(self) -> None:
+        """Refuse if a result, or a part of an input, was written to since the call and is read."""
+        for cell, version in self.kept:
+            if cell[0] != version:
+                raise RuntimeError(
+                    f"{type(self).name(self)} needs a result of the compiled function, or a tensor "
+                    "given to it, as it was then, but it was changed in place since. Clone it, or "
+                    "change it after backward()."
                 )
 
     def _steps(self) -> list[str]:
@@ -103,7 +123,7 @@ class CompiledBackward(OperatorNode, metaclass=BuiltIn):
         return [line for program in self.entry.programs() for line in step_lines(program)]
 
     def _release(self, freed: Any) -> None:
-        self.ahead = self.saved = None
+        self.ahead = self.saved = self.kept = self.given = None
         self.sources = freed
 
     def __call__(self, *gradients: Any) -> Any:

@@ -12,15 +12,7 @@ import warnings
 from types import CodeType, FrameType
 from typing import Any
 
-from pullback.core.explain.birth import (
-    Birth,
-    Cut,
-    Ended,
-    FromArray,
-    Lent,
-    Unrecorded,
-    make_birth,
-)
+from pullback.core.explain.birth import Birth, Cut, Ended, FromArray, Lent, Unrecorded, make_birth
 from pullback.core.mode import get_mode
 from pullback.core.node import Leaf
 from pullback.core.origin import getframe, internal, stacklevel, user_frame

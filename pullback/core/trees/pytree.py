@@ -69,9 +69,7 @@ SUPPORTED_NODES: dict[Any, NodeDef] = {
             lambda parts, longest: deque(parts, maxlen=longest),
         ),
         NodeDef(
-            namedtuple,
-            lambda value: (list(value), type(value)),
-            lambda parts, kind: kind(*parts),
+            namedtuple, lambda value: (list(value), type(value)), lambda parts, kind: kind(*parts)
         ),
     )
 }

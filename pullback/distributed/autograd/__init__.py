@@ -98,10 +98,7 @@ def _current_context() -> Any:
 
 def _get_debug_info() -> dict[str, int]:
     known = _agent().contexts
-    return {
-        "num_autograd_contexts": len(known),
-        "num_current_backward_passes": known.running(),
-    }
+    return {"num_autograd_contexts": len(known), "num_current_backward_passes": known.running()}
 
 
 __dir__ = _only_public(globals())

@@ -113,11 +113,7 @@ class _Pass:
             given += gradients
         found = list(
             grad(
-                roots,
-                inputs,
-                given,
-                retain_graph=self.keep or not self.complete,
-                allow_unused=True,
+                roots, inputs, given, retain_graph=self.keep or not self.complete, allow_unused=True
             )
         )
         for leaf, gradient in zip(leaves, found[len(found) - len(leaves) :], strict=True):

@@ -34,13 +34,7 @@ __all__ = ["NcclCommunicator", "is_available", "need_nccl"]
 _TYPES = {"b": 0, "B": 1, "i": 2, "I": 3, "l": 4, "q": 4, "L": 5, "Q": 5, "e": 6, "f": 7, "d": 8}
 _BYTES = 1
 _REAL = {"F": "f", "D": "d"}
-_OPS = {
-    ReduceOp.SUM: 0,
-    ReduceOp.PRODUCT: 1,
-    ReduceOp.MAX: 2,
-    ReduceOp.MIN: 3,
-    ReduceOp.AVG: 4,
-}
+_OPS = {ReduceOp.SUM: 0, ReduceOp.PRODUCT: 1, ReduceOp.MAX: 2, ReduceOp.MIN: 3, ReduceOp.AVG: 4}
 # Of bools as bytes of 0 and 1.
 _OF_BOOLS = {
     ReduceOp.SUM: ReduceOp.MAX,

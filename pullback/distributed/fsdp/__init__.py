@@ -16,11 +16,7 @@ from pullback.distributed.fsdp.fully_shard import (
     register_fsdp_forward_method,
 )
 from pullback.distributed.fsdp.fully_sharded_data_parallel import FullyShardedDataParallel
-from pullback.distributed.fsdp.policies import (
-    CPUOffloadPolicy,
-    MixedPrecisionPolicy,
-    OffloadPolicy,
-)
+from pullback.distributed.fsdp.policies import CPUOffloadPolicy, MixedPrecisionPolicy, OffloadPolicy
 
 __all__: list[str] = _defined(globals())
 __dir__ = _only_public(globals())

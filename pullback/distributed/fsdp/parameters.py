@@ -18,12 +18,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
 from pullback.distributed.device_mesh import DeviceMesh
 from pullback.distributed.tensor.dtensor import DTensor
-from pullback.distributed.tensor.placement_types import (
-    Placement,
-    Replicate,
-    Shard,
-    _StridedShard,
-)
+from pullback.distributed.tensor.placement_types import Placement, Replicate, Shard, _StridedShard
 from pullback.nn.modules.module import Module
 from pullback.nn.parameter import Parameter
 from pullback.operators.arrays.strides import address

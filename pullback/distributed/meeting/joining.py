@@ -61,10 +61,7 @@ class Place:
         return communicator
 
     def _check(self, communicator: Communicator, mpi: Any) -> None:
-        wrong = self.size not in (-1, communicator.size) or self.rank not in (
-            -1,
-            communicator.rank,
-        )
+        wrong = self.size not in (-1, communicator.size) or self.rank not in (-1, communicator.rank)
         if wrong:
             library = mpi.Get_library_version().split("\n")[0].strip("\0")
             raise RuntimeError(

@@ -83,9 +83,7 @@ class ServiceHere:
             raise _cannot_listen(host, port) from error
         self.port = int(self._listening.getsockname()[1])
         self._thread = threading.Thread(
-            target=Service(size, on_each_node, mapping).serve,
-            args=(self._listening,),
-            daemon=True,
+            target=Service(size, on_each_node, mapping).serve, args=(self._listening,), daemon=True
         )
         self._thread.start()
 

@@ -18,12 +18,7 @@ from pullback.distributed.tensor import layouts
 from pullback.distributed.tensor.drawing import drawn, is_random
 from pullback.distributed.tensor.dtensor import DTensor
 from pullback.distributed.tensor.implicit import takes_plain
-from pullback.distributed.tensor.placement_types import (
-    Placement,
-    Replicate,
-    Shard,
-    cutting_order,
-)
+from pullback.distributed.tensor.placement_types import Placement, Replicate, Shard, cutting_order
 from pullback.distributed.tensor.rules import AGAIN, WRITTEN, dims_of, is_elementwise, rule_of
 from pullback.distributed.tensor.sharding import Call, Labels, Way, chosen
 from pullback.distributed.tensor.views import check_current, keep_apart

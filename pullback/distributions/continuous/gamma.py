@@ -21,10 +21,7 @@ class Gamma(ExponentialFamily):
     tensor(1.5000)
     """
 
-    arg_constraints: Any = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: Any = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Any = constraints.nonnegative
     has_rsample = True
     _mean_carrier_measure = 0

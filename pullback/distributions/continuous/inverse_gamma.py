@@ -22,10 +22,7 @@ class InverseGamma(TransformedDistribution):
     tensor(2.)
     """
 
-    arg_constraints: Any = {
-        "concentration": constraints.positive,
-        "rate": constraints.positive,
-    }
+    arg_constraints: Any = {"concentration": constraints.positive, "rate": constraints.positive}
     support: Any = constraints.positive
     has_rsample: Any = True
 

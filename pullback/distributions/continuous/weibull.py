@@ -22,10 +22,7 @@ class Weibull(TransformedDistribution):
     tensor(1.)
     """
 
-    arg_constraints: Any = {
-        "scale": constraints.positive,
-        "concentration": constraints.positive,
-    }
+    arg_constraints: Any = {"scale": constraints.positive, "concentration": constraints.positive}
     support: Any = constraints.positive
 
     def __init__(self, scale: Any, concentration: Any, validate_args: bool | None = None) -> None:

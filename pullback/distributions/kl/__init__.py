@@ -10,12 +10,8 @@ from __future__ import annotations
 
 from pullback.core.listing import only_public as _only_public
 from pullback.distributions.kl import across, composed, same  # noqa: F401 (they register theirs)
-from pullback.distributions.kl.registry import (
-    _KL_MEMOIZE as _KL_MEMOIZE,
-)
-from pullback.distributions.kl.registry import (
-    _KL_REGISTRY as _KL_REGISTRY,
-)
+from pullback.distributions.kl.registry import _KL_MEMOIZE as _KL_MEMOIZE
+from pullback.distributions.kl.registry import _KL_REGISTRY as _KL_REGISTRY
 from pullback.distributions.kl.registry import kl_divergence, register_kl
 
 __all__ = ["kl_divergence", "register_kl"]

@@ -138,6 +138,14 @@ IMPOSSIBLE: dict[tuple[type, type], Callable[[Any, Any], Any]] = {
     (Pareto, Normal): lambda p, q: p.alpha <= 2,
 }
 
+# What stands there for p, so that slopes of the formula, infinite or NaN, do not reach anyone.
+HARMLESS: dict[type, Callable[[Any, Any], Any]] = {
+    Pareto: lambda p, beyond: Pareto(p.scale, torch.where(beyond, 3.0, p.alpha), False),
+    Uniform: lambda p, beyond: Uniform(
+        torch.where(beyond, 0.25, p.low), torch.where(beyond, 0.75, p.high), False
+    ),
+}
+
 FINITE: dict[type, tuple[Callable[[Any, Any], Any], tuple[type, ...]]] = {
     Exponential: (_to_exponential, (Beta, ContinuousBernoulli, Gamma, Pareto, Uniform)),
     Gamma: (_to_gamma, (Beta, Exponential, Pareto, Uniform)),
@@ -174,8 +182,12 @@ def _register_finite(kind_p: type, kind_q: type, cross: Callable[[Any, Any], Any
 
     @register_kl(kind_p, kind_q)
     def _divergence(p: Any, q: Any) -> Any:
-        result = cross(p, q) - p.entropy()
-        return result if impossible is None else torch.where(impossible(p, q), INF, result)
+        if impossible is None:
+            return cross(p, q) - p.entropy()
+        beyond = impossible(p, q)
+        if kind_p in HARMLESS:
+            p = HARMLESS[kind_p](p, beyond)
+        return torch.where(beyond, INF, cross(p, q) - p.entropy())
 
 
 def _infinite(p: Any, q: Any) -> Any:

@@ -65,10 +65,7 @@ def _distance(p: Any, q: Any) -> Any:
     difference = q.loc - p.loc
     if isinstance(q, LowRankMultivariateNormal):
         return _batch_lowrank_mahalanobis(
-            q._unbroadcasted_cov_factor,
-            q._unbroadcasted_cov_diag,
-            difference,
-            q._capacitance_tril,
+            q._unbroadcasted_cov_factor, q._unbroadcasted_cov_diag, difference, q._capacitance_tril
         )
     return _batch_mahalanobis(q._unbroadcasted_scale_tril, difference)
 

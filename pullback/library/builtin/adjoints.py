@@ -14,11 +14,12 @@ import numpy
 
 import pullback
 from pullback.core.tensor import Tensor, wrap
-from pullback.library.builtin.backward import BACKWARD
+from pullback.library.builtin.backward import BACKWARD, asked
 from pullback.library.builtin.calls import run_convolution
 from pullback.library.builtin.kept import KEPT
 from pullback.library.builtin.losses import LOSSES, REDUCTIONS
 from pullback.library.builtin.raw import RAW
+from pullback.library.builtin.table import Table
 from pullback.operators.create.sizes import zeros_like
 from pullback.operators.nn.activation.gelu import gelu
 from pullback.operators.nn.activation.piecewise import threshold_kernel
@@ -28,17 +29,8 @@ from pullback.operators.pointwise.trigonometry import tanh
 
 __all__ = ["WRITTEN"]
 
-WRITTEN: dict[str, tuple[str, Callable[..., Any]]] = {**LOSSES, **RAW, **BACKWARD, **KEPT}
-
-
-def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    """Add a function to the table, under the name in its schema."""
-
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        WRITTEN[schema.partition("(")[0]] = (f"aten::{schema}", function)
-        return function
-
-    return add
+WRITTEN = Table({**LOSSES, **RAW, **BACKWARD, **KEPT})
+_aten = WRITTEN.enter
 
 
 # Activations -------------------------------------------------------------------------------------
@@ -72,25 +64,6 @@ def _convolved(options: tuple[Any, ...]) -> Callable[..., Any]:
     return lambda input, weight, bias: run_convolution(input, weight, bias, *options)
 
 
-def _pulled_back(g: Any, x: Any, weight: Any, bias: Any, options: Any, mask: Any) -> list[Any]:
-    """The gradients of a convolution that the mask asks for, None for the others."""
-    given = [x, weight, bias]
-    wanted = [number for number, asked in enumerate(mask) if asked]
-
-    def function(*chosen: Any) -> Any:
-        values = list(given)
-        for number, one in zip(wanted, chosen, strict=True):
-            values[number] = one
-        return _convolved(options)(*values)
-
-    made: list[Any] = [None, None, None]
-    if wanted:
-        _, pull = pullback.func.vjp(function, *(given[number] for number in wanted))
-        for number, gradient in zip(wanted, pull(g), strict=True):
-            made[number] = gradient
-    return made
-
-
 @_aten(
     "convolution_backward(Tensor grad_output, Tensor input, Tensor weight, SymInt[]? bias_sizes, "
     "SymInt[] stride, SymInt[] padding, SymInt[] dilation, bool transposed, SymInt[] "
@@ -103,7 +76,7 @@ def _convolution(
     channels = weight.shape[1] * options[-1] if options[3] else weight.shape[0]
     sizes = list(bias_sizes) if bias_sizes and bias_sizes != [0] else [channels]
     bias = x.new_zeros(sizes)
-    return tuple(_pulled_back(g, x, weight, bias, options, mask))
+    return asked(mask, _convolved(options), g, [x, weight, bias])
 
 
 def _split(given: tuple[Any, ...], mask: Any) -> tuple[tuple[Any, ...], Any]:
@@ -120,28 +93,22 @@ def _convolution_double(
 ) -> Any:
     options, mask = rest[:-1], rest[-1]
     seeds = [of_input, of_weight, of_bias]
-    asked = [seed is not None for seed in seeds]
+    wanted = [seed is not None for seed in seeds]
     channels = weight.shape[1] * options[-1] if options[3] else weight.shape[0]
     bias = x.new_zeros(channels)
 
     def gradients(g: Any, x: Any, weight: Any) -> Any:
-        made = _pulled_back(g, x, weight, bias, options, asked)
+        made = asked(wanted, _convolved(options), g, [x, weight, bias])
         return tuple(one for one in made if one is not None)
 
-    if not any(asked):
+    if not any(wanted):
         return (None, None, None)
     _, pull = pullback.func.vjp(gradients, g, x, weight)
     made = pull(tuple(seed for seed in seeds if seed is not None))
-    return tuple(one if wanted else None for one, wanted in zip(made, mask, strict=True))
+    return tuple(one if given else None for one, given in zip(made, mask, strict=True))
 
 
-# Pooling and losses ------------------------------------------------------------------------------
-
-
-@_aten("adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor")
-def _adaptive_max_pool(g: Any, x: Any, indices: Any) -> Any:
-    flat = x.new_zeros((*x.shape[:-2], x.shape[-2] * x.shape[-1]))
-    return flat.scatter_add(-1, indices.flatten(-2), g.flatten(-2)).reshape(x.shape)
+# Losses -------------------------------------------------------------------------------------------
 
 
 @_aten(

@@ -11,18 +11,12 @@ from typing import Any
 
 import pullback
 from pullback.library.builtin.losses import REDUCTIONS
+from pullback.library.builtin.table import Table
 
-__all__ = ["BACKWARD"]
+__all__ = ["BACKWARD", "asked"]
 
-BACKWARD: dict[str, tuple[str, Callable[..., Any]]] = {}
-
-
-def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        BACKWARD[schema.partition("(")[0]] = (f"aten::{schema}", function)
-        return function
-
-    return add
+BACKWARD = Table()
+_aten = BACKWARD.enter
 
 
 def _pulled(g: Any, function: Callable[[Any], Any], x: Any) -> Any:
@@ -202,6 +196,7 @@ for _dims in (2, 3):
     )(_averaged(_dims))
 
 
+@_aten("adaptive_max_pool2d_backward(Tensor grad_output, Tensor self, Tensor indices) -> Tensor")
 @_aten(
     "max_pool2d_with_indices_backward(Tensor grad_output, Tensor self, int[2] kernel_size, "
     "int[2] stride, int[2] padding, int[2] dilation, bool ceil_mode, Tensor indices) -> Tensor"
@@ -327,7 +322,7 @@ def _trace(g: Any, sizes: Any) -> Any:
 # Norms --------------------------------------------------------------------------------------------
 
 
-def _asked(mask: Any, function: Callable[..., Any], g: Any, given: list[Any]) -> tuple[Any, ...]:
+def asked(mask: Any, function: Callable[..., Any], g: Any, given: list[Any]) -> tuple[Any, ...]:
     """The gradients that a mask asks for, of inputs that are there."""
     wanted = [n for n, one in enumerate(given) if mask[n] and one is not None]
 
@@ -373,7 +368,7 @@ def _layer_norm(
        "-> (Tensor, Tensor, Tensor)")  # fmt: skip
 def _linear(x: Any, g: Any, weight: Any, mask: Any) -> Any:
     bias = g.new_zeros((weight.shape[0],))
-    return _asked(mask, _functional().linear, g, [x, weight, bias])
+    return asked(mask, _functional().linear, g, [x, weight, bias])
 
 
 @_aten("masked_scatter_backward(Tensor grad_output, Tensor mask, SymInt[] sizes) -> Tensor")

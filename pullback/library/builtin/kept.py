@@ -5,24 +5,17 @@ Each stands with the schema that torch gives it, as those of backward.py do.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any
 
 import pullback
 from pullback.library.builtin.losses import REDUCTIONS
+from pullback.library.builtin.table import Table
 
 __all__ = ["KEPT"]
 
-KEPT: dict[str, tuple[str, Callable[..., Any]]] = {}
+KEPT = Table()
+_aten = KEPT.enter
 _STATS = "Tensor input, Tensor? weight, Tensor? bias"
-
-
-def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        KEPT[schema.partition("(")[0]] = (f"aten::{schema}", function)
-        return function
-
-    return add
 
 
 def _along(values: Any, ndim: int) -> Any:

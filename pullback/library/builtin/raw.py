@@ -8,19 +8,12 @@ from typing import Any
 
 import pullback
 from pullback.core.tensor import Tensor
+from pullback.library.builtin.table import Table
 
 __all__ = ["RAW"]
 
-# By name, with the overload where it is one of several: the schema, and what runs it.
-RAW: dict[str, tuple[str, Callable[..., Any]]] = {}
-
-
-def _aten(schema: str) -> Callable[[Callable[..., Any]], Callable[..., Any]]:
-    def add(function: Callable[..., Any]) -> Callable[..., Any]:
-        RAW[schema.partition("(")[0]] = (f"aten::{schema}", function)
-        return function
-
-    return add
+RAW = Table()
+_aten = RAW.enter
 
 
 @_aten("max_unpool2d(Tensor self, Tensor indices, SymInt[2] output_size) -> Tensor")

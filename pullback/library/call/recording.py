@@ -17,11 +17,7 @@ from pullback.library.schema import Argument, tags
 
 
 def recorded(
-    operator: Operator,
-    kernel: kernels.Chosen,
-    values: list[Any],
-    tensors: list[Tensor],
-    mode: Mode,
+    operator: Operator, kernel: kernels.Chosen, values: list[Any], tensors: list[Tensor], mode: Mode
 ) -> Any:
     """Run the kernel, and give its results their history if an argument requires grad."""
     recording = mode.grad and not mode.inference
@@ -110,11 +106,7 @@ def nested_needs(positional: tuple[Any, ...], lengths: tuple[int | None, ...]) -
 
 
 def _set_up(
-    operator: Operator,
-    ctx: Any,
-    positional: tuple[Any, ...],
-    keywords: dict[str, Any],
-    result: Any,
+    operator: Operator, ctx: Any, positional: tuple[Any, ...], keywords: dict[str, Any], result: Any
 ) -> None:
     formula = operator.formula
     if formula is None or formula.setup_context is None:

@@ -274,13 +274,7 @@ class BlockMask:
             self.seq_lengths[1],
         )
         return BlockMask.from_kv_blocks(
-            counts,
-            order,
-            whole[0],
-            whole[1],
-            self.BLOCK_SIZE,
-            _numbers_have_changed,
-            lengths,
+            counts, order, whole[0], whole[1], self.BLOCK_SIZE, _numbers_have_changed, lengths
         )
 
     def to(self, device: Any) -> BlockMask:

@@ -122,12 +122,7 @@ class MultiheadAttention(Module):
         )
 
     def _reset_parameters(self) -> None:
-        weights = (
-            self.in_proj_weight,
-            self.q_proj_weight,
-            self.k_proj_weight,
-            self.v_proj_weight,
-        )
+        weights = (self.in_proj_weight, self.q_proj_weight, self.k_proj_weight, self.v_proj_weight)
         for weight in weights:
             if weight is not None:
                 init.xavier_uniform_(weight)

@@ -11,14 +11,7 @@ from pullback.nn.base.old_names import warn_of_old
 from pullback.nn.layers.parameters import ParameterDict, ParameterList, pairs
 from pullback.nn.modules.module import Module
 
-__all__ = [
-    "Container",
-    "ModuleDict",
-    "ModuleList",
-    "ParameterDict",
-    "ParameterList",
-    "Sequential",
-]
+__all__ = ["Container", "ModuleDict", "ModuleList", "ParameterDict", "ParameterList", "Sequential"]
 
 C = TypeVar("C", bound="_Indexed")
 

@@ -276,11 +276,7 @@ class BCEWithLogitsLoss(_Loss):
     def forward(self, input: Tensor, target: Tensor) -> Any:
         """The loss."""
         return F.binary_cross_entropy_with_logits(
-            input,
-            target,
-            self.weight,
-            pos_weight=self.pos_weight,
-            reduction=self.reduction,
+            input, target, self.weight, pos_weight=self.pos_weight, reduction=self.reduction
         )
 
 

@@ -204,10 +204,7 @@ class EmbeddingBag(_Table):
         self._make(_weight, device, dtype)
 
     def forward(
-        self,
-        input: Tensor,
-        offsets: Tensor | None = None,
-        per_sample_weights: Tensor | None = None,
+        self, input: Tensor, offsets: Tensor | None = None, per_sample_weights: Tensor | None = None
     ) -> Any:
         """One vector for each bag."""
         return F.embedding_bag(

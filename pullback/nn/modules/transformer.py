@@ -453,10 +453,7 @@ class Transformer(Module):
         """What the decoder makes of the target, given what the encoder made of the source."""
         self._check(src, tgt)
         memory = self.encoder(
-            src,
-            mask=src_mask,
-            src_key_padding_mask=src_key_padding_mask,
-            is_causal=src_is_causal,
+            src, mask=src_mask, src_key_padding_mask=src_key_padding_mask, is_causal=src_is_causal
         )
         return self.decoder(
             tgt,

@@ -13,6 +13,7 @@ from typing import Any
 import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
+from pullback.core.layout import cast_kept
 from pullback.operators.arrays.formats import in_format_of
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
@@ -54,7 +55,7 @@ def elementwise(
             x, *others = xp.broadcast_arrays(x, *others)
             break
     if x.dtype.itemsize == 2:
-        single = [array.astype(xp.float32) for array in (x, *others)]
+        single = [cast_kept(array, F32) for array in (x, *others)]
         made = elementwise(xp, kernel, *single, formula=formula, options=options)
         return made.astype(x.dtype)
     if formula and x.size >= MANY:

@@ -53,6 +53,7 @@ _FAR_BELOW = (
 )
 
 
+@keeps_order
 def erf(xp: Namespace, x: Array) -> Array:
     """The error function of each element of a real array."""
     if x.size >= MANY and x.flags.c_contiguous and (made := by_machine_code(programs.ERF, (x,))):

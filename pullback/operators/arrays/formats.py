@@ -19,6 +19,7 @@ __all__ = [
     "has_channels_last",
     "image_format_of",
     "in_format_of",
+    "in_order_of",
     "joined_in_order",
     "keeps_format",
     "keeps_order",
@@ -116,6 +117,16 @@ def ordered(forward: Callable[..., Any]) -> Callable[..., Any]:
     return row_by_row
 
 
+def in_order_of(function: Callable[..., Array], *arrays: Array) -> Array:
+    """What a function of arrays of one shape, or of none, gives, lying as the first of them does.
+
+    It is called for dimensions in the order of memory, so it may fill its result row by row.
+    """
+    order = order_kept(arrays[0])
+    made = function(*[one.transpose(order) if one.ndim else one for one in arrays])
+    return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+
+
 def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
     """Arithmetic of one array element by element, with a result that lies as its input does.
 
@@ -127,8 +138,6 @@ def keeps_order(forward: Callable[..., Any]) -> Callable[..., Any]:
     def turned(xp: Namespace, input: Array, *args: Any, **given: Any) -> Any:
         if input.flags.c_contiguous or input.ndim < 2:
             return forward(xp, input, *args, **given)
-        order = order_kept(input)
-        made = forward(xp, input.transpose(order), *args, **given)
-        return made.transpose(sorted(range(len(order)), key=order.__getitem__))
+        return in_order_of(lambda one: forward(xp, one, *args, **given), input)
 
     return turned

@@ -77,11 +77,7 @@ def row_sums(xp: Namespace, x: Array) -> Array:
 
 
 def along_rows(
-    xp: Namespace,
-    kernel: Callable[..., None],
-    dim: int,
-    x: Array,
-    *others: Array,
+    xp: Namespace, kernel: Callable[..., None], dim: int, x: Array, *others: Array
 ) -> Array:
     """Run `kernel(xp, out, x, *others)` on arrays of one shape, seen as (outer, `dim`, inner).
 

@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept
 from pullback.operators.arrays.gamma import in_double
 
 __all__ = ["from_scipy", "in_single", "scipy_or", "scipy_special"]
@@ -63,5 +64,5 @@ def in_single(xp: Namespace, function: Any, *arrays: Array) -> Array:
     """One of SciPy's functions; half precision, for which it has no loops, by way of single."""
     dtype = arrays[0].dtype
     if dtype.itemsize == 2:
-        return function(*[array.astype(xp.float32) for array in arrays]).astype(dtype)
+        return function(*[cast_kept(array, F32) for array in arrays]).astype(dtype)
     return function(*arrays)

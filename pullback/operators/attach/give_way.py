@@ -19,13 +19,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import operand
 from pullback.operators.create.numbers import as_number, is_number
 from pullback.operators.declare import Op, unwritten
-from pullback.operators.dispatch.dispatch import (
-    DUNDERS,
-    QUIET,
-    Unanswered,
-    any_handler,
-    overloaded,
-)
+from pullback.operators.dispatch.dispatch import DUNDERS, QUIET, Unanswered, any_handler, overloaded
 from pullback.operators.running import inplace, interpret
 
 __all__ = ["caught", "gives_way", "reflected", "written_in_place"]

@@ -39,12 +39,13 @@ FIRST: dict[str, str] = {
         ceil ceil_ div divide=div fix=trunc fix_=trunc_ floor floor_ floor_divide fmod frac frac_
         remainder round round_ trunc trunc_
     """,
+    "shape.copies": "clone",
     "shape.joining": """
         cat chunk concat=cat concatenate=cat narrow split split_with_sizes stack tensor_split unbind
         unsafe_chunk unsafe_split unsafe_split_with_sizes
     """,
     "shape.reshaping": """
-        atleast_1d broadcast_to clone flatten moveaxis=movedim movedim permute ravel reshape squeeze
+        atleast_1d broadcast_to flatten moveaxis=movedim movedim permute ravel reshape squeeze
         swapaxes unflatten
     """,
     "shape.restriding": "as_strided",

@@ -42,9 +42,7 @@ from pullback.operators.create.numbers import number_list, numbers_dtype, of_num
 from pullback.operators.declare import method, quick
 from pullback.operators.tensor.convert import cast_array
 
-FOUND_IN = {
-    "torch": "as_tensor asarray frombuffer tensor",
-}
+FOUND_IN = {"torch": "as_tensor asarray frombuffer tensor"}
 
 # Not `str | bytes` where it is asked, which would be made anew for each element.
 _TEXT, _LISTS, _OF_NUMPY = (str, bytes), (list, tuple), (numpy.generic, numpy.ndarray)

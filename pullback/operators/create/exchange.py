@@ -18,7 +18,7 @@ from pullback.core.explain.birth import Lent, make_birth
 from pullback.core.memory.borrowed import lend
 from pullback.core.memory.hollow import Hollow
 from pullback.core.mode import fast, get_mode, settle
-from pullback.core.origin import getframe, internal, user_frame
+from pullback.core.origin import getframe, internal, last_user, user_frame
 from pullback.core.overriding import answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor, blanks, wrap
@@ -28,9 +28,7 @@ from pullback.operators.create.narrow_dlpack import exported, imported
 from pullback.operators.declare import METHODS, method, quick
 from pullback.operators.running.inplace import write_out
 
-FOUND_IN = {
-    "torch": "from_dlpack from_numpy",
-}
+FOUND_IN = {"torch": "from_dlpack from_numpy"}
 
 
 # NumPy ------------------------------------------------------------------------------------------
@@ -121,20 +119,21 @@ def from_numpy(ndarray: Array, /) -> Tensor:
         >>> x
         tensor([7., 0.], dtype=torch.float64)
     """
-    if not isinstance(ndarray, numpy.ndarray):
-        raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
-    flags, dtype = ndarray.flags, ndarray.dtype
     # Kernels written in NumPy end here, so what they mostly give takes a fast path.
     if (
-        (dtype is F32 or dtype is F64 or (dtype.char in _USUAL and dtype.isnative))
-        and ndarray.__class__ is numpy.ndarray
-        and flags.c_contiguous
-        and flags.writeable
+        ndarray.__class__ is numpy.ndarray
+        and (
+            (dtype := ndarray.dtype) is F32
+            or dtype is F64
+            or (dtype.char in _USUAL and dtype.isnative)
+        )
+        and ndarray.flags.carray  # row-major, aligned, writeable
     ):
         array = ndarray.view()
         owner: Any = array.base
         frame: Any = getframe(1)
-        if internal[frame.f_code.co_filename]:
+        code = frame.f_code
+        if code is not last_user.code and internal[code.co_filename]:
             frame = user_frame(frame)
         if get_mode() is fast.plain and owner.base is None and frame is not None:
             result = next(blanks)
@@ -143,6 +142,8 @@ def from_numpy(ndarray: Array, /) -> Tensor:
             note = ("from_numpy()", frame.f_code, frame.f_lasti, ref(owner))
             result._cell = (0, make_birth(Lent, note))
             return result
+    elif not isinstance(ndarray, numpy.ndarray):
+        raise TypeError(f"from_numpy(): expected a numpy.ndarray, got {type(ndarray).__name__}.")
     else:
         check_from_numpy("from_numpy", ndarray)
         warn_if_read_only("from_numpy", ndarray)

@@ -12,9 +12,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.create.exchange import plain
 from pullback.operators.create.factory import Options, Unpack, checked, made
 
-FOUND_IN = {
-    "torch": "from_file",
-}
+FOUND_IN = {"torch": "from_file"}
 
 
 def from_file(

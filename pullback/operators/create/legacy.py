@@ -36,7 +36,7 @@ FOUND_IN = {
         BFloat16Tensor BoolTensor ByteTensor CharTensor ComplexDoubleTensor
         ComplexFloatTensor DoubleTensor FloatTensor HalfTensor IntTensor LongTensor
         ShortTensor set_default_tensor_type typename UInt16Tensor UInt32Tensor UInt64Tensor
-    """,
+    """
 }
 
 

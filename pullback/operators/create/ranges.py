@@ -30,9 +30,7 @@ from pullback.operators.declare import quick
 from pullback.operators.options import as_int
 from pullback.operators.running.by_example import each_example, level_reading
 
-FOUND_IN = {
-    "torch": "arange linspace logspace range",
-}
+FOUND_IN = {"torch": "arange linspace logspace range"}
 
 _UNSET: Any = object()
 
@@ -140,12 +138,7 @@ def _steps(op: str, first: Any, by: Any, count: int, dtype: NumpyDtype) -> Array
 
 
 def range(
-    start: Any = 0,
-    end: Any = _UNSET,
-    step: Any = 1,
-    *,
-    out: Any = None,
-    **options: Unpack[Options],
+    start: Any = 0, end: Any = _UNSET, step: Any = 1, *, out: Any = None, **options: Unpack[Options]
 ) -> Tensor:
     """As `arange`, but with the end, and in the default dtype; `arange` is what torch advises."""
     if end is _UNSET:

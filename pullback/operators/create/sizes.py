@@ -64,7 +64,7 @@ FOUND_IN = {
     "torch": """
         empty empty_like empty_permuted empty_strided eye full full_like ones ones_like
         scalar_tensor tril_indices triu_indices zeros zeros_like
-    """,
+    """
 }
 
 _UNSET: Any = object()
@@ -457,10 +457,7 @@ def _fitting(op: str, number: Any, dtype: NumpyDtype) -> Any:
 
 
 def empty_like(
-    input: Any,
-    *,
-    memory_format: memory_format | None = preserve_format,
-    **options: Unpack[Options],
+    input: Any, *, memory_format: memory_format | None = preserve_format, **options: Unpack[Options]
 ) -> Any:
     """A tensor of the input's size, dtype and order of strides, its elements not set.
 
@@ -473,10 +470,7 @@ def empty_like(
 
 
 def zeros_like(
-    input: Any,
-    *,
-    memory_format: memory_format | None = preserve_format,
-    **options: Unpack[Options],
+    input: Any, *, memory_format: memory_format | None = preserve_format, **options: Unpack[Options]
 ) -> Any:
     """Zeros of the input's size and dtype; they do not inherit `requires_grad`.
 
@@ -489,10 +483,7 @@ def zeros_like(
 
 
 def ones_like(
-    input: Any,
-    *,
-    memory_format: memory_format | None = preserve_format,
-    **options: Unpack[Options],
+    input: Any, *, memory_format: memory_format | None = preserve_format, **options: Unpack[Options]
 ) -> Any:
     """Ones of the input's size and dtype; they do not inherit `requires_grad`.
 

@@ -16,14 +16,7 @@ from __future__ import annotations
 import functools
 from collections.abc import Callable
 from functools import partial
-from types import (
-    BuiltinFunctionType,
-    CellType,
-    CodeType,
-    FunctionType,
-    ModuleType,
-    SimpleNamespace,
-)
+from types import BuiltinFunctionType, CellType, CodeType, FunctionType, ModuleType, SimpleNamespace
 from typing import Any
 
 import numpy

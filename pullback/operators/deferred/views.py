@@ -11,9 +11,7 @@ from pullback.operators.deferred.tensor import OWN
 from pullback.operators.pointwise.arithmetic import conj as conjugated
 from pullback.operators.pointwise.arithmetic import is_complex, neg
 
-FOUND_IN = {
-    "torch": "_neg_view conj resolve_conj resolve_neg",
-}
+FOUND_IN = {"torch": "_neg_view conj resolve_conj resolve_neg"}
 
 
 # Their forwards are for arrays that are traced or have no data; tensors on memory get bits instead.

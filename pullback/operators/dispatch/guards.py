@@ -23,15 +23,7 @@ from types import CodeType, FunctionType
 from typing import Any
 
 from pullback.core.tensor import Tensor
-from pullback.core.writer import (
-    block,
-    constant,
-    define,
-    either,
-    indented,
-    theirs,
-    with_constants,
-)
+from pullback.core.writer import block, constant, define, either, indented, theirs, with_constants
 from pullback.operators.declare import OPERAND_NAMES, REQUIRED
 from pullback.operators.dispatch.dispatch import QUIET, any_handler, any_thing
 from pullback.operators.dispatch.given import defaults_of, kinds_of
@@ -88,10 +80,7 @@ def guard_of(function: FunctionType, layer: Any, renamed: Iterable[str] = ()) ->
     things = block(f"if asks_things(({', '.join(asked)},))", [take]) if asked else []
     lines = [
         *_renamed_lines(renamed, absent, values),
-        *block(
-            f"if {' or '.join(looks) or 'False'}",
-            [take],
-        ),
+        *block(f"if {' or '.join(looks) or 'False'}", [take]),
         *(_option_lines(function.__name__, options) if options else []),
         "try:",
         *indented(_unnamed(positional, keywords, more, others)),

@@ -16,10 +16,11 @@ from numpy import ndarray
 
 from pullback.core.arrays import F32, F64, Array, Namespace
 from pullback.core.errors import unsupported
+from pullback.core.layout import cast_kept, order_kept
 from pullback.core.tensor import Tensor
 from pullback.core.writer import block, define
 from pullback.operators.arrays.blocks import pieces
-from pullback.operators.arrays.formats import in_format_of
+from pullback.operators.arrays.formats import in_order_of
 from pullback.operators.arrays.native import MANY, by_machine_code
 from pullback.operators.arrays.threads import each
 from pullback.operators.choice import notes, rewritten_by
@@ -101,7 +102,7 @@ class Kernels:
         if dtype.kind not in self.kinds or not first.size >= 0:  # a look at more than the dtype
             raise unsupported(self.called, first)
         if dtype.itemsize == 2:  # in single, rounded once
-            wide = [one.astype(xp.float32) if hasattr(one, "dtype") else one for one in arrays]
+            wide = [cast_kept(one, F32) if hasattr(one, "dtype") else one for one in arrays]
             return self._run(xp, wide, self.in_half(options, dtype)).astype(dtype)
         return self._run(xp, list(arrays), options)
 
@@ -250,14 +251,16 @@ class _Many:
             return numpy.asarray(self.broadcast(*arrays))  # NumPy makes a scalar of it
         if size < FEW:
             return self._at_once(*arrays)
+        if not first.flags.c_contiguous and order_kept(first) != tuple(range(first.ndim)):
+            return in_order_of(self, *arrays)
         if self._is_native and size >= MANY:
             run = self._told_code or by_machine_code
             made = run(self._formula, arrays, *self._options)
             if made is not None:
-                return made[0] if first.flags.c_contiguous else in_format_of(first, made[0])
+                return made[0]
         if size <= AT_ONCE and all(one.flags.c_contiguous for one in arrays):
             return self._at_once(*arrays)
-        return in_format_of(first, self._in_blocks(arrays))
+        return self._in_blocks(arrays)
 
     def unequal(self, *arrays: Array) -> Array:
         """Of arrays whose shapes differ: NumPy broadcasts as it goes, unless there are many."""

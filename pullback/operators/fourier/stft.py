@@ -17,9 +17,7 @@ from pullback.operators.shape.reshaping import expand, reshape, transpose
 from pullback.operators.shape.views import unfold, unfold_adjoint
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "istft stft",
-}
+FOUND_IN = {"torch": "istft stft"}
 
 
 def _window(op: str, window: Any, win_length: int, n_fft: int, like: Any) -> Any:

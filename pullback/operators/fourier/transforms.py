@@ -26,7 +26,7 @@ FOUND_IN = {
     "fft": """
         fft fft2 fftn fftshift hfft hfft2 hfftn ifft ifft2 ifftn ifftshift ihfft ihfft2
         ihfftn irfft irfft2 irfftn rfft rfft2 rfftn
-    """,
+    """
 }
 
 

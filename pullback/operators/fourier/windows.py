@@ -15,9 +15,7 @@ from pullback.core.dtype import NumpyDtype, from_numpy_dtype, get_default_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.create.factory import Options, Unpack, checked, made
 
-FOUND_IN = {
-    "torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window",
-}
+FOUND_IN = {"torch": "bartlett_window blackman_window hamming_window hann_window kaiser_window"}
 
 
 def window(
@@ -141,10 +139,7 @@ def hamming_window(
 
 
 def kaiser_window(
-    window_length: int,
-    periodic: bool = True,
-    beta: float = 12.0,
-    **options: Unpack[Options],
+    window_length: int, periodic: bool = True, beta: float = 12.0, **options: Unpack[Options]
 ) -> Tensor:
     """Bessel functions; `beta` trades the main lobe against the others.
 

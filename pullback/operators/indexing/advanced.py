@@ -26,9 +26,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.overlap import check_apart
 from pullback.operators.running.writes import is_plain_write, writing
 
-FOUND_IN = {
-    "torch": "index_put index_put_",
-}
+FOUND_IN = {"torch": "index_put index_put_"}
 
 
 def _taken(xp: Namespace, input: Array, indices: Any, dims: Any) -> Array:
@@ -78,12 +76,7 @@ def _index(
     has_out=False,
 )
 def _place(
-    xp: Namespace,
-    input: Array,
-    shape: Shape,
-    dims: Any,
-    first: Array,
-    second: Array | None = None,
+    xp: Namespace, input: Array, shape: Shape, dims: Any, first: Array, second: Array | None = None
 ) -> Array:
     return _placed(xp, input, _given(first, second), dims, shape)
 

@@ -238,10 +238,7 @@ class _Key:
         if mapped:
             rows = _offsets(pairs[0][0], size, 1, self.rank)
             self.dims = (0, *(dim + 1 for dim in dims))
-            self.indices = [
-                rows,
-                *(v if d is None else padded(v, d, self.rank) for v, d in pairs),
-            ]
+            self.indices = [rows, *(v if d is None else padded(v, d, self.rank) for v, d in pairs)]
         else:
             self.dims = tuple(dim + 1 for dim in dims)
             self.indices = [value for value, _ in pairs]

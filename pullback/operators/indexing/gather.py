@@ -45,9 +45,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
 
-FOUND_IN = {
-    "torch": "take_along_dim",
-}
+FOUND_IN = {"torch": "take_along_dim"}
 
 
 # Checks and corners ------------------------------------------------------------------------------

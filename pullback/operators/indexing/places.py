@@ -20,9 +20,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.writes import writing
 
-FOUND_IN = {
-    "torch": "argwhere nonzero unravel_index",
-}
+FOUND_IN = {"torch": "argwhere nonzero unravel_index"}
 
 
 # Masks -------------------------------------------------------------------------------------------
@@ -255,13 +253,7 @@ def _cleared(xp: Namespace, input: Array, index: Array) -> Array:
 # Finding positions -------------------------------------------------------------------------------
 
 
-@primitive(
-    exact_out=True,
-    batch=refused,
-    method=False,
-    aten="nonzero.default",
-    meta="by values",
-)
+@primitive(exact_out=True, batch=refused, method=False, aten="nonzero.default", meta="by values")
 @finds_indices()
 def _nonzero(xp: Namespace, input: Array) -> Array:
     if not input.ndim:

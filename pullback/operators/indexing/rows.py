@@ -13,12 +13,7 @@ from pullback.core.arrays import LIBRARIES, Array
 from pullback.core.dtype import from_numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.formats import copy_kept
-from pullback.operators.arrays.scatter import (
-    INT64,
-    add_at,
-    check_bounds,
-    check_index_dtype,
-)
+from pullback.operators.arrays.scatter import INT64, add_at, check_bounds, check_index_dtype
 from pullback.operators.conditions import host, says
 from pullback.operators.declare import (
     Dim,
@@ -36,9 +31,7 @@ from pullback.operators.pointwise.arithmetic import conj, keep_where, zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand, reshape
 
-FOUND_IN = {
-    "torch": "index_fill",
-}
+FOUND_IN = {"torch": "index_fill"}
 
 
 # Checks ------------------------------------------------------------------------------------------

@@ -25,9 +25,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.writes import number_array, writing
 from pullback.operators.shape.reshaping import expand
 
-FOUND_IN = {
-    "torch": "scatter",
-}
+FOUND_IN = {"torch": "scatter"}
 
 
 def _write_scatter(xp: Namespace, input: Array, dim: int, index: Array, src: Array) -> None:

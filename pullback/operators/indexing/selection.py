@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import numbers
-from functools import lru_cache
+from collections.abc import Callable
+from functools import lru_cache, partial
 from typing import Any
 
 import numpy
@@ -18,6 +19,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.operators.arrays.choosing import FEW, choose, kept
 from pullback.operators.arrays.direct import putmask
 from pullback.operators.arrays.direct import where as where_of
+from pullback.operators.arrays.formats import in_order_of
 from pullback.operators.arrays.row_major import in_order, row_major
 from pullback.operators.batching import aligned, ndim_of, one_tensor
 from pullback.operators.conditions import above, at_least, at_most, below, host, says
@@ -64,19 +66,27 @@ def _few(condition: Array, input: Array, other: Array) -> Array:
     return where_of(condition, input, other)
 
 
+def _laid(choice: Callable[..., Array], condition: Array, *others: Array) -> Array:
+    """What a choice by elements gives, lying as the condition does where nothing broadcasts."""
+    row_by_row = condition.flags.c_contiguous
+    if row_by_row or any(one.shape not in ((), condition.shape) for one in others):
+        return choice(condition, *others)
+    return in_order_of(choice, condition, *others)
+
+
 @kernel(_where, when=_plain & _many & says("input_dtype is other_dtype"))
 def _by_bits(condition: Array, input: Array, other: Array) -> Array:
-    return choose(numpy, condition, input, other)
+    return _laid(partial(choose, numpy), condition, input, other)
 
 
 @kernel(_where, when=host & _many & says("type(other) is int", "other == 0"))  # as rules have it
 def _or_zero(xp: Namespace, condition: Array, input: Array) -> Array:
-    return kept(xp, condition, input)
+    return _laid(partial(kept, xp), condition, input)
 
 
 @kernel(_where, when=host & _many & says("type(input) is int", "input == 0"))
 def _zero_or(xp: Namespace, condition: Array, other: Array) -> Array:
-    return kept(xp, ~condition, other)
+    return _laid(partial(kept, xp), ~condition, other)
 
 
 def where(condition: Any, input: Any = None, other: Any = None, *, out: Any = None) -> Any:

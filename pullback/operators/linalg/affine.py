@@ -31,10 +31,7 @@ from pullback.operators.linalg.revealed import reveal
 from pullback.operators.pointwise.arithmetic import conj, in_single
 from pullback.operators.shape.reshaping import reshape
 
-FOUND_IN = {
-    "torch": "bilinear",
-    "nn.functional": "bilinear",
-}
+FOUND_IN = {"torch": "bilinear", "nn.functional": "bilinear"}
 
 
 def _input_gradient(g: Any, weight: Any) -> Any:

@@ -15,9 +15,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.pointwise.arithmetic import conj
 from pullback.operators.running.inplace import check_out_dtype, check_target, write_out
 
-FOUND_IN = {
-    "linalg": "LinAlgError",
-}
+FOUND_IN = {"linalg": "LinAlgError"}
 
 
 # What numbers of other types have too: operators/numbers/elimination.py.

@@ -34,9 +34,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import contiguous, diagonal, permute
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "einsum inner tensordot",
-}
+FOUND_IN = {"torch": "einsum inner tensordot"}
 
 # Contraction of two -------------------------------------------------------------------------------
 

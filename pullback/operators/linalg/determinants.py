@@ -27,10 +27,7 @@ from pullback.operators.pointwise.exponentials import log
 from pullback.operators.reduce.sums import sum
 from pullback.operators.results import result_class
 
-FOUND_IN = {
-    "torch": "det logdet slogdet",
-    "linalg": "det=linalg_det slogdet=linalg_slogdet",
-}
+FOUND_IN = {"torch": "det logdet slogdet", "linalg": "det=linalg_det slogdet=linalg_slogdet"}
 
 # The adjugate -------------------------------------------------------------------------------------
 
@@ -55,8 +52,7 @@ def _scale(xp: Namespace, A: Array) -> Array:
 
 
 @primitive(
-    A=lambda g, A: _adjugate_change(adjoint(A), g),
-    jvp=lambda d_A, A: _adjugate_change(A, d_A),
+    A=lambda g, A: _adjugate_change(adjoint(A), g), jvp=lambda d_A, A: _adjugate_change(A, d_A)
 )
 def _adjugate(xp: Namespace, A: Array) -> Array:
     """The matrix with `A adj(A) = det(A)`, which exists for singular matrices, too."""

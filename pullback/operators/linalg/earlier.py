@@ -13,9 +13,7 @@ from pullback.operators.options import numpy_spelled
 from pullback.operators.reduce.norms import vector_norm
 from pullback.operators.variants import named
 
-FOUND_IN = {
-    "torch": "eig frobenius_norm lstsq matrix_rank nuclear_norm solve symeig",
-}
+FOUND_IN = {"torch": "eig frobenius_norm lstsq matrix_rank nuclear_norm solve symeig"}
 
 
 def nuclear_norm(input: Any, dim: Any = (-2, -1), keepdim: bool = False, *, out: Any = None) -> Any:

@@ -14,9 +14,7 @@ from pullback.operators.linalg.products import delivered
 from pullback.operators.linalg.triangular import check_system
 from pullback.operators.results import result_class
 
-FOUND_IN = {
-    "linalg": "ldl_factor ldl_factor_ex ldl_solve",
-}
+FOUND_IN = {"linalg": "ldl_factor ldl_factor_ex ldl_solve"}
 
 _GROWTH = (1 + math.sqrt(17)) / 8  # Bunch and Kaufman's bound on how small a pivot may be
 

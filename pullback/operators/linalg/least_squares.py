@@ -28,10 +28,7 @@ from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
-FOUND_IN = {
-    "torch": "pinverse",
-    "linalg": "lstsq pinv",
-}
+FOUND_IN = {"torch": "pinverse", "linalg": "lstsq pinv"}
 
 # Pseudo-inverses ----------------------------------------------------------------------------------
 

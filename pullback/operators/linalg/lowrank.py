@@ -12,9 +12,7 @@ from pullback.operators.random.tensors import randn
 from pullback.operators.reduce.sums import mean
 from pullback.operators.shape.reshaping import broadcast_to, expand
 
-FOUND_IN = {
-    "torch": "pca_lowrank svd_lowrank",
-}
+FOUND_IN = {"torch": "pca_lowrank svd_lowrank"}
 
 
 _MOST_ROUNDS = 2**31 - 1  # torch takes more, and never ends

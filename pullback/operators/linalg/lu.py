@@ -21,12 +21,7 @@ from pullback.operators.batching import together
 from pullback.operators.declare import Array, Namespace, method, primitive
 from pullback.operators.indexing.gather import enlarged
 from pullback.operators.indexing.selection import tril, triu
-from pullback.operators.linalg.checks import (
-    adjoint,
-    check_matrices,
-    delivered_all,
-    place,
-)
+from pullback.operators.linalg.checks import adjoint, check_matrices, delivered_all, place
 from pullback.operators.linalg.products import delivered, matmul
 from pullback.operators.linalg.triangular import check_system, solved, triangular
 from pullback.operators.results import result_class

@@ -42,10 +42,7 @@ from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import clone, permute, reshape
 from pullback.operators.shape.views import diagonal_adjoint
 
-FOUND_IN = {
-    "torch": "chain_matmul cross kron",
-    "linalg": "cross=linalg_cross multi_dot vecdot",
-}
+FOUND_IN = {"torch": "chain_matmul cross kron", "linalg": "cross=linalg_cross multi_dot vecdot"}
 
 
 # So many elements have a diagonal that Python adds up sooner than NumPy: 0.6 us, by a product 0.9.
@@ -152,8 +149,7 @@ _LARGE = 4096  # elements of the result
 
 
 @kernel(
-    _kron,
-    when=at_least(_LARGE, "input_size * other_size") & says("(input_ndim or other_ndim)"),
+    _kron, when=at_least(_LARGE, "input_size * other_size") & says("(input_ndim or other_ndim)")
 )
 def _filled_in_first(xp: Namespace, input: Array, other: Array) -> Array:
     """Along the last dimension, since NumPy is slow where it broadcasts along a short one.

@@ -33,9 +33,7 @@ from pullback.operators.pointwise.arithmetic import check_factor, conj, in_singl
 from pullback.operators.reduce.sums import sum
 from pullback.operators.running.writes import scalar_of
 
-FOUND_IN = {
-    "torch": "addmv_",
-}
+FOUND_IN = {"torch": "addmv_"}
 
 
 def _scaled(g: Any, factor: Any) -> Any:

@@ -46,10 +46,7 @@ from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import t
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "ger=outer matmul",
-    "linalg": "matmul",
-}
+FOUND_IN = {"torch": "ger=outer matmul", "linalg": "matmul"}
 
 # The kernel ---------------------------------------------------------------------------------------
 

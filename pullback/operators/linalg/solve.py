@@ -25,10 +25,7 @@ from pullback.operators.results import result_class
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import contiguous, movedim, reshape
 
-FOUND_IN = {
-    "torch": "inverse",
-    "linalg": "inv inv_ex solve solve_ex tensorinv tensorsolve",
-}
+FOUND_IN = {"torch": "inverse", "linalg": "inv inv_ex solve solve_ex tensorinv tensorsolve"}
 
 # Inverses -----------------------------------------------------------------------------------------
 

@@ -34,10 +34,7 @@ from pullback.operators.shape.diagonals import diag_embed
 from pullback.operators.shape.views import diagonal
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "svd",
-    "linalg": "eig eigh eigvals eigvalsh svd=linalg_svd svdvals",
-}
+FOUND_IN = {"torch": "svd", "linalg": "eig eigh eigvals eigvalsh svd=linalg_svd svdvals"}
 
 
 # What rules share ---------------------------------------------------------------------------------
@@ -259,13 +256,7 @@ def eigvals(input: Any, *, out: Any = None) -> Any:
 
 
 def _svd_adjoint(
-    g_U: Any,
-    g_S: Any,
-    g_Vh: Any,
-    U: Any,
-    S: Any,
-    Vh: Any,
-    full_matrices: bool,
+    g_U: Any, g_S: Any, g_Vh: Any, U: Any, S: Any, Vh: Any, full_matrices: bool
 ) -> Any:
     no_u, no_v = absent(g_U), absent(g_Vh)
     k = S.shape[-1]
@@ -368,11 +359,7 @@ def _check_driver(op: str, driver: str | None) -> None:
 
 
 def linalg_svd(
-    A: Any,
-    full_matrices: bool = True,
-    *,
-    driver: str | None = None,
-    out: Any = None,
+    A: Any, full_matrices: bool = True, *, driver: str | None = None, out: Any = None
 ) -> Any:
     """`A` as `U diag(S) Vh`, with orthonormal columns of `U` and rows of `Vh`, and `S` falling.
 
@@ -405,13 +392,7 @@ def svdvals(A: Any, *, driver: str | None = None, out: Any = None) -> Any:
 
 
 @method
-def svd(
-    input: Any,
-    some: bool = True,
-    compute_uv: bool = True,
-    *,
-    out: Any = None,
-) -> Any:
+def svd(input: Any, some: bool = True, compute_uv: bool = True, *, out: Any = None) -> Any:
     """The older form of `linalg.svd`: returns `V`, not its adjoint, reduced unless `some=False`.
 
     >>> import pullback as torch

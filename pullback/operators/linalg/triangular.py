@@ -74,8 +74,9 @@ def _solved_block(xp: Namespace, a: Array, b: Array, *, unit: bool) -> Array:
     if a.ndim > 2 and a.size >= 16 * n**3:
         return _substituted(xp, a, b)
     try:
-        return lapack(xp, "solve", a, b)
-    except numpy.linalg.LinAlgError:  # a zero on the diagonal: infinities, as substitution has them
+        return lapack(xp, "solve", a, b, refuse_nan=True)
+    except numpy.linalg.LinAlgError:
+        # Zero on the diagonal, or infinity in `b`: substitution keeps it where it belongs.
         return _substituted(xp, a, b)
 
 

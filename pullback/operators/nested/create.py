@@ -19,7 +19,7 @@ from pullback.operators.nested.primitives import from_values
 from pullback.operators.shape.reshaping import reshape
 
 __all__ = [
-    *("as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged"),
+    *("as_nested_tensor", "masked_select", "narrow", "nested_tensor", "nested_tensor_from_jagged")
 ]
 
 

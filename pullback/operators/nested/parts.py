@@ -11,13 +11,7 @@ import numpy
 from pullback.core.tensor import Tensor, wrap
 from pullback.operators.nested.array import form_of
 from pullback.operators.nested.form import Jagged, Rows, Shapes
-from pullback.operators.nested.primitives import (
-    described,
-    from_values,
-    padded,
-    unpadded,
-    values_of,
-)
+from pullback.operators.nested.primitives import described, from_values, padded, unpadded, values_of
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.joining import cat, narrow
 from pullback.operators.shape.reshaping import movedim, reshape

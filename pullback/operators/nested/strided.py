@@ -9,14 +9,7 @@ from pullback.core.explain import layout_errors as errors
 from pullback.core.tensor import Tensor
 from pullback.operators.nested.array import form_of, is_nested
 from pullback.operators.nested.form import Shapes
-from pullback.operators.nested.parts import (
-    filled,
-    mapped,
-    of_components,
-    steps_of,
-    unbind,
-    viewed,
-)
+from pullback.operators.nested.parts import filled, mapped, of_components, steps_of, unbind, viewed
 from pullback.operators.nested.primitives import from_values, values_of
 from pullback.operators.nested.shape import component
 from pullback.operators.nested.symbol import RaggedSize

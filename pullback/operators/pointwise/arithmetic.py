@@ -37,7 +37,7 @@ FOUND_IN = {
     "torch": """
         conj_physical conj_physical_ lerp multiply=mul neg_ negative=neg negative_=neg_
         positive reciprocal_ rsub subtract=sub
-    """,
+    """
 }
 
 
@@ -136,12 +136,7 @@ def zeros_of(xp: Namespace, input: Array) -> Array:
 
 
 @elementwise(
-    input=lambda g: g,
-    node="CloneBackward0",
-    promote=None,
-    method=False,
-    has_out=False,
-    aten="",
+    input=lambda g: g, node="CloneBackward0", promote=None, method=False, has_out=False, aten=""
 )
 def lifted(xp: Namespace, input: Array, bound: float) -> Array:
     """Each element, or the bound where that is larger; for derivatives, the element itself."""

@@ -11,9 +11,7 @@ from pullback.operators.declare import METHODS, Array, Namespace, elementwise
 from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running.inplace import inplace_of
 
-FOUND_IN = {
-    "torch": "gcd_ greater=gt greater_equal=ge lcm_ less=lt less_equal=le not_equal=ne",
-}
+FOUND_IN = {"torch": "gcd_ greater=gt greater_equal=ge lcm_ less=lt less_equal=le not_equal=ne"}
 
 
 # Comparisons ------------------------------------------------------------------------------------

@@ -10,9 +10,7 @@ from pullback.core.memory.narrow import held
 from pullback.operators.declare import Array, Namespace, elementwise, view
 from pullback.operators.pointwise.arithmetic import as_it_is, is_complex
 
-FOUND_IN = {
-    "torch": "complex imag real view_as_complex view_as_real",
-}
+FOUND_IN = {"torch": "complex imag real view_as_complex view_as_real"}
 
 
 # Parts ------------------------------------------------------------------------------------------

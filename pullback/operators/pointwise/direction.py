@@ -17,9 +17,7 @@ from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where
 from pullback.operators.pointwise.complex import empty_complex, imag, real
 from pullback.operators.running.inplace import inplace_of
 
-FOUND_IN = {
-    "torch": "abs_ absolute=abs polar",
-}
+FOUND_IN = {"torch": "abs_ absolute=abs polar"}
 
 
 def _sign(x: Array) -> Array:

@@ -247,7 +247,7 @@ def _logit_slope(input: Any, eps: float | None) -> Any:
     slope = 1 / (input * (1 - input))
     if eps is None:
         return slope + _nan_outside(input)
-    return keep_where(slope, (input >= eps) & (input <= 1 - eps))
+    return keep_where(slope, ~((input < eps) | (input > 1 - eps)))  # NaN stays NaN
 
 
 def _nan_outside(input: Any) -> Any:
@@ -339,9 +339,7 @@ def frexp(input: Any, *, out: Any = None) -> Any:
 
 
 @elementwise(
-    input=lambda g, input, other: g * (input != other),
-    other=lambda g: zeros_of(g),
-    numbers=False,
+    input=lambda g, input, other: g * (input != other), other=lambda g: zeros_of(g), numbers=False
 )
 def nextafter(xp: Namespace, input: Array, other: Array) -> Array:
     """The next floating-point number after `input`, towards `other`.

@@ -33,7 +33,7 @@ from pullback.operators.running.inplace import inplace_of
 from pullback.operators.running.writes import finite_array
 
 FOUND_IN = {
-    "torch": "clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip=clamp clip_=clamp_",
+    "torch": "clamp clamp_ clamp_max clamp_max_ clamp_min clamp_min_ clip=clamp clip_=clamp_"
 }
 
 # Two tensors ------------------------------------------------------------------------------------

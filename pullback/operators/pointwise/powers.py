@@ -43,9 +43,7 @@ from pullback.operators.pointwise.complex import real
 from pullback.operators.running.inplace import inplace_of
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "float_power pow rsqrt_ sqrt_ square square_",
-}
+FOUND_IN = {"torch": "float_power pow rsqrt_ sqrt_ square square_"}
 
 NUMBERS = (int, float, complex)  # a bool is an int
 

@@ -103,7 +103,8 @@ def _check_divisor(xp: Namespace, op: str, input: Array, other: Array) -> str:
     kind: str = array.dtype.kind
     if kind in "bc":
         raise unsupported(op, array)
-    if kind in "iu" and is_wrong(xp.equal(other, 0)):
+    wrong = kind in "iu" and is_wrong(xp.equal(other, 0))
+    if wrong and 0 not in getattr(input, "shape", ()):  # of nothing, nothing is divided
         raise RuntimeError(
             f"{op}: ZeroDivisionError: an integer is divided by zero; convert to floating point "
             "for an infinite result, or replace the zeros."

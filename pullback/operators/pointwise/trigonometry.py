@@ -52,10 +52,7 @@ def cos(xp: Namespace, input: Array) -> Array:
 
 
 @pointwise(
-    is_one_call=True,
-    input=lambda g, out: g * conj(out * out + 1),
-    promote="float",
-    kinds="fVc",
+    is_one_call=True, input=lambda g, out: g * conj(out * out + 1), promote="float", kinds="fVc"
 )
 def tan(xp: Namespace, input: Array) -> Array:
     """The tangent of each element, in radians.
@@ -172,10 +169,7 @@ def _by_expm1(xp: Any, input: Any) -> Any:
 
 
 @pointwise(
-    is_one_call=True,
-    input=lambda g, input: g * conj(sinh(input)),
-    promote="float",
-    kinds="fVc",
+    is_one_call=True, input=lambda g, input: g * conj(sinh(input)), promote="float", kinds="fVc"
 )
 def cosh(xp: Namespace, input: Array) -> Array:
     """The hyperbolic cosine of each element.

@@ -26,9 +26,7 @@ from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator
 from pullback.operators.random.tensors import needs, sized, source_of
 
-FOUND_IN = {
-    "torch": "binomial multinomial normal poisson",
-}
+FOUND_IN = {"torch": "binomial multinomial normal poisson"}
 
 
 def no_gradient(g: Any) -> Any:

@@ -22,9 +22,7 @@ from pullback.operators.random.stream import Stream
 from pullback.operators.random.tensors import needs, source_of
 from pullback.operators.reduce.sums import sum
 
-FOUND_IN = {
-    "torch": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad",
-}
+FOUND_IN = {"torch": "_dirichlet_grad _sample_dirichlet _standard_gamma _standard_gamma_grad"}
 
 
 _TURN = 2 * math.pi

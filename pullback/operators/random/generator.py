@@ -29,7 +29,7 @@ FOUND_IN = {
     "torch": """
         default_generator fork_rng Generator get_rng_state initial_seed manual_seed seed
         set_rng_state
-    """,
+    """
 }
 
 Sizes: TypeAlias = tuple[int, ...]

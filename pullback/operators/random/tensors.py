@@ -37,9 +37,7 @@ from pullback.operators.options import as_int
 from pullback.operators.random import samplers as draw
 from pullback.operators.random.generator import Generator, default_generator, drawn, drawn_like
 
-FOUND_IN = {
-    "torch": "rand rand_like randint randint_like randn randn_like randperm",
-}
+FOUND_IN = {"torch": "rand rand_like randint randint_like randn randn_like randperm"}
 
 _UNSET: Any = object()
 Fill = Callable[[Any, Array], None]
@@ -303,11 +301,7 @@ def exact_integers(dtype: NumpyDtype) -> int:
 
 @quick
 def randperm(
-    n: int,
-    *,
-    generator: Generator | None = None,
-    out: Any = None,
-    **options: Unpack[Options],
+    n: int, *, generator: Generator | None = None, out: Any = None, **options: Unpack[Options]
 ) -> Tensor:
     """The integers from 0 up to but without `n`, in random order.
 

@@ -10,14 +10,7 @@ from pullback.core.promotion import dtype_with_number
 from pullback.core.tensor import Tensor
 from pullback.operators.declare import Array, Namespace, linear, method
 from pullback.operators.linalg.products import delivered
-from pullback.operators.options import (
-    as_dim,
-    as_dims,
-    as_int,
-    as_number,
-    check_int,
-    numpy_spelled,
-)
+from pullback.operators.options import as_dim, as_dims, as_int, as_number, check_int, numpy_spelled
 from pullback.operators.pointwise.arithmetic import sub
 from pullback.operators.pointwise.comparison import ne
 from pullback.operators.reduce.scan import cumsum
@@ -27,9 +20,7 @@ from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import clone, reshape, squeeze
 from pullback.operators.shape.views import slice_along
 
-FOUND_IN = {
-    "torch": "cumulative_trapezoid diff gradient trapezoid trapz=trapezoid",
-}
+FOUND_IN = {"torch": "cumulative_trapezoid diff gradient trapezoid trapz=trapezoid"}
 
 
 def _part(input: Any, dim: int, start: int, stop: int) -> Any:

@@ -36,9 +36,7 @@ from pullback.operators.pointwise.extrema import maximum, minimum
 from pullback.operators.reduce.sums import restored
 from pullback.operators.results import result_class
 
-FOUND_IN = {
-    "torch": "aminmax max min",
-}
+FOUND_IN = {"torch": "aminmax max min"}
 
 # Ties ---------------------------------------------------------------------------------------------
 

@@ -28,9 +28,7 @@ from pullback.operators.running.writes import check_outs
 from pullback.operators.shape.joining import stack
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
-FOUND_IN = {
-    "torch": "hash_tensor histogram histogramdd",
-}
+FOUND_IN = {"torch": "hash_tensor histogram histogramdd"}
 
 
 def _check_bins(op: str, array: Array, bins: int) -> None:
@@ -220,11 +218,7 @@ def _histograms(
 
 
 def histogramdd(
-    input: Tensor,
-    bins: Any,
-    range: Any = None,
-    weight: Tensor | None = None,
-    density: bool = False,
+    input: Tensor, bins: Any, range: Any = None, weight: Tensor | None = None, density: bool = False
 ) -> Any:
     """As `histogram`, in as many dimensions as the last one of `input` is long.
 

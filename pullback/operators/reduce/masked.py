@@ -42,7 +42,7 @@ FOUND_IN = {
     "masked": """
         amax amin argmax argmin cumprod cumsum log_softmax logaddexp logsumexp mean median
         norm normalize prod softmax softmin std sum var
-    """,
+    """
 }
 
 # What the functions share -------------------------------------------------------------------------

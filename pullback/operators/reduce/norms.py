@@ -15,13 +15,7 @@ from pullback.core.arrays import some
 from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays.formats import ordered
-from pullback.operators.arrays.reductions import (
-    MANY,
-    axis_of,
-    check_keepdim,
-    converted,
-    reduced,
-)
+from pullback.operators.arrays.reductions import MANY, axis_of, check_keepdim, converted, reduced
 from pullback.operators.arrays.sums import few_sums, flat_total, total, total_of_squares, totals
 from pullback.operators.batching import front
 from pullback.operators.conditions import floating, given
@@ -45,9 +39,7 @@ from pullback.operators.pointwise.direction import abs, sgn
 from pullback.operators.reduce.sums import restored, sum
 from pullback.operators.running.naming import shown_as
 
-FOUND_IN = {
-    "torch": "dist norm",
-}
+FOUND_IN = {"torch": "dist norm"}
 
 
 @elementwise(
@@ -212,9 +204,10 @@ def _euclidean(xp: Namespace, x: Array, axis: Any, keepdim: Any) -> Array:
     result = xp.sqrt(squares)
     if not x.size or _are_within(xp, result, low, high):
         return result
-    largest = xp.absolute(x).max(axis, keepdims=True)
+    size = xp.absolute(x)  # a complex infinity, divided by a number, is NaN
+    largest = size.max(axis, keepdims=True)
     largest = xp.where(xp.isfinite(largest) & (largest > 0), largest, largest.dtype.type(1))
-    result = xp.sqrt(total_of_squares(xp, x / largest, axis, keepdim))
+    result = xp.sqrt(total_of_squares(xp, size / largest, axis, keepdim))
     return result * largest.reshape(result.shape)
 
 

@@ -38,9 +38,7 @@ from pullback.operators.shape.reshaping import expand, movedim, reshape, squeeze
 from pullback.operators.tensor.convert import astype
 from pullback.operators.variants import named
 
-FOUND_IN = {
-    "torch": "median mode nanmedian nanquantile quantile",
-}
+FOUND_IN = {"torch": "median mode nanmedian nanquantile quantile"}
 
 # Medians of everything ----------------------------------------------------------------------------
 
@@ -117,11 +115,7 @@ def _median_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) ->
 
 
 @primitive(
-    **CHOSEN,
-    name="nanmedian",
-    node="NanmedianBackward1",
-    aten="nanmedian.dim",
-    meta="lengths kept",
+    **CHOSEN, name="nanmedian", node="NanmedianBackward1", aten="nanmedian.dim", meta="lengths kept"
 )
 def _nanmedian_dim(xp: Namespace, input: Array, dim: Dim, keepdim: bool = False) -> Any:
     return _median_along(xp, "nanmedian", input, dim, keepdim)

@@ -41,9 +41,7 @@ from pullback.operators.results import result_class
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "cummax cummin",
-}
+FOUND_IN = {"torch": "cummax cummin"}
 
 # Running totals are kept in a wider dtype, as torch does on the CPU.
 _WIDER = {"e": "f4", "f": "f8", "F": "c16"}

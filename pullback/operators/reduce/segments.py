@@ -20,9 +20,7 @@ from pullback.operators.running.by_example import each_example, level_reading
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 
-FOUND_IN = {
-    "torch": "segment_reduce",
-}
+FOUND_IN = {"torch": "segment_reduce"}
 
 # Reduction -> what a segment starts with.
 _STARTS = {"sum": 0.0, "mean": 0.0, "prod": 1.0, "max": -math.inf, "min": math.inf}

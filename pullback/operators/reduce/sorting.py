@@ -40,9 +40,7 @@ from pullback.operators.options import as_int, numpy_named, operand
 from pullback.operators.reduce.extremes import pick_chosen, put_back_chosen
 from pullback.operators.results import result_class
 
-FOUND_IN = {
-    "torch": "bucketize isin kthvalue msort searchsorted sort topk",
-}
+FOUND_IN = {"torch": "bucketize isin kthvalue msort searchsorted sort topk"}
 
 
 def check_ordered(op: str, input: Array, kinds: str = "c") -> None:
@@ -188,12 +186,7 @@ def _sorted_into(input: Any, out: Any) -> Any:
     method=False,
 )
 def _topk(
-    xp: Namespace,
-    input: Array,
-    k: int,
-    dim: Dim = -1,
-    largest: bool = True,
-    sorted: bool = True,
+    xp: Namespace, input: Array, k: int, dim: Dim = -1, largest: bool = True, sorted: bool = True
 ) -> Any:
     check_ordered("topk", input, "bc")
     size = input.shape[dim] if input.ndim else 1
@@ -344,12 +337,7 @@ def _sorted_by(xp: Namespace, sequence: Array, sorter: Array) -> Array:
 
 
 def bucketize(
-    input: Any,
-    boundaries: Any,
-    *,
-    out_int32: bool = False,
-    right: bool = False,
-    out: Any = None,
+    input: Any, boundaries: Any, *, out_int32: bool = False, right: bool = False, out: Any = None
 ) -> Any:
     """The number of the bucket between `boundaries` that each element falls into.
 

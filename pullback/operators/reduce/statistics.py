@@ -59,9 +59,7 @@ from pullback.operators.shape.reshaping import diagonal, reshape, squeeze, trans
 from pullback.operators.tensor.convert import astype
 from pullback.operators.variants import named
 
-FOUND_IN = {
-    "torch": "corrcoef cov std std_mean var var_mean",
-}
+FOUND_IN = {"torch": "corrcoef cov std std_mean var var_mean"}
 
 # Kernel -------------------------------------------------------------------------------------------
 
@@ -262,11 +260,7 @@ def _if_felt(
 # Operators ----------------------------------------------------------------------------------------
 
 _BY_DIM = "correction(input dim * correction keepdim)"
-_SPREAD: dict[str, Any] = {
-    "method": False,
-    "aten_defaults": {"dim": None},
-    "meta": "lengths kept",
-}
+_SPREAD: dict[str, Any] = {"method": False, "aten_defaults": {"dim": None}, "meta": "lengths kept"}
 _ALONE: dict[str, Any] = {**_SPREAD, "casts_out": True}
 _WITH_MEAN: dict[str, Any] = {**_SPREAD, "outputs": "spread average"}
 

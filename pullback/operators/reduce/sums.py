@@ -18,11 +18,7 @@ from pullback.core.dtype import from_numpy_dtype, numpy_dtype
 from pullback.core.tensor import Tensor
 from pullback.operators.arrays import reductions as kernels
 from pullback.operators.arrays.log_sums import log_total_exp
-from pullback.operators.arrays.reductions import (
-    NOT_GIVEN,
-    kept_shape,
-    reduced_count,
-)
+from pullback.operators.arrays.reductions import NOT_GIVEN, kept_shape, reduced_count
 from pullback.operators.arrays.row_major import in_order
 from pullback.operators.arrays.sorting import has_nan
 from pullback.operators.arrays.sums import (
@@ -58,13 +54,7 @@ from pullback.operators.declare import (
     primitive,
     quick,
 )
-from pullback.operators.options import (
-    as_shape,
-    check_tensor,
-    numpy_named,
-    numpy_spelled,
-    operand,
-)
+from pullback.operators.options import as_shape, check_tensor, numpy_named, numpy_spelled, operand
 from pullback.operators.pointwise.arithmetic import conj, is_complex, keep_where, true_divide
 from pullback.operators.pointwise.comparison import isnan
 from pullback.operators.pointwise.exponentials import exp
@@ -73,10 +63,7 @@ from pullback.operators.shape.reshaping import expand, reshape
 from pullback.operators.shape.tiling import flip
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "mean nanmean prod sum",
-    "special": "logsumexp",
-}
+FOUND_IN = {"torch": "mean nanmean prod sum", "special": "logsumexp"}
 
 # What rules share --------------------------------------------------------------------------------
 
@@ -112,14 +99,7 @@ def in_dtype(input: Any, dtype: Any) -> Any:
 
 
 def _less_usual(
-    op: str,
-    full: Any,
-    over_dims: Any,
-    input: Any,
-    dim: Any,
-    keepdim: Any,
-    dtype: Any,
-    out: Any,
+    op: str, full: Any, over_dims: Any, input: Any, dim: Any, keepdim: Any, dtype: Any, out: Any
 ) -> Any:
     """`sum` and its like with a dtype or `out`, or with a `keepdim` that is none."""
     if dim is NOT_GIVEN and keepdim is not False:

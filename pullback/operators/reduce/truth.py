@@ -28,9 +28,7 @@ from pullback.operators.declare import (
 from pullback.operators.options import numpy_named, operand
 from pullback.operators.pointwise.comparison import isclose
 
-FOUND_IN = {
-    "torch": "_is_all_true _is_any_true _test_check_tensor allclose equal",
-}
+FOUND_IN = {"torch": "_is_all_true _is_any_true _test_check_tensor allclose equal"}
 
 
 def _truth(xp: Namespace, op: str, ufunc: Any, input: Array, dim: Any, keepdim: Any) -> Array:
@@ -126,11 +124,7 @@ def _test_check_tensor(input: Tensor) -> Tensor:
 
 @method
 def allclose(
-    input: Tensor,
-    other: Tensor,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    input: Tensor, other: Tensor, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     """Whether all elements of two tensors are close, as by `isclose`.
 

@@ -20,9 +20,7 @@ from pullback.operators.options import as_dim
 from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshape_inplace import unsupported_node
 
-FOUND_IN = {
-    "torch": "_unique _unique2 unique unique_consecutive",
-}
+FOUND_IN = {"torch": "_unique _unique2 unique unique_consecutive"}
 
 
 def _checked(op: str, input: Any, dim: int | None, **flags: Any) -> tuple[Array, int]:
@@ -115,10 +113,7 @@ def _elements(
 
 @method
 def unique_consecutive(
-    input: Tensor,
-    return_inverse: bool = False,
-    return_counts: bool = False,
-    dim: int | None = None,
+    input: Tensor, return_inverse: bool = False, return_counts: bool = False, dim: int | None = None
 ) -> Any:
     """Runs of equal elements (or slices along `dim`) as one element each.
 
@@ -154,10 +149,7 @@ def _unique(input: Tensor, sorted: bool = True, return_inverse: bool = False) ->
 
 
 def _unique2(
-    input: Tensor,
-    sorted: bool = True,
-    return_inverse: bool = False,
-    return_counts: bool = False,
+    input: Tensor, sorted: bool = True, return_inverse: bool = False, return_counts: bool = False
 ) -> Any:
     """The elements once each, where each went, and how often it came."""
     flags = {"return_inverse": return_inverse, "return_counts": return_counts}
@@ -175,11 +167,7 @@ def unique_dim(
 ) -> Any:
     """The slices along `dim` once each, where each went, and how often it came."""
     values, inverse, counts = unique(input, sorted, True, True, dim)
-    return (
-        values,
-        inverse if return_inverse else _none(),
-        counts if return_counts else _none(),
-    )
+    return (values, inverse if return_inverse else _none(), counts if return_counts else _none())
 
 
 def _none() -> Tensor:

@@ -40,12 +40,7 @@ from pullback.operators.arrays.strides import (
     on_storage,
 )
 from pullback.operators.declare import Op, unwritten
-from pullback.operators.derive import (
-    give_tangents,
-    keep_written,
-    tangents_of_write,
-    write_tangents,
-)
+from pullback.operators.derive import give_tangents, keep_written, tangents_of_write, write_tangents
 from pullback.operators.dispatch import dispatch, replaced
 from pullback.operators.running import interpret, layouts, recording
 from pullback.operators.running.declared_node import DeclaredNode

@@ -13,14 +13,7 @@ from typing import Any
 
 import numpy
 
-from pullback.core.numbers.array import (
-    SPACE,
-    NumberArray,
-    converted,
-    numbers_among,
-    operand,
-    taken,
-)
+from pullback.core.numbers.array import SPACE, NumberArray, converted, numbers_among, operand, taken
 from pullback.core.numbers.floats import RoundedError
 from pullback.core.numbers.types import (
     MixedNumbersError,

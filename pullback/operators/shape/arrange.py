@@ -34,7 +34,7 @@ FOUND_IN = {
         atleast_2d atleast_3d broadcast_shapes broadcast_tensors cartesian_prod column_stack
         combinations dsplit dstack fliplr flipud hsplit hstack meshgrid repeat_interleave
         rot90 row_stack=vstack vsplit vstack
-    """,
+    """
 }
 
 concat = concatenate = cat

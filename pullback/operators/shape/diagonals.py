@@ -18,9 +18,7 @@ from pullback.operators.shape.joining import cat
 from pullback.operators.shape.reshaping import flatten
 from pullback.operators.shape.views import _diagonal_adjoint, diagonal
 
-FOUND_IN = {
-    "torch": "block_diag diag diag_embed diagflat",
-}
+FOUND_IN = {"torch": "block_diag diag diag_embed diagflat"}
 
 
 @linear(

@@ -44,7 +44,7 @@ FOUND_IN = {
     "torch": """
         cat chunk concat=cat concatenate=cat narrow split split_with_sizes stack
         tensor_split unsafe_chunk unsafe_split unsafe_split_with_sizes
-    """,
+    """
 }
 
 

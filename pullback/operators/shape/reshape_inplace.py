@@ -31,10 +31,7 @@ from pullback.core.sequence import numbering
 from pullback.core.tensor import Tensor, new, wrap
 from pullback.core.version import UNWRITTEN, bump
 from pullback.core.view import View, edge_of, move_retention
-from pullback.operators.arrays.strides import (
-    contiguous_strides,
-    element_strides,
-)
+from pullback.operators.arrays.strides import contiguous_strides, element_strides
 from pullback.operators.create.factory import shape_argument
 from pullback.operators.declare import METHODS
 from pullback.operators.running.inplace import check_history_can_change
@@ -49,9 +46,7 @@ from pullback.operators.shape.reshaping import (
     unsqueeze,
 )
 
-FOUND_IN = {
-    "torch": "as_strided_ resize_as_",
-}
+FOUND_IN = {"torch": "as_strided_ resize_as_"}
 
 
 def _reshaping(name: str, function: Callable[..., Any]) -> None:

@@ -1,4 +1,4 @@
-"""Shapes: the public forms of the views, and what rearranges elements into new memory."""
+"""Shapes: the public forms of the views."""
 
 from __future__ import annotations
 
@@ -12,26 +12,15 @@ import numpy
 from pullback.core import errors
 from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.core.dtype import dtype as DType  # noqa: N812 (`dtype` is an argument's name)
-from pullback.core.layout import (
-    contiguous_format,
-    empty_in_order,
-    is_in_format,
-    memory_format,
-    order_kept,
-    order_of,
-    preserve_format,
-)
 from pullback.core.memory.narrow import held
 from pullback.core.tensor import Tensor
 from pullback.operators.adapter import Adapter, adapted
-from pullback.operators.arrays.row_major import row_major
 from pullback.operators.arrays.strides import element_strides, storage_offset
 from pullback.operators.declare import (
     METHODS,
     REQUIRED,
     Array,
     Namespace,
-    elementwise,
     method,
     view,
 )
@@ -46,6 +35,7 @@ from pullback.operators.options import (
     numpy_spelled,
     operand,
 )
+from pullback.operators.shape.copies import clone, contiguous
 from pullback.operators.shape.restriding import as_strided
 from pullback.operators.shape.views import (
     _expand,
@@ -67,10 +57,13 @@ from pullback.operators.shape.views import (
     unsqueeze,
 )
 
-# Other families find all of reshaping here, also what is written in views.py and restriding.py.
+# Other families find all of reshaping here, also what is written in views.py, copies.py and
+# restriding.py.
 __all__ = [
     "alias",
     "as_strided",
+    "clone",
+    "contiguous",
     "diagonal",
     "select",
     "slice_along",
@@ -558,51 +551,6 @@ def squeeze(input: Any, dim: Any = REQUIRED, *, axis: Any = REQUIRED) -> Any:
     if dim is REQUIRED:
         return _squeeze_all(input)
     return _squeeze_dims(input, dim) if isinstance(dim, Iterable) else _squeeze(input, dim)
-
-
-# New memory --------------------------------------------------------------------------------------
-
-
-@elementwise(input=lambda g: g, inplace=False, promote=None)
-def clone(xp: Namespace, input: Array, *, memory_format: Any = None) -> Array:
-    """A copy with its own memory, in the same memory order unless a format is given.
-
-    >>> import pullback as torch
-    >>> x = torch.tensor([1.0], requires_grad=True)
-    >>> torch.clone(x)
-    tensor([1.], grad_fn=<CloneBackward0>)
-    """
-    if memory_format is None or memory_format is preserve_format:
-        if 0 not in input.strides:
-            return input.copy(order="K")
-        order = order_kept(input)
-    elif memory_format is contiguous_format:
-        return row_major(input)
-    else:
-        order = order_of("clone", memory_format, input.ndim)
-    out = empty_in_order(xp, input.shape, input.dtype, order)
-    out[...] = input
-    return out
-
-
-@method
-def contiguous(input: Any, *, memory_format: memory_format = contiguous_format) -> Any:
-    """The tensor itself if its memory is contiguous in the given format, else a contiguous copy.
-
-    >>> import pullback as torch
-    >>> x = torch.zeros(2, 3).T
-    >>> x.is_contiguous(), x.contiguous().is_contiguous()
-    (False, True)
-    """
-    array = input._array
-    if memory_format is contiguous_format:
-        return input if array.flags.c_contiguous else clone(input, memory_format=memory_format)
-    if memory_format is preserve_format and array.flags.c_contiguous:
-        return input
-    order_of("contiguous", memory_format, array.ndim)  # refuses what is no order of these
-    if is_in_format(array, memory_format):
-        return input
-    return clone(input, memory_format=memory_format)
 
 
 def atleast_1d(*tensors: Any) -> Any:

@@ -34,9 +34,7 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
-FOUND_IN = {
-    "torch": "as_strided",
-}
+FOUND_IN = {"torch": "as_strided"}
 
 
 def _strided_as_value(d_input: Any, geometry: Geometry, source: Geometry) -> Any:

@@ -20,9 +20,7 @@ from pullback.operators.options import as_dim, as_shape
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.reshaping import spread
 
-FOUND_IN = {
-    "torch": "flip tile",
-}
+FOUND_IN = {"torch": "flip tile"}
 
 _WHOLE, _BACKWARDS = slice(None), slice(None, None, -1)
 

@@ -11,9 +11,7 @@ from pullback.operators.declare import method
 from pullback.operators.deferred.views import conj
 from pullback.operators.shape.views import _permute, transpose
 
-FOUND_IN = {
-    "torch": "adjoint",
-}
+FOUND_IN = {"torch": "adjoint"}
 
 
 def _reversed(input: Any) -> Any:

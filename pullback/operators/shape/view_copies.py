@@ -36,7 +36,7 @@ FOUND_IN = {
         slice_copy split_copy split_with_sizes_copy squeeze_copy t_copy transpose_copy
         unbind_copy unfold_copy unsqueeze_copy view_as_complex_copy view_as_real_copy
         view_copy
-    """,
+    """
 }
 
 

@@ -21,17 +21,10 @@ from pullback.operators.pointwise.arithmetic import zeros_of
 from pullback.operators.shape import batch as batch_shapes
 from pullback.operators.shape.joining import narrow
 from pullback.operators.shape.restriding import _restride
-from pullback.operators.shape.views import (
-    _slice_adjoint,
-    diagonal,
-    select,
-    slice_along,
-)
+from pullback.operators.shape.views import _slice_adjoint, diagonal, select, slice_along
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "as_strided_scatter diagonal_scatter narrow_copy select_scatter slice_scatter",
-}
+FOUND_IN = {"torch": "as_strided_scatter diagonal_scatter narrow_copy select_scatter slice_scatter"}
 
 
 def _replaced(op: str, input: Array, src: Array, part_of: Callable[[Array], Array]) -> Array:

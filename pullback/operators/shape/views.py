@@ -13,20 +13,14 @@ import numpy
 from numpy import ndarray
 
 from pullback.core import errors
-from pullback.operators.arrays.strides import (
-    geometry_of,
-    restrided,
-)
+from pullback.operators.arrays.strides import geometry_of, restrided
 from pullback.operators.batching import per_dim, shifted
 from pullback.operators.declare import Array, Dim, Dims, Namespace, Shape, linear, view
 from pullback.operators.options import as_int, as_required_dims, as_shape
 from pullback.operators.running import recording
 from pullback.operators.shape import batch as batch_shapes
 
-FOUND_IN = {
-    "torch": "swapdims=transpose",
-    "Tensor": "unfold",
-}
+FOUND_IN = {"torch": "swapdims=transpose", "Tensor": "unfold"}
 
 _WHOLE = (slice(None),)
 

@@ -8,17 +8,8 @@ import numpy
 
 from pullback.core.dtype import as_dtype
 from pullback.core.explain import layout_errors as errors
-from pullback.core.layout import (
-    layout as layout_type,
-)
-from pullback.core.layout import (
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-    strided,
-)
+from pullback.core.layout import layout as layout_type
+from pullback.core.layout import sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr, strided
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import own_cell
 from pullback.operators.declare import METHODS

@@ -9,15 +9,8 @@ import numpy
 from pullback.core.arrays import Array
 from pullback.core.device import META
 from pullback.core.dtype import as_dtype, default
-from pullback.core.layout import (
-    layout as layout_type,
-)
-from pullback.core.layout import (
-    sparse_bsc,
-    sparse_bsr,
-    sparse_csc,
-    sparse_csr,
-)
+from pullback.core.layout import layout as layout_type
+from pullback.core.layout import sparse_bsc, sparse_bsr, sparse_csc, sparse_csr
 from pullback.core.mode import settle
 from pullback.core.tensor import Tensor, wrap
 from pullback.core.version import INFERENCE_CELL, own_cell
@@ -49,7 +42,7 @@ FOUND_IN = {
     "torch": """
         sparse_bsc_tensor sparse_bsr_tensor sparse_compressed_tensor sparse_coo_tensor
         sparse_csc_tensor sparse_csr_tensor
-    """,
+    """
 }
 
 

@@ -13,9 +13,7 @@ from pullback.operators.sparse import convert
 from pullback.operators.sparse.pattern import coordinates
 from pullback.operators.sparse.primitives import _rows_at, from_values
 
-FOUND_IN = {
-    "sparse": "spdiags",
-}
+FOUND_IN = {"sparse": "spdiags"}
 
 
 def spdiags(diagonals: Tensor, offsets: Tensor, shape: Any, layout: Any = None) -> Tensor:

@@ -20,9 +20,7 @@ from pullback.operators.sparse.array import SparseArray, pattern_of
 from pullback.operators.sparse.layouts import pattern_in
 from pullback.operators.sparse.pattern import Pattern, compressed, coordinates, with_indices
 
-FOUND_IN = {
-    "torch": "resize_as_sparse_",
-}
+FOUND_IN = {"torch": "resize_as_sparse_"}
 
 
 def _none(layout: Any, shape: tuple[int, ...], dense_dim: int = 0, block: Any = None) -> Pattern:

@@ -15,14 +15,7 @@ import numpy
 
 from pullback.core.addresses import as_counts
 from pullback.core.arrays import Array
-from pullback.core.layout import (
-    layout,
-    sparse_bsc,
-    sparse_bsr,
-    sparse_coo,
-    sparse_csc,
-    sparse_csr,
-)
+from pullback.core.layout import layout, sparse_bsc, sparse_bsr, sparse_coo, sparse_csc, sparse_csr
 
 __all__ = ["BLOCKED", "BY_ROW", "COMPRESSED", "Pattern", "compressed", "coordinates", "repeated"]
 
@@ -202,11 +195,7 @@ def repeated(pattern: Pattern, size: int) -> Pattern:
 
 
 def compressed(
-    layout: layout,
-    starts: Array,
-    plain: Array,
-    shape: tuple[int, ...],
-    block: tuple[int, ...] = (),
+    layout: layout, starts: Array, plain: Array, shape: tuple[int, ...], block: tuple[int, ...] = ()
 ) -> Pattern:
     """A pattern of compressed rows or columns, of elements or of blocks."""
     made = Pattern(layout, shape, len(shape) - starts.ndim - 1)

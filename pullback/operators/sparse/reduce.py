@@ -24,9 +24,7 @@ from pullback.operators.sparse.array import pattern_of
 from pullback.operators.sparse.pattern import coordinates, flat_places, numbered_like
 from pullback.operators.sparse.primitives import _total, from_values, rows_of, values_of
 
-FOUND_IN = {
-    "sparse": "log_softmax=sparse_log_softmax softmax=sparse_softmax sum=sparse_sum",
-}
+FOUND_IN = {"sparse": "log_softmax=sparse_log_softmax softmax=sparse_softmax sum=sparse_sum"}
 
 
 def total(input: Any, dim: Any = None, keepdim: bool = False, dtype: Any = None) -> Any:

@@ -20,10 +20,7 @@ from pullback.operators.pointwise.arithmetic import keep_where
 from pullback.operators.pointwise.direction import sgn
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "torch": "i0_",
-    "special": "i0",
-}
+FOUND_IN = {"torch": "i0_", "special": "i0"}
 
 
 # Modified, first kind ---------------------------------------------------------------------------
@@ -190,16 +187,10 @@ def _by_scipy(name: str, function: str, kind: str, at_one: str) -> Callable[...,
 
 
 modified_bessel_k0 = _by_scipy(
-    "modified_bessel_k0",
-    "k0",
-    "modified Bessel function of the second kind",
-    "0.4210",
+    "modified_bessel_k0", "k0", "modified Bessel function of the second kind", "0.4210"
 )
 modified_bessel_k1 = _by_scipy(
-    "modified_bessel_k1",
-    "k1",
-    "modified Bessel function of the second kind",
-    "0.6019",
+    "modified_bessel_k1", "k1", "modified Bessel function of the second kind", "0.6019"
 )
 bessel_j0 = _by_scipy("bessel_j0", "j0", "Bessel function of the first kind", "0.7652")
 bessel_j1 = _by_scipy("bessel_j1", "j1", "Bessel function of the first kind", "0.4401")

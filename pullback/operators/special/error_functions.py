@@ -19,10 +19,7 @@ from pullback.operators.declare import Array, Namespace, elementwise
 from pullback.operators.pointwise.arithmetic import mul
 from pullback.operators.pointwise.exponentials import exp
 
-FOUND_IN = {
-    "torch": "erf_ erfc_",
-    "special": "erf erfc erfinv ndtr",
-}
+FOUND_IN = {"torch": "erf_ erfc_", "special": "erf erfc erfinv ndtr"}
 
 _ROOT_HALF = math.sqrt(0.5)
 _ROOT_PI = math.sqrt(math.pi)

@@ -22,10 +22,7 @@ from pullback.operators.conditions import host, says
 from pullback.operators.declare import METHODS, Array, Namespace, elementwise, kernel, method
 from pullback.operators.options import as_int
 from pullback.operators.pointwise.arithmetic import keep_where, zeros_of
-from pullback.operators.pointwise.exponentials import (
-    exp,
-    log,
-)
+from pullback.operators.pointwise.exponentials import exp, log
 from pullback.operators.running.inplace import inplace_of
 
 FOUND_IN = {

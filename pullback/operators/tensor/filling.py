@@ -43,10 +43,26 @@ FOUND_IN = {
 
 
 def _write_copy(xp: Namespace, input: Array, src: Array) -> None:
+    if _are_alike(input, src):  # as buffers mostly are
+        try:
+            input[...] = src
+        except ValueError:
+            raise errors.read_only("copy_") from None
+        return
     if src.ndim > input.ndim:
         raise errors.inplace_shape("copy_", input.shape, src.shape)
     check_no_partial_overlap("copy_", input, src)
     store(input, src)
+
+
+def _are_alike(target: Array, source: Array) -> bool:
+    """Whether both are NumPy's own arrays on memory of their own, of one shape and dtype."""
+    return (
+        target.__class__ is ndarray is source.__class__
+        and target.base is None is source.base
+        and target.dtype is source.dtype
+        and target.shape == source.shape
+    )
 
 
 def store(target: Array, source: Array) -> None:

@@ -13,9 +13,7 @@ from pullback.core.tensor import Tensor
 from pullback.operators.arrays.strides import address, root, storage_offset
 from pullback.operators.declare import METHODS, method
 
-FOUND_IN = {
-    "torch": "get_device",
-}
+FOUND_IN = {"torch": "get_device"}
 
 
 @method

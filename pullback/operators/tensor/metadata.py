@@ -32,7 +32,7 @@ FOUND_IN = {
     "torch": """
         is_complex is_conj is_floating_point is_neg is_same_size is_signed is_storage
         is_tensor numel
-    """,
+    """
 }
 
 

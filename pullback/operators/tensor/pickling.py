@@ -269,13 +269,7 @@ def rebuilt_wrapper(kind: type[Tensor], about: tuple[Any, ...], state: Any) -> T
     """What a pickle calls to make a tensor without data of its own again."""
     size, strides, dtype, device, layout, requires_grad = about
     result = make_wrapper_subclass(
-        kind,
-        size,
-        strides,
-        dtype=dtype,
-        device=device,
-        layout=layout,
-        requires_grad=requires_grad,
+        kind, size, strides, dtype=dtype, device=device, layout=layout, requires_grad=requires_grad
     )
     set_state(result, state)
     return result

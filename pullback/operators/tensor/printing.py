@@ -22,9 +22,7 @@ from pullback.core.nesting import running
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
 
-FOUND_IN = {
-    "torch": "get_printoptions printoptions set_printoptions",
-}
+FOUND_IN = {"torch": "get_printoptions printoptions set_printoptions"}
 
 
 class _PrintOptions:

@@ -13,13 +13,9 @@ from pullback.core.origin import getframe
 from pullback.core.overriding import Overridden, answers
 from pullback.core.ports import ports
 from pullback.core.tensor import Tensor
-from pullback.operators.declare import (
-    method,
-)
+from pullback.operators.declare import method
 
-FOUND_IN = {
-    "torch": "is_nonzero",
-}
+FOUND_IN = {"torch": "is_nonzero"}
 
 
 @method

@@ -13,7 +13,7 @@ from typing import Any
 FOUND_IN = {
     "torch": """
         SymBool SymFloat SymInt sym_float sym_int sym_ite sym_max sym_min sym_not sym_sqrt sym_sum
-    """,
+    """
 }
 
 

@@ -167,7 +167,7 @@ def _computed(op: Op) -> list[str]:
             shared = block("else", [f"large(ufunc, {arguments}, out=a0)"])
             into = [*block("if a0.size < LARGE", into), *shared]
         if direct not in WRONG_IN_PLACE:
-            gaps = f"{usual} and a0.base is not None and a0.ndim > 1 and not a0.flags.carray"
+            gaps = f"{usual} and a0.base is not None and a0.ndim > 1 and not a0.flags.c_contiguous"
             lines = block(f"if {gaps} and a0.size <= FEW", [f"write_few(ufunc, old, {arguments})"])
         lines += block(f"{'elif' if lines else 'if'} {usual}", into)
     if op.out_kernel is not None:

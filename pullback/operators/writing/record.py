@@ -24,9 +24,7 @@ if (code := (frame := getframe(1)).f_code) is not last_user.code:
     if code is not last_user.code:
         frame, code = caller(frame)
 """)
-PLACED = [
-    "node._code, node._lasti, node._seq = code, frame.f_lasti, next(numbering.numbers)",
-]
+PLACED = ["node._code, node._lasti, node._seq = code, frame.f_lasti, next(numbering.numbers)"]
 
 
 def called_from(frame: int, lines: list[str]) -> list[str]:

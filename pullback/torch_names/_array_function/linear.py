@@ -142,11 +142,7 @@ def _qr(a: Any, mode: str = "reduced") -> Any:
 
 
 @answers(np.linalg.svd)
-def _svd(
-    a: Any,
-    full_matrices: bool = True,
-    compute_uv: bool = True,
-) -> Any:
+def _svd(a: Any, full_matrices: bool = True, compute_uv: bool = True) -> Any:
     if not compute_uv:
         return torch.linalg.svdvals(as_tensor(a))
     return array_api.linalg.svd(as_tensor(a), full_matrices=full_matrices)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,23 +12,23 @@ from pullback import Tensor, array_api
 
 from ._table import answers, as_tensor, kept, kind_of
 
+_Reduction = Callable[..., Tensor]
+
 
 def _as_axes(axis: Any) -> Any:
     return tuple(axis) if isinstance(axis, list) else axis
 
 
-@answers(np.sum)
-def _sum(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.sum(
-        as_tensor(a), axis=_as_axes(axis), dtype=kind_of(dtype), keepdims=kept(keepdims)
-    )
+def _of_sums(reduce: _Reduction) -> _Reduction:
+    def reduced(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False) -> Tensor:
+        options: Any = {"axis": _as_axes(axis), "dtype": kind_of(dtype), "keepdims": kept(keepdims)}
+        return reduce(as_tensor(a), **options)
+
+    return reduced
 
 
-@answers(np.prod)
-def _prod(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.prod(
-        as_tensor(a), axis=_as_axes(axis), dtype=kind_of(dtype), keepdims=kept(keepdims)
-    )
+_sum = answers(np.sum)(_of_sums(array_api.sum))
+_prod = answers(np.prod)(_of_sums(array_api.prod))
 
 
 def _floating(a: Any, dtype: Any) -> Tensor:
@@ -43,36 +44,25 @@ def _mean(a: Any, axis: Any = None, dtype: Any = None, *, keepdims: Any = False)
     return array_api.mean(_floating(a, dtype), axis=_as_axes(axis), keepdims=kept(keepdims))
 
 
-@answers(np.var)
-def _var(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    keepdims: Any = False,
-    correction: float | None = None,
-) -> Tensor:
-    options: Any = {"axis": _as_axes(axis), "keepdims": kept(keepdims)}
-    return array_api.var(
-        _floating(a, dtype), correction=ddof if correction is None else correction, **options
-    )
+def _of_spreads(reduce: _Reduction) -> _Reduction:
+    def reduced(
+        a: Any,
+        axis: Any = None,
+        dtype: Any = None,
+        *,
+        ddof: float = 0,
+        keepdims: Any = False,
+        correction: float | None = None,
+    ) -> Tensor:
+        lost = ddof if correction is None else correction
+        options: Any = {"axis": _as_axes(axis), "keepdims": kept(keepdims), "correction": lost}
+        return reduce(_floating(a, dtype), **options)
+
+    return reduced
 
 
-@answers(np.std)
-def _std(
-    a: Any,
-    axis: Any = None,
-    dtype: Any = None,
-    *,
-    ddof: float = 0,
-    keepdims: Any = False,
-    correction: float | None = None,
-) -> Tensor:
-    options: Any = {"axis": _as_axes(axis), "keepdims": kept(keepdims)}
-    return array_api.std(
-        _floating(a, dtype), correction=ddof if correction is None else correction, **options
-    )
+answers(np.var)(_of_spreads(array_api.var))
+answers(np.std)(_of_spreads(array_api.std))
 
 
 @answers(np.average)
@@ -91,34 +81,23 @@ def _average(a: Any, axis: Any = None, weights: Any = None, *, keepdims: Any = F
     return total / _sum(given, axis, keepdims=keepdims)
 
 
-@answers(np.max, np.amax)
-def _max(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.max(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
+def _of_elements(reduce: _Reduction) -> _Reduction:
+    def reduced(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
+        return reduce(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
+
+    return reduced
 
 
-@answers(np.min, np.amin)
-def _min(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.min(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
+_max = answers(np.max, np.amax)(_of_elements(array_api.max))
+_min = answers(np.min, np.amin)(_of_elements(array_api.min))
+_all = answers(np.all)(_of_elements(array_api.all))
+answers(np.any)(_of_elements(array_api.any))
+answers(np.count_nonzero)(_of_elements(array_api.count_nonzero))
 
 
 @answers(np.ptp)
 def _ptp(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
     return _max(a, axis, keepdims=keepdims) - _min(a, axis, keepdims=keepdims)
-
-
-@answers(np.all)
-def _all(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.all(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
-
-
-@answers(np.any)
-def _any(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.any(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
-
-
-@answers(np.count_nonzero)
-def _count_nonzero(a: Any, axis: Any = None, *, keepdims: Any = False) -> Tensor:
-    return array_api.count_nonzero(as_tensor(a), axis=_as_axes(axis), keepdims=kept(keepdims))
 
 
 @answers(np.nansum)
@@ -178,21 +157,17 @@ def _nanstd(
     return torch.sqrt(_nanvar(a, axis, dtype, ddof=ddof, keepdims=keepdims))
 
 
-def _running(a: Any, axis: int | None) -> tuple[Tensor, int]:
-    x = as_tensor(a)
-    return (x.reshape(-1), 0) if axis is None else (x, axis)
+def _running(total: _Reduction) -> _Reduction:
+    def reduced(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+        x = as_tensor(a)
+        x, along = (x.reshape(-1), 0) if axis is None else (x, axis)
+        return total(x, axis=along, dtype=kind_of(dtype))
+
+    return reduced
 
 
-@answers(np.cumsum)
-def _cumsum(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    x, along = _running(a, axis)
-    return array_api.cumulative_sum(x, axis=along, dtype=kind_of(dtype))
-
-
-@answers(np.cumprod)
-def _cumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
-    x, along = _running(a, axis)
-    return array_api.cumulative_prod(x, axis=along, dtype=kind_of(dtype))
+_cumsum = answers(np.cumsum)(_running(array_api.cumulative_sum))
+_cumprod = answers(np.cumprod)(_running(array_api.cumulative_prod))
 
 
 @answers(np.nancumsum)
@@ -207,20 +182,18 @@ def _nancumprod(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
     return _cumprod(torch.where(torch.isnan(x), 1.0, x), axis, dtype)
 
 
-@answers(np.cumulative_sum)
-def _cumulative_sum(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    options: Any = {"axis": axis, "dtype": kind_of(dtype), "include_initial": include_initial}
-    return array_api.cumulative_sum(as_tensor(x), **options)
+def _cumulative(total: _Reduction) -> _Reduction:
+    def reduced(
+        x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
+    ) -> Tensor:
+        options: Any = {"axis": axis, "dtype": kind_of(dtype), "include_initial": include_initial}
+        return total(as_tensor(x), **options)
+
+    return reduced
 
 
-@answers(np.cumulative_prod)
-def _cumulative_prod(
-    x: Any, /, *, axis: int | None = None, dtype: Any = None, include_initial: bool = False
-) -> Tensor:
-    options: Any = {"axis": axis, "dtype": kind_of(dtype), "include_initial": include_initial}
-    return array_api.cumulative_prod(as_tensor(x), **options)
+answers(np.cumulative_sum)(_cumulative(array_api.cumulative_sum))
+answers(np.cumulative_prod)(_cumulative(array_api.cumulative_prod))
 
 
 @answers(np.diff)

@@ -82,11 +82,7 @@ def _nan_to_num(x: Any, *, nan: float = 0.0, posinf: Any = None, neginf: Any = N
 
 @answers(np.isclose)
 def _isclose(
-    a: Any,
-    b: Any,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> Tensor:
     one, other = array_api._dtypes.together("isclose", as_tensor(a), as_tensor(b))
     return torch.isclose(one, other, rtol, atol, equal_nan)
@@ -94,11 +90,7 @@ def _isclose(
 
 @answers(np.allclose)
 def _allclose(
-    a: Any,
-    b: Any,
-    rtol: float = 1e-05,
-    atol: float = 1e-08,
-    equal_nan: bool = False,
+    a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False
 ) -> bool:
     return bool(torch.all(_isclose(a, b, rtol, atol, equal_nan)))
 

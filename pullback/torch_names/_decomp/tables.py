@@ -23,11 +23,7 @@ __all__ = [
 
 Table = dict[OpOverload, Callable[..., Any]]
 
-global_decomposition_table: dict[str, Table] = {
-    "post_autograd": {},
-    "pre_autograd": {},
-    "meta": {},
-}
+global_decomposition_table: dict[str, Table] = {"post_autograd": {}, "pre_autograd": {}, "meta": {}}
 decomposition_table = global_decomposition_table["post_autograd"]
 pre_autograd_decomposition_table = global_decomposition_table["pre_autograd"]
 

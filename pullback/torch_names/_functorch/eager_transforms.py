@@ -5,16 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from pullback.autograd.functional import _construct_standard_basis_for
-from pullback.func import (
-    debug_unwrap,
-    functionalize,
-    hessian,
-    jacfwd,
-    jacrev,
-    jvp,
-    linearize,
-    vjp,
-)
+from pullback.func import debug_unwrap, functionalize, hessian, jacfwd, jacrev, jvp, linearize, vjp
 from pullback.transforms.arguments import checked_argnums
 
 __all__ = [

@@ -11,12 +11,7 @@ from pullback.core.dtype import dtype
 from pullback.core.tensor import Tensor
 from pullback.library.schema.infer import infer_schema, schema_type
 
-__all__ = [
-    "SUPPORTED_PARAM_TYPES",
-    "SUPPORTED_RETURN_TYPES",
-    "infer_schema",
-    "tuple_to_list",
-]
+__all__ = ["SUPPORTED_PARAM_TYPES", "SUPPORTED_RETURN_TYPES", "infer_schema", "tuple_to_list"]
 
 # Annotations given as text are looked up where the user's function is, so they never find this.
 _TestTensor = Tensor

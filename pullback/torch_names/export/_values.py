@@ -16,11 +16,7 @@ from pullback.fx.node import Node
 __all__ = ["Decoder", "decoded_spec", "encoded", "encoded_spec", "is_name", "refused"]
 
 # Things that exist once, by the name that `torch` has for them.
-_NAMED_TYPES: tuple[Any, ...] = (
-    dtype,
-    type(pullback.strided),
-    type(pullback.contiguous_format),
-)
+_NAMED_TYPES: tuple[Any, ...] = (dtype, type(pullback.strided), type(pullback.contiguous_format))
 _NAMES = (
     *("strided", "sparse_coo", "sparse_csr", "sparse_csc", "sparse_bsr", "sparse_bsc", "jagged"),
     *("contiguous_format", "preserve_format", "channels_last", "channels_last_3d"),

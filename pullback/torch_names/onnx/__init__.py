@@ -8,11 +8,7 @@ from typing import Any
 from pullback.core.explain.absent import refuse_others
 from pullback.core.listing import only_public as _only_public
 
-__all__ = [
-    "is_in_onnx_export",
-    "register_custom_op_symbolic",
-    "unregister_custom_op_symbolic",
-]
+__all__ = ["is_in_onnx_export", "register_custom_op_symbolic", "unregister_custom_op_symbolic"]
 
 # (name of the operator, version) -> the function that would write it.
 _symbolics: dict[tuple[str, int], Callable[..., Any]] = {}

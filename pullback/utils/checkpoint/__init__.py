@@ -28,11 +28,7 @@ from pullback.utils.checkpoint.settings import (
     set_checkpoint_debug_enabled,
     set_checkpoint_early_stop,
 )
-from pullback.utils.checkpoint.states import (
-    DefaultDeviceType,
-    get_device_states,
-    set_device_states,
-)
+from pullback.utils.checkpoint.states import DefaultDeviceType, get_device_states, set_device_states
 
 if TYPE_CHECKING:
     from pullback.utils.selective_checkpoint import (

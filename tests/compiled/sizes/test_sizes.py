@@ -452,3 +452,27 @@ def test_branches_that_are_alike_at_some_sizes_by_chance_are_not_joined(backend)
     for n in (1000, 101, 129, 7, 199, 5):
         x = torch.linspace(0.1, 3.0, n)
         assert torch.allclose(f(x), use(x)), n
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_sizes_that_no_program_has_and_none_will_are_told_by_one_look():
+    def function(x, scale):
+        for row in range(x.shape[0]):
+            x = x * scale + x[row]
+        return x.sum()
+
+    compiled = torch.compile(function, options={"never_slower": False})
+    for _ in range(3):
+        for rows in range(2, 16):
+            x = torch.ones(rows, 3)
+            torch.testing.assert_close(compiled(x, 0.5), function(x, 0.5))
+    before = dict(counters["misses"])
+    x = torch.ones(40, 3)
+    torch.testing.assert_close(compiled(x, 0.5), function(x, 0.5))
+    asked = {key: n for key, n in counters["misses"].items() if n != before.get(key, 0)}
+    assert set(asked) == {"no program fits, and no more are made"}
+    hits = counters["compile"]["hits"]
+    for rows in range(2, 5):
+        x = torch.ones(rows, 3)
+        torch.testing.assert_close(compiled(x, 0.5), function(x, 0.5))
+    assert counters["compile"]["hits"] >= hits

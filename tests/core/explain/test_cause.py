@@ -197,6 +197,21 @@ class Double(torch.autograd.Function):
         return g * 2
 
 
+@pytest.mark.parametrize("values", [1, 2])
+def test_what_is_written_in_place_tells_it_of_the_target(values):
+    w = torch.ones(3, requires_grad=True)
+    with torch.no_grad():
+        u = w * 2  # whose counter is a note and nothing else
+        if values == 2:
+            u.add_(1)  # and has counted a write
+    for write in (lambda z: z.add_(u), lambda z: z.add_(u, alpha=2), lambda z: z.addcmul_(u, u)):
+        z = torch.zeros(3)
+        write(z)
+        assert "grad mode off" in z.why_no_grad()
+    z = torch.zeros(3).add_(torch.ones(3))
+    assert "grad mode off" not in z.why_no_grad()
+
+
 def test_the_recorded_way_has_nothing_of_it():
     x = torch.tensor([1.0, 2.0], requires_grad=True)
     y = x * torch.tensor([1.0, 2.0])

@@ -40,22 +40,28 @@ def outcome(module, name_p, name_q):
     return [result, *module.autograd.grad(finite.sum(), params, allow_unused=True)]
 
 
-def assert_alike(ours, theirs):
+# Where the divergence is infinite torch's slopes are NaN here, which a shared parameter spreads.
+SPREADING = {("Uniform", "Beta"), ("Uniform", "Gamma"), ("Uniform", "Pareto")}
+
+
+def assert_alike(ours, theirs, spreading=False):
     for one, other in zip(ours, theirs, strict=False):
         if one is None or other is None:
             given = other if one is None else one
             assert given is None or not given.detach().numpy().any()
             continue
         assert tuple(one.shape) == tuple(other.shape)
-        numpy.testing.assert_allclose(
-            one.detach().numpy(), other.detach().numpy(), rtol=1e-8, atol=1e-10
-        )
+        found, expected = one.detach().numpy(), other.detach().numpy()
+        if spreading:
+            assert not numpy.isnan(found).any()
+            found = numpy.where(numpy.isnan(expected), expected, found)
+        numpy.testing.assert_allclose(found, expected, rtol=1e-8, atol=1e-10)
 
 
 @pytest.mark.parametrize("pair", FAMILIES, ids="-".join)
 def test_divergences_and_their_gradients_are_torchs(pair):
     ours, theirs = (outcome(module, *pair) for module in (pullback, torch))
-    assert_alike(ours, theirs)
+    assert_alike(ours, theirs, pair in SPREADING)
 
 
 def test_the_same_pairs_are_registered():

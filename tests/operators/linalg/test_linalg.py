@@ -574,3 +574,20 @@ def test_cross_products_are_not_written_over_what_they_are_of(cross):
     out = torch.empty(2, 3)
     assert cross(x, y, dim=1, out=out) is out
     assert torch.equal(out, cross(x, y, dim=1))
+
+
+INFINITE_SIDES = [[torch.inf, 1.0], [1.0, torch.inf], [torch.inf, torch.inf], [-torch.inf, 2.0]]
+
+
+@pytest.mark.parametrize("side", INFINITE_SIDES)
+@pytest.mark.parametrize("many", [1, 20, 40])
+def test_infinity_goes_through_a_triangle_as_substitution_has_it(side, many):
+    """However the systems are solved: each alone, row by row, or side by side."""
+    lower = torch.tensor([[1.0, 0.0], [0.5, 2.0]], dtype=torch.float64)
+    b = torch.tensor(side, dtype=torch.float64)[:, None]
+    first = b[0]
+    expected = torch.stack([first, (b[1] - 0.5 * first) / 2])
+    found = torch.linalg.solve_triangular(lower.repeat(many, 1, 1), b, upper=False)
+    torch.testing.assert_close(found, expected.expand(many, 2, 1), equal_nan=True)
+    alone = torch.linalg.solve_triangular(lower, b, upper=False)
+    torch.testing.assert_close(alone, expected, equal_nan=True)

@@ -31,3 +31,14 @@ def test_negative_factor_wraps_around_for_unsigned_numbers(program, expected):
 def test_factor_that_the_dtype_cannot_hold_is_refused():
     with pytest.raises(RuntimeError, match="300"):
         torch.add(*UNSIGNED, alpha=300)
+
+
+@pytest.mark.parametrize("op", ["floor_divide", "remainder", "fmod"])
+@pytest.mark.parametrize("zero", [0, torch.tensor(0), torch.zeros(3, dtype=torch.int64)])
+def test_nothing_may_be_divided_by_zero(op, zero):
+    nothing = torch.empty(0, 3, dtype=torch.int64)
+    divided = getattr(torch, op)(nothing, zero)
+    assert divided.shape == (0, 3)
+    assert divided.dtype == torch.int64
+    with pytest.raises(RuntimeError, match="divided by zero"):
+        getattr(torch, op)(torch.ones(1, 3, dtype=torch.int64), zero)

@@ -573,3 +573,10 @@ def test_slopes_by_a_divisor_are_steps_which_have_no_slope_even_beside_infinity(
     divisor = torch.tensor(y, dtype=torch.float64)
     slope = torch.func.grad(lambda d: getattr(torch, name)(torch.tensor(x).double(), d))
     assert torch.func.grad(slope)(divisor).item() == 0
+
+
+@pytest.mark.parametrize("eps", [None, 0.0, 0.1])
+def test_the_slope_of_logit_at_nan_is_nan(eps):
+    x = torch.tensor([torch.nan, 0.5], requires_grad=True)
+    (g,) = torch.autograd.grad(torch.logit(x, eps).sum(), x)
+    assert g.isnan().tolist() == [True, False]

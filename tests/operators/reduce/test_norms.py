@@ -62,3 +62,15 @@ def test_many_slices_have_gradients():
     few = x.detach()[:10].clone().requires_grad_()
     torch.renorm(few, 2, 0, 0.5).sum().backward()
     assert torch.allclose(x.grad[:10], few.grad, rtol=1e-12)
+
+
+@pytest.mark.parametrize("ord", [0.5, 1, 2, 3, torch.inf])
+@pytest.mark.parametrize("dtype", [torch.complex64, torch.complex128])
+@pytest.mark.parametrize("other", [0.0, 0.5, 1e30])
+def test_a_complex_infinity_is_infinitely_long(ord, dtype, other):
+    """A part divided by the largest is NaN where the division is that of complex numbers."""
+    rows = torch.tensor([[1 + 1j, 2.0], [complex(torch.inf, other), 1.0], [3.0, 4j]], dtype=dtype)
+    norm = torch.linalg.vector_norm
+    assert norm(rows, ord) == torch.inf
+    assert norm(rows, ord, dim=1).isinf().tolist() == [False, True, False]
+    assert norm(rows.T, ord, dim=0, keepdim=True).isinf().tolist() == [[False, True, False]]

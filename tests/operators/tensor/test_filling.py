@@ -160,3 +160,11 @@ def test_what_is_loaded_into_a_tensor_must_be_one(other, assign):
     with pytest.raises(TypeError, match="`other` must be a Tensor"):
         x.module_load(other, assign=assign)
     assert x.tolist() == [1, 1]
+
+
+def test_copies_between_tensors_alike_refuse_memory_that_was_made_read_only():
+    z = torch.zeros(3)
+    z.numpy().flags.writeable = False
+    with pytest.raises(RuntimeError, match="read-only"):
+        z.copy_(torch.ones(3))
+    assert z._version == 0

@@ -10,11 +10,7 @@ from pullback.core.tensor import Tensor, wrap
 from pullback.distributed.collectives import all_reduce_coalesced
 from pullback.distributed.reduction import ReduceOp
 
-__all__ = [
-    "average_parameters",
-    "average_parameters_or_parameter_groups",
-    "get_params_to_average",
-]
+__all__ = ["average_parameters", "average_parameters_or_parameter_groups", "get_params_to_average"]
 
 
 def average_parameters(params: Iterable[Tensor], process_group: Any) -> None:

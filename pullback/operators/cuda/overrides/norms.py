@@ -134,14 +134,7 @@ def _layer_gradients(
 
 
 def _standard_gradients(
-    xp: Any,
-    g: Any,
-    x: Any,
-    weight: Any,
-    seen: Any,
-    over: Any,
-    wanted: Any,
-    known: Any = None,
+    xp: Any, g: Any, x: Any, weight: Any, seen: Any, over: Any, wanted: Any, known: Any = None
 ) -> tuple[Any, Any, Any]:
     shapes = [one for one in (wanted.weight, wanted.bias) if one is not None]
     if all(one == seen.row for one in shapes) and _are_rows(seen, over, x, weight):

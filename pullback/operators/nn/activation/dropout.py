@@ -14,6 +14,7 @@ import numpy
 
 from pullback.core import origin
 from pullback.core.arrays import LIBRARIES, namespace
+from pullback.core.layout import empty_like as memory_like
 from pullback.core.mode import get_mode
 from pullback.core.overriding import DISPATCH
 from pullback.core.ports import ports
@@ -53,7 +54,7 @@ def kept(input: Tensor, p: float, *, channels: bool) -> Any:
     if channels or type(array) is not numpy.ndarray:  # an example of vmap has no memory of its own
         mask = numpy.empty(shape, bool)
     else:
-        mask = numpy.empty_like(array, bool)
+        mask = memory_like(numpy, array, numpy.dtype(bool))  # torch draws in the order of this
     draw.bernoulli(default_generator.draw_from(), mask, 1 - p)
     return mask
 

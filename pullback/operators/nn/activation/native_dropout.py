@@ -19,7 +19,7 @@ FOUND_IN = {
     "torch": """
         alpha_dropout alpha_dropout_ dropout dropout_ feature_alpha_dropout
         feature_alpha_dropout_ feature_dropout feature_dropout_ native_dropout
-    """,
+    """
 }
 
 

@@ -15,9 +15,7 @@ from pullback.operators.nn.activation.smooth import in_float32
 from pullback.operators.running.writes import finite_array
 from pullback.operators.running.writes import number_array as checked  # noqa: F401 (in `usual`)
 
-FOUND_IN = {
-    "nn.functional": "hardshrink",
-}
+FOUND_IN = {"nn.functional": "hardshrink"}
 
 
 def _clipped(xp: Namespace, input: Array, min_val: float, max_val: float) -> Array:

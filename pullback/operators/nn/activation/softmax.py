@@ -8,15 +8,7 @@ from typing import Any
 from pullback.core.dtype import as_dtype, from_numpy_dtype
 from pullback.operators.arrays import programs
 from pullback.operators.arrays.native import MANY, by_machine_code
-from pullback.operators.arrays.rows import (
-    FEW,
-    SHORT,
-    SUMS,
-    along_rows,
-    column,
-    row_sums,
-    spread,
-)
+from pullback.operators.arrays.rows import FEW, SHORT, SUMS, along_rows, column, row_sums, spread
 from pullback.operators.arrays.sums import sums, totals
 from pullback.operators.batching import shifted
 from pullback.operators.conditions import (
@@ -37,9 +29,7 @@ from pullback.operators.pointwise.exponentials import exp
 from pullback.operators.reduce.sums import sum
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "special": "log_softmax softmax",
-}
+FOUND_IN = {"special": "log_softmax softmax"}
 
 
 def prepared(op: str, input: Array, dtype: Any) -> Array:

@@ -23,20 +23,13 @@ from pullback.operators.indexing.selection import masked_fill
 from pullback.operators.linalg.batch import product as product_of_batches
 from pullback.operators.linalg.products import are_halves, for_blas, matmul, product, total
 from pullback.operators.nn.activation.dropout import dropout
-from pullback.operators.nn.activation.softmax import (
-    are_safe,
-    softmax,
-    softmax_adjoint,
-    softmax_of,
-)
+from pullback.operators.nn.activation.softmax import are_safe, softmax, softmax_adjoint, softmax_of
 from pullback.operators.nn.attention.instead import instead
 from pullback.operators.shape.reshaping import reshape, transpose
 from pullback.operators.shape.views import expand_view
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "nn.functional": "scaled_dot_product_attention",
-}
+FOUND_IN = {"nn.functional": "scaled_dot_product_attention"}
 
 
 def scaled_dot_product_attention(
@@ -184,8 +177,7 @@ def _mixed_tangent(
     if d_query is not None or d_key is not None:
         moved = _weights_tangent(d_query, d_key, query, key, weights, factor)
     tangent = total(
-        moved is not None and matmul(moved, value),
-        d_value is not None and matmul(weights, d_value),
+        moved is not None and matmul(moved, value), d_value is not None and matmul(weights, d_value)
     )
     return tangent, None
 
@@ -364,11 +356,7 @@ _of_heads = host & says("value_ndim == 4 == weights_ndim") & floating.of("value"
 _of_heads &= says("value.strides[1] < value.strides[2]")
 
 
-@kernel(
-    _mix,
-    when=_of_heads & at_least(LEAST, "weights_size * value_shape[3]"),
-    machine_code=True,
-)
+@kernel(_mix, when=_of_heads & at_least(LEAST, "weights_size * value_shape[3]"), machine_code=True)
 def _heads_at_once(weights: Array, value: Array) -> Array | None:
     made = by_machine_code(programs.MIXED_HEADS, (weights, value))
     return None if made is None else made[0].swapaxes(1, 2)

@@ -17,9 +17,7 @@ from pullback.operators.reduce.sums import mean
 from pullback.operators.shape.joining import cat, chunk, unbind
 from pullback.operators.shape.reshaping import expand, permute, reshape, transpose
 
-FOUND_IN = {
-    "nn.functional": "multi_head_attention_forward",
-}
+FOUND_IN = {"nn.functional": "multi_head_attention_forward"}
 
 _OP = "multi_head_attention_forward"
 

@@ -27,9 +27,7 @@ from pullback.operators.arrays.windows import (
 from pullback.operators.conditions import at_most, host, real
 from pullback.operators.declare import Array, Namespace, kernel, linear
 
-FOUND_IN = {
-    "nn.functional": "fold unfold",
-}
+FOUND_IN = {"nn.functional": "fold unfold"}
 
 
 @lru_cache(256)

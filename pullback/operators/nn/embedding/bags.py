@@ -27,9 +27,7 @@ from pullback.operators.shape.reshaping import reshape
 from pullback.operators.shape.views import expand_view
 from pullback.operators.tensor.convert import astype, widened
 
-FOUND_IN = {
-    "nn.functional": "embedding_bag",
-}
+FOUND_IN = {"nn.functional": "embedding_bag"}
 
 
 def embedding_bag(

@@ -29,10 +29,7 @@ from pullback.operators.nn.image.taps import Taps, declare_resample
 from pullback.operators.options import as_number
 from pullback.operators.shape.reshaping import contiguous
 
-FOUND_IN = {
-    "torch": "constant_pad_nd",
-    "nn.functional": "pad",
-}
+FOUND_IN = {"torch": "constant_pad_nd", "nn.functional": "pad"}
 
 
 def _pairs(op: str, pad: Any) -> Pads:

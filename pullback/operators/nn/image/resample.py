@@ -24,9 +24,7 @@ from pullback.operators.nn.pool.average import (
     adaptive_avg_pool3d,
 )
 
-FOUND_IN = {
-    "nn.functional": "interpolate upsample upsample_bilinear upsample_nearest",
-}
+FOUND_IN = {"nn.functional": "interpolate upsample upsample_bilinear upsample_nearest"}
 
 # Tables -------------------------------------------------------------------------------------------
 

@@ -413,13 +413,7 @@ def _second_gradient(
 
 
 def _second_input(
-    g: Any,
-    gradient: Any,
-    input: Any,
-    target: Any,
-    weight: Any,
-    ignore_index: int,
-    reduction: str,
+    g: Any, gradient: Any, input: Any, target: Any, weight: Any, ignore_index: int, reduction: str
 ) -> Any:
     dim = class_dim(input.ndim)
     shape = tuple(input.shape)

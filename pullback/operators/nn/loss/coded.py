@@ -14,7 +14,7 @@ FOUND_IN = {
     "torch": """
         binary_cross_entropy_with_logits cosine_embedding_loss ctc_loss hinge_embedding_loss kl_div
         margin_ranking_loss poisson_nll_loss triplet_margin_loss
-    """,
+    """
 }
 
 _NAMES = {1: "mean", 2: "sum"}

@@ -24,9 +24,7 @@ from pullback.operators.running.naming import shown_as
 from pullback.operators.shape.reshaping import reshape
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "nn.functional": "cross_entropy linear_cross_entropy nll_loss",
-}
+FOUND_IN = {"nn.functional": "cross_entropy linear_cross_entropy nll_loss"}
 
 
 _OVER_PLACES = "NllLoss2DBackward0"

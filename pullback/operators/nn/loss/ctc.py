@@ -28,9 +28,7 @@ from pullback.operators.nn.loss.elementwise import reduced, reduction_of
 from pullback.operators.reduce.sums import mean
 from pullback.operators.tensor.convert import astype
 
-FOUND_IN = {
-    "nn.functional": "ctc_loss",
-}
+FOUND_IN = {"nn.functional": "ctc_loss"}
 
 
 class Places(NamedTuple):

@@ -35,7 +35,7 @@ FOUND_IN = {
     "nn.functional": """
         binary_cross_entropy binary_cross_entropy_with_logits gaussian_nll_loss huber_loss
         kl_div l1_loss mse_loss poisson_nll_loss smooth_l1_loss
-    """,
+    """
 }
 
 

@@ -27,7 +27,7 @@ FOUND_IN = {
         cosine_embedding_loss hinge_embedding_loss margin_ranking_loss multi_margin_loss
         multilabel_margin_loss multilabel_soft_margin_loss soft_margin_loss
         triplet_margin_loss triplet_margin_with_distance_loss
-    """,
+    """
 }
 
 

@@ -11,14 +11,7 @@ import numpy
 from pullback.core.errors import unsupported
 from pullback.operators.arrays.blocks import image_by_image
 from pullback.operators.arrays.formats import image_format_of
-from pullback.operators.arrays.windows import (
-    Sizes,
-    inner,
-    padded,
-    sizes,
-    volume,
-    whole_size,
-)
+from pullback.operators.arrays.windows import Sizes, inner, padded, sizes, volume, whole_size
 from pullback.operators.conditions import at_least, below, floating, host, says
 from pullback.operators.declare import Array, Namespace, kernel, linear
 from pullback.operators.linalg.products import delivered
@@ -119,10 +112,7 @@ def _averages(xp: Namespace, input: Array, geometry: Geometry, divisor: Any) -> 
     return image_format_of(input, len(geometry.kernel), made)
 
 
-@linear(
-    input=lambda g, geometry, divisor: _average(g, geometry, divisor),
-    has_out=False,
-)
+@linear(input=lambda g, geometry, divisor: _average(g, geometry, divisor), has_out=False)
 def _spread_average(
     xp: Namespace, input: Array, size: Sizes, geometry: Geometry, divisor: Any
 ) -> Array:

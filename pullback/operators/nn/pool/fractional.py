@@ -25,7 +25,7 @@ FOUND_IN = {
     "nn.functional": """
         fractional_max_pool2d fractional_max_pool2d_with_indices fractional_max_pool3d
         fractional_max_pool3d_with_indices max_unpool1d max_unpool2d max_unpool3d
-    """,
+    """
 }
 
 # Fractional windows -------------------------------------------------------------------------------
@@ -70,12 +70,7 @@ _POOLS = {
 
 
 def _fractional(
-    dims: int,
-    input: Any,
-    kernel_size: Any,
-    output_size: Any,
-    output_ratio: Any,
-    samples: Any,
+    dims: int, input: Any, kernel_size: Any, output_size: Any, output_ratio: Any, samples: Any
 ) -> tuple[Any, Any]:
     op = f"fractional_max_pool{dims}d"
     if output_size is None and output_ratio is None:

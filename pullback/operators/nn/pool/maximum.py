@@ -81,9 +81,7 @@ _ADAPTIVE_POOLS = {
 # Where nothing is recorded, places are not looked for: a fifth of the time.
 _bare_max_pool = primitive(
     jvp=lambda d_input, input, geometry: take_places(
-        d_input,
-        _POOLS[len(geometry.kernel)](input, geometry)[1],
-        len(geometry.kernel),
+        d_input, _POOLS[len(geometry.kernel)](input, geometry)[1], len(geometry.kernel)
     ),
     name="_bare_max_pool",
     has_out=False,

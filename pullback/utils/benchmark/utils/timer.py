@@ -70,9 +70,7 @@ class Timer:
         return Measurement(number, [self._timer.timeit(number)], self._task_spec)
 
     def blocked_autorange(
-        self,
-        callback: Callable[[int, float], Any] | None = None,
-        min_run_time: float = 0.2,
+        self, callback: Callable[[int, float], Any] | None = None, min_run_time: float = 0.2
     ) -> Measurement:
         """Blocks of runs, long enough to be measured well, for `min_run_time` seconds."""
         number = self._block_size(min_run_time)

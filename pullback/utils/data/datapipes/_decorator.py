@@ -7,11 +7,7 @@ from collections.abc import Callable
 from contextvars import ContextVar
 from typing import Any
 
-from pullback.utils.data.datapipes.datapipe import (
-    IterDataPipe,
-    MapDataPipe,
-    functional_datapipe,
-)
+from pullback.utils.data.datapipes.datapipe import IterDataPipe, MapDataPipe, functional_datapipe
 
 __all__ = ["functional_datapipe", "guaranteed_datapipes_determinism", "non_deterministic"]
 

@@ -24,11 +24,7 @@ class MapperIterDataPipe(IterDataPipe[Any]):
     """
 
     def __init__(
-        self,
-        datapipe: Any,
-        fn: Callable[..., Any],
-        input_col: Any = None,
-        output_col: Any = None,
+        self, datapipe: Any, fn: Callable[..., Any], input_col: Any = None, output_col: Any = None
     ) -> None:
         warn_of_local(fn)
         self.datapipe, self.fn, self.input_col = datapipe, fn, input_col
