@@ -55,3 +55,24 @@ def test_places_in_memory_are_counted_from_each_tensors_own(backend):
     for start in (0, 5, 3, 0):
         x = memory[start : start + 6]
         assert compiled(x).equal(windows(x))
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_an_error_that_holds_a_tensor_ends_the_capture_alone():
+    key = torch.nn.Parameter(torch.tensor([2.0, 3.0]))
+
+    def function(x):
+        kept = [x + 1]
+        print(len(kept), end="")
+        return kept[0] * {key: 3.0}[key]
+
+    def missing(x):
+        try:
+            return x * {}[x]
+        except KeyError as error:
+            return x + len(error.args)
+
+    for one in (function, missing):
+        compiled = torch.compile(one, options={"never_slower": False})
+        for _ in range(3):
+            torch.testing.assert_close(compiled(torch.ones(2)), one(torch.ones(2)))

@@ -22,6 +22,7 @@ from pullback.compiled.capture.steps import Value
 from pullback.compiled.sizes.sized import refuse_users_len
 from pullback.core.device import CPU
 from pullback.core.memory import meta
+from pullback.core.mode import get_mode
 
 __all__ = ["Storage", "TracedArray", "standing_for"]
 
@@ -66,7 +67,8 @@ class TracedArray(numpy.ndarray[Any, Any]):
 
     def refuse_text(self) -> None:
         """End the capture for whoever writes a tensor's elements, however that was asked for."""
-        raise CannotCapture("the text of a tensor, which needs its values")
+        if get_mode().tracing is not None:  # later, errors tell what they hold
+            raise CannotCapture("the text of a tensor, which needs its values")
 
     # Sizes ----------------------------------------------------------------------------------
 
