@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cache, lru_cache
+from itertools import repeat
 from typing import Any
 
 import numpy
@@ -78,18 +79,15 @@ def lapack(xp: Namespace, name: str, *arrays: Array, refuse_nan: bool = False) -
         return _by_public_name(xp, name, arrays, refuse_nan)
     matrices = _MATRICES.get(name)
     if several:
-        return tuple(
-            [
-                _finished(x, single, matrix)
-                for x, matrix in zip(results, matrices or (False,) * len(results), strict=True)
-            ]
-        )
+        return tuple(map(_finished, results, repeat(single), matrices or repeat(False)))
     return _finished(results, single, matrices is not None)
 
 
 def _finished(x: Array, single: bool, matrix: bool) -> Array:
     """A result of a kernel of double precision, rounded and turned, which take one copy."""
     if matrix:
+        if x.ndim == 2:
+            return numpy.array(x, _SINGLE[x.dtype.char] if single else None, order="F")
         return x.mT.astype(_SINGLE[x.dtype.char] if single else x.dtype, "C").mT
     return x.astype(_SINGLE[x.dtype.char]) if single else x
 
@@ -101,8 +99,10 @@ _ITERATIONS = frozenset(
 
 
 def _finite(xp: Namespace, array: Array) -> bool:
-    total = xp.add.reduce(array, None)
-    return bool(total - total == 0) or bool(xp.isfinite(array).all())
+    each = xp.isfinite(array)
+    if xp is numpy:  # a quarter of the time of all(), of few elements
+        return b"\0" not in each.tobytes()
+    return bool(each.all())
 
 
 def _of_infinities(xp: Namespace, name: str, A: Array) -> Any:

@@ -330,13 +330,13 @@ def _svd(xp: Namespace, A: Array, full_matrices: bool) -> Any:
         U, S, Vh = lapack(xp, "svd_f" if full_matrices else "svd_s", A)
     except numpy.linalg.LinAlgError:
         raise failed("linalg.svd") from None
-    return U, S + 0.0, Vh  # LAPACK's zeros may be negative, and what is divided by them, too
+    return U, xp.abs(S), Vh  # LAPACK's zeros may be negative, and what is divided by them, too
 
 
 @primitive()
 def _values_alone(xp: Namespace, A: Array) -> Array:
     try:
-        return xp.asarray(lapack(xp, "svd", A) + 0.0)
+        return xp.abs(lapack(xp, "svd", A))
     except numpy.linalg.LinAlgError:
         raise failed("linalg.svdvals") from None
 
