@@ -51,9 +51,9 @@ def kinds():
 
 
 PLAIN = (bool, int, float, str, tuple, type(None), torch.dtype, torch.Size, torch.device)
-# What says where or who a tensor is, and what changes something.
+# What says where or who a tensor is, and what changes something: a class is entered as another.
 LEFT_OUT = frozenset(
-    ["data_ptr", "_version", "__hash__", "__dir__", "__sizeof__", "__reduce__", "__getstate__"]
+    "data_ptr _version __hash__ __dir__ __sizeof__ __reduce__ __getstate__ __init_subclass__".split()
 )
 
 
