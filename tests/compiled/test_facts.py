@@ -52,9 +52,8 @@ def kinds():
 
 PLAIN = (bool, int, float, str, tuple, type(None), torch.dtype, torch.Size, torch.device)
 # What says where or who a tensor is, and what changes something: a class is entered as another.
-LEFT_OUT = frozenset(
-    "data_ptr _version __hash__ __dir__ __sizeof__ __reduce__ __getstate__ __init_subclass__".split()
-)
+LEFT_OUT = {"data_ptr", "_version", "__hash__", "__dir__", "__sizeof__", "__reduce__"}
+LEFT_OUT |= {"__getstate__", "__init_subclass__"}
 
 
 def _answer(tensor, name):

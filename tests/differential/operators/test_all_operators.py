@@ -93,7 +93,6 @@ OTHER_NODES = {
     "the steps are the same but for the last, which gives the result its shape": """
         linalg.matrix_norm: View0/Permute0
         linalg.cond: Div0/Squeeze1
-        linalg.tensorinv: View0/ReshapeAlias0
         stft: Select0/Squeeze4 Transpose0/Transpose1
         istft: Select0/Squeeze1
     """,
